@@ -1,0 +1,68 @@
+"""English forms: the third person, past tenses, articles, comparison."""
+
+VOWELS = "aeiou"
+BE_PRESENT = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
+BE_PAST = {"1s": "was", "2s": "were", "3s": "was", "1p": "were", "3p": "were"}
+COMPARED_IRREGULARLY = {"good": ("better", "best")}
+# Beyond the short ones and those in -y, which take -er.
+COMPARED_WITH_MORE = frozenset({"tired", "ill"})
+COMPARED_WITH_ENDING = frozenset({"clever", "quiet", "polite"})
+
+
+def choose_article(next_word: str) -> str:
+    """Returns `an` before a vowel; none of our words has a silent h or a spoken y in front."""
+    return "an" if next_word[0].lower() in VOWELS else "a"
+
+
+def inflect_third_person(verb: str) -> str:
+    """Returns the form for he, she and it: looks for, carries, washes, has."""
+    head, _, particle = verb.partition(" ")
+    if head == "have":
+        head = "has"
+    elif head.endswith(("s", "sh", "ch", "x", "o")):
+        head += "es"
+    elif head.endswith("y") and head[-2] not in VOWELS:
+        head = head[:-1] + "ies"
+    else:
+        head += "s"
+    return f"{head} {particle}".rstrip()
+
+
+def inflect_past(verb: str, irregular: str) -> str:
+    """Returns the simple past; `irregular` is that of the first word, or empty."""
+    head, _, particle = verb.partition(" ")
+    if irregular:
+        head = irregular
+    elif head.endswith("e"):
+        head += "d"
+    elif head.endswith("y") and head[-2] not in VOWELS:
+        head = head[:-1] + "ied"
+    else:
+        head += "ed"
+    return f"{head} {particle}".rstrip()
+
+
+def takes_ending(adjective: str) -> bool:
+    """Says whether an adjective is compared with -er and not with `more`."""
+    if adjective in COMPARED_WITH_MORE:
+        return False
+    num_vowel_groups = sum(
+        letter in VOWELS and (position == 0 or adjective[position - 1] not in VOWELS)
+        for position, letter in enumerate(adjective.removesuffix("e"))
+    )
+    is_short = num_vowel_groups == 1 and not adjective.endswith("ous")
+    return is_short or adjective.endswith("y") or adjective in COMPARED_WITH_ENDING
+
+
+def compare(adjective: str) -> tuple[str, str]:
+    """Returns the comparative and the superlative."""
+    if adjective in COMPARED_IRREGULARLY:
+        return COMPARED_IRREGULARLY[adjective]
+    if not takes_ending(adjective):
+        return f"more {adjective}", f"most {adjective}"
+    stem = adjective.removesuffix("e")
+    if stem.endswith("y") and stem[-2] not in VOWELS:
+        stem = stem[:-1] + "i"
+    elif stem == adjective and stem[-1] in "dgnt" and stem[-2] in VOWELS and stem[-3] not in VOWELS:
+        stem += stem[-1]
+    return stem + "er", stem + "est"

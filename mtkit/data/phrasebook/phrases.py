@@ -1,0 +1,204 @@
+"""Noun phrases in both languages: determiner, adjectives and noun, pronouns, names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mtkit.data.phrasebook import english, german
+from mtkit.data.phrasebook.lexicon import Adjective, Noun, Phrase
+
+Endings = Mapping[str, tuple[str, str, str, str]]
+
+
+@dataclass(frozen=True)
+class Determiner:
+    """What opens a noun phrase: `german` takes `endings`, or stands as it is without them."""
+
+    english: str
+    english_plural: str
+    german: str
+    endings: Endings | None
+    declension: str
+    claims_definite: bool = False
+
+    def decline(self, case: str, column: int) -> str:
+        if self.german == "der":
+            return german.DEFINITE_ARTICLE[case][column]
+        return self.german + (self.endings[case][column] if self.endings else "")
+
+
+_DER, _EIN = german.DER_WORD_ENDINGS, german.EIN_WORD_ENDINGS
+THE = Determiner("the", "the", "der", None, "weak", claims_definite=True)
+THIS = Determiner("this", "these", "dies", _DER, "weak", claims_definite=True)
+EVERY = Determiner("every", "", "jed", _DER, "weak", claims_definite=True)
+ALL = Determiner("", "all", "all", _DER, "weak", claims_definite=True)
+WHICH = Determiner("which", "which", "welch", _DER, "weak")
+A = Determiner("a", "", "ein", _EIN, "mixed")
+NO = Determiner("a", "any", "kein", _EIN, "mixed")
+NO_MASS = Determiner("any", "any", "kein", _EIN, "mixed")
+NONE = Determiner("", "", "", None, "strong")
+HOW_MANY = Determiner("", "how many", "wie viele", None, "strong")
+QUANTIFIERS = (
+    Determiner("", "many", "viel", _DER, "strong"),
+    Determiner("", "some", "einig", _DER, "strong"),
+    Determiner("", "several", "mehrer", _DER, "strong"),
+)
+POSSESSIVES = {
+    english_form: Determiner(
+        english_form, english_form, german_form, _EIN, "mixed", claims_definite=True
+    )
+    for english_form, german_form in {
+        "my": "mein",
+        "your": "dein",
+        "his": "sein",
+        "her": "ihr",
+        "our": "unser",
+        "their": "ihr",
+    }.items()
+}
+
+
+def count(number: Phrase) -> Determiner:
+    """Returns the determiner of a number from two to twelve: drei rote Äpfel."""
+    return Determiner("", number.english, number.german, None, "strong")
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """A noun phrase; `german` holds its forms in the order of `german.CASES`.
+
+    `pronoun` names the entry of `PRONOUNS` that takes the phrase up again, or is empty.
+    """
+
+    english: str
+    english_object: str
+    german: tuple[str, ...]
+    person: str
+    pronoun: str = ""
+    is_pronoun: bool = False
+    is_definite: bool = True
+    claims_none: bool = False
+    contracts: bool = False
+
+    def decline(self, case: str) -> str:
+        return self.german[german.CASES.index(case)]
+
+    def follow(self, preposition: str, case: str) -> str:
+        """Returns the phrase behind a German preposition, drawn together with a plain article."""
+        phrase = self.decline(case)
+        return (
+            german.contract(preposition, phrase) if self.contracts else f"{preposition} {phrase}"
+        )
+
+
+def _make_pronoun(english_object: str, forms: str, person: str, name: str) -> NounPhrase:
+    german_forms = (*forms.split(), "")
+    return NounPhrase(name, english_object, german_forms, person, name, is_pronoun=True)
+
+
+PRONOUNS = {
+    "I": _make_pronoun("me", "ich mich mir", "1s", "I"),
+    "you": _make_pronoun("you", "du dich dir", "2s", "you"),
+    "he": _make_pronoun("him", "er ihn ihm", "3s", "he"),
+    "she": _make_pronoun("her", "sie sie ihr", "3s", "she"),
+    "we": _make_pronoun("us", "wir uns uns", "1p", "we"),
+    "they": _make_pronoun("them", "sie sie ihnen", "3p", "they"),
+}
+POSSESSIVE_OF = {
+    "I": POSSESSIVES["my"],
+    "you": POSSESSIVES["your"],
+    "he": POSSESSIVES["his"],
+    "she": POSSESSIVES["her"],
+    "we": POSSESSIVES["our"],
+    "they": POSSESSIVES["their"],
+}
+WHO = NounPhrase("who", "who", ("wer", "wen", "wem", "wessen"), "3s")
+# `it` for a thing follows the German gender: der Tisch ... er, die Lampe ... sie.
+IT = tuple(
+    NounPhrase("it", "it", (form, form, "", ""), "3s", is_pronoun=True)
+    for form in ("er", "sie", "es")
+)
+THEY = PRONOUNS["they"]
+MALE_GROUPS = frozenset({"kinsman", "man"})
+FEMALE_GROUPS = frozenset({"kinswoman", "woman"})
+
+
+def build_noun_phrase(
+    noun: Noun,
+    determiner: Determiner,
+    adjectives: tuple[tuple[str, str], ...] = (),
+    *,
+    plural: bool = False,
+) -> NounPhrase:
+    """Returns the phrase; an adjective is its English form and the German stem that takes endings.
+
+    Source: Duden, Die Grammatik, the strong, weak and mixed declensions of the adjective.
+    """
+    words = [form for form, _ in adjectives]
+    words.append(noun.english_plural if plural else noun.english)
+    opening = determiner.english_plural if plural else determiner.english
+    if opening == "a":
+        opening = english.choose_article(words[0])
+    english_phrase = " ".join([opening, *words] if opening else words)
+    column = german.PLURAL if plural else noun.gender
+    forms = []
+    for case in german.CASES:
+        parts = [determiner.decline(case, column)] if determiner.german else []
+        parts.extend(
+            german.decline_adjective(stem, determiner.declension, case, column)
+            for _, stem in adjectives
+        )
+        parts.append(german.decline_noun(noun, case, plural=plural))
+        forms.append(" ".join(parts))
+    pronoun = ""
+    if plural:
+        pronoun = "they"
+    elif noun.group in MALE_GROUPS:
+        pronoun = "he"
+    elif noun.group in FEMALE_GROUPS:
+        pronoun = "she"
+    return NounPhrase(
+        english_phrase,
+        english_phrase,
+        tuple(forms),
+        "3p" if plural else "3s",
+        pronoun,
+        is_definite=determiner.claims_definite,
+        claims_none=determiner.german == "kein",
+        contracts=determiner is THE,
+    )
+
+
+def build_name(name: str, pronoun: str) -> NounPhrase:
+    """Returns a personal name, which stays as it is in both languages."""
+    return NounPhrase(name, name, (name, name, name, name + "s"), "3s", pronoun)
+
+
+def join_with_and(first: NounPhrase, second: NounPhrase) -> NounPhrase:
+    """Returns both phrases as one, which is plural."""
+    pairs = zip(first.german, second.german, strict=True)
+    joined = tuple(f"{one} und {other}" for one, other in pairs)
+    text = f"{first.english} and {second.english}"
+    return NounPhrase(text, text, joined, "3p", "they")
+
+
+def add_owner(owner: NounPhrase, thing: NounPhrase, bare: NounPhrase) -> NounPhrase:
+    """Returns the owner's thing: `the teacher's car`, das Auto des Lehrers; Anna's car, Annas Auto.
+
+    `thing` has the definite article, `bare` none, both with the same noun.
+    """
+    text = f"{owner.english}'s {bare.english}"
+    genitive = owner.decline("genitive")
+    if " " in genitive:
+        forms = tuple(f"{form} {genitive}" for form in thing.german)
+    else:
+        forms = tuple(f"{genitive} {form}" for form in bare.german)
+    return NounPhrase(text, text, forms, thing.person, contracts=" " in genitive)
+
+
+def inflect(adjective: Adjective, degree: str) -> tuple[str, str]:
+    """Returns the English form and the German stem in the degree."""
+    if degree == "comparative":
+        return english.compare(adjective.english)[0], adjective.comparative
+    if degree == "superlative":
+        return english.compare(adjective.english)[1], adjective.superlative
+    return adjective.english, adjective.german

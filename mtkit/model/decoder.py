@@ -1,0 +1,133 @@
+"""The decoder stack (arXiv 1706.03762, section 3.1)."""
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.cache import DecoderCache, LayerCache
+from mtkit.model.dropout import Dropout
+from mtkit.model.feed_forward import FeedForward
+from mtkit.recipe.model import Model
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the source, feed-forward; each with residual and norm."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.norm_first = model.norm == "pre"
+        self.self_attention = SelfAttention(
+            model.d_model,
+            num_heads=model.num_heads,
+            d_key=model.d_key,
+            d_value=model.d_value,
+            dropout=model.attention_dropout,
+        )
+        self.self_attention_norm = nn.LayerNorm(model.d_model)
+        self.cross_attention = CrossAttention(
+            model.d_model,
+            num_heads=model.num_heads,
+            d_key=model.d_key,
+            d_value=model.d_value,
+            dropout=model.attention_dropout,
+        )
+        self.cross_attention_norm = nn.LayerNorm(model.d_model)
+        self.feed_forward = FeedForward(
+            model.d_model, model.d_ff, activation=model.activation, dropout=model.activation_dropout
+        )
+        self.feed_forward_norm = nn.LayerNorm(model.d_model)
+        self.dropout = Dropout(model.dropout)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Returns the layer's output for all target positions at once.
+
+        Padding stands behind a target's real tokens, where the causal mask already hides it.
+        """
+        keys, values = self.cross_attention.project_memory(memory)
+        return self._through(
+            states,
+            lambda inputs: self.self_attention(inputs, is_causal=True),
+            lambda inputs: self.cross_attention(inputs, keys, values, source_is_token),
+        )
+
+    def step(
+        self,
+        states: Float[Tensor, "rows 1 d_model"],
+        cache: LayerCache,
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> Float[Tensor, "rows 1 d_model"]:
+        """Returns the layer's output for the newest position, and adds it to the cache."""
+        return self._through(
+            states,
+            lambda inputs: self.self_attention.step(inputs, cache),
+            lambda inputs: self.cross_attention.step(inputs, cache, source_is_token),
+        )
+
+    def _through(
+        self,
+        states: Tensor,
+        attend_to_target: Callable[[Tensor], Tensor],
+        attend_to_source: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        for norm, sub_layer in (
+            (self.self_attention_norm, attend_to_target),
+            (self.cross_attention_norm, attend_to_source),
+            (self.feed_forward_norm, self.feed_forward),
+        ):
+            if self.norm_first:
+                states = states + self.dropout(sub_layer(norm(states)))
+            else:
+                states = norm(states + self.dropout(sub_layer(states)))
+        return states
+
+
+class Decoder(nn.Module):
+    """All decoder layers; pre-norm adds a norm after the last."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(model) for _ in range(model.num_decoder_layers))
+        self.final_norm = nn.LayerNorm(model.d_model) if model.norm == "pre" else nn.Identity()
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Returns each target position's vector, from which the next token is predicted."""
+        for layer in self.layers:
+            states = layer(states, memory, source_is_token)
+        normed: Tensor = self.final_norm(states)
+        return normed
+
+    def start(
+        self,
+        memory: Float[Tensor, "batch src_len d_model"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> DecoderCache:
+        """Returns a cache that holds the source and no target position."""
+        layers = [
+            LayerCache(*layer.cross_attention.project_memory(memory))
+            for layer in self.layers
+            if isinstance(layer, DecoderLayer)
+        ]
+        return DecoderCache(layers, source_is_token)
+
+    def step(
+        self, states: Float[Tensor, "rows 1 d_model"], cache: DecoderCache
+    ) -> Float[Tensor, "rows 1 d_model"]:
+        """Returns the newest position's vector, and adds the position to the cache."""
+        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
+            assert isinstance(layer, DecoderLayer)
+            states = layer.step(states, layer_cache, cache.source_is_token)
+        cache.num_steps += 1
+        normed: Tensor = self.final_norm(states)
+        return normed

@@ -1,0 +1,47 @@
+"""Tokens to vectors (arXiv 1706.03762, section 3.4)."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mtkit.model.dropout import Dropout
+from mtkit.model.positions import LearnedPositions, SinusoidalPositions
+
+
+class TokenEmbedding(nn.Module):
+    """A matrix of token vectors; times sqrt(d_model) going in, plain as an output projection."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.scale = math.sqrt(d_model)
+
+    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        """Returns the scaled vector of each token."""
+        return nn.functional.embedding(tokens, self.weight) * self.scale
+
+
+class InputEmbedding(nn.Module):
+    """Token vectors plus positions, with dropout on the sum (section 5.4)."""
+
+    def __init__(
+        self,
+        tokens: TokenEmbedding,
+        positions: SinusoidalPositions | LearnedPositions,
+        *,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch length"], first_position: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Returns the vectors of tokens that stand from `first_position` on."""
+        positions = self.positions(first_position, tokens.shape[1])
+        embedded: Tensor = self.dropout(self.tokens(tokens) + positions)
+        return embedded

@@ -1,0 +1,105 @@
+"""The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mtkit.model.cache import DecoderCache
+from mtkit.model.decoder import Decoder
+from mtkit.model.embeddings import InputEmbedding, TokenEmbedding
+from mtkit.model.encoder import Encoder
+from mtkit.model.initialization import initialize
+from mtkit.model.positions import LearnedPositions, SinusoidalPositions
+from mtkit.recipe.model import Model
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder, a decoder and an output projection that may share its matrix with them.
+
+    Args:
+        model: The recipe's section.
+        source_vocab_size: Number of source pieces.
+        target_vocab_size: Number of target pieces; the same where embeddings are tied three-way.
+    """
+
+    def __init__(self, model: Model, source_vocab_size: int, target_vocab_size: int) -> None:
+        super().__init__()
+        self.model = model
+        target_tokens = TokenEmbedding(target_vocab_size, model.d_model)
+        if model.tied_embeddings == "three-way":
+            assert source_vocab_size == target_vocab_size, (source_vocab_size, target_vocab_size)
+            source_tokens = target_tokens
+        else:
+            source_tokens = TokenEmbedding(source_vocab_size, model.d_model)
+        self.source_embedding = InputEmbedding(
+            source_tokens, _positions(model), dropout=model.dropout
+        )
+        self.target_embedding = InputEmbedding(
+            target_tokens, _positions(model), dropout=model.dropout
+        )
+        self.output_embedding = (
+            TokenEmbedding(target_vocab_size, model.d_model)
+            if model.tied_embeddings == "none"
+            else target_tokens
+        )
+        self.encoder = Encoder(model)
+        self.decoder = Decoder(model)
+        initialize(self)
+
+    def encode(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        """Returns the encoded source; rows of padding hold no meaning."""
+        encoded: Tensor = self.encoder(self.source_embedding(source_tokens), source_is_token)
+        return encoded
+
+    def forward(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+        target_tokens: Int[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Returns, for each target position, the vector that predicts the next token.
+
+        Args:
+            source_tokens: Source pieces, closed by `</s>`, padded at the end.
+            source_is_token: False at padding.
+            target_tokens: `<s>` and the target's pieces, padded at the end.
+        """
+        memory = self.encode(source_tokens, source_is_token)
+        states: Tensor = self.decoder(self.target_embedding(target_tokens), memory, source_is_token)
+        return states
+
+    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
+        """Returns the logits of the next token."""
+        return nn.functional.linear(states, self.output_embedding.weight)
+
+    def start(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> DecoderCache:
+        """Returns the encoded source, ready for the first `step`."""
+        return self.decoder.start(self.encode(source_tokens, source_is_token), source_is_token)
+
+    def step(
+        self, tokens: Int[Tensor, " rows"], cache: DecoderCache
+    ) -> Float[Tensor, "rows vocab"]:
+        """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
+
+        Args:
+            tokens: Each hypothesis's newest token, `<s>` first; row b * beam + k is hypothesis k of
+                sentence b.
+            cache: What `start` returned.
+        """
+        states = self.target_embedding(tokens[:, None], cache.num_steps)
+        return self.project(self.decoder.step(states, cache)[:, 0])
+
+
+def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:
+    match model.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(model.d_model)
+        case "learned":
+            return LearnedPositions(model.max_positions, model.d_model)

@@ -1,0 +1,13 @@
+"""What a run is: one TOML file, a frozen model per section, checked before any work starts.
+
+recipe.py       the whole recipe, and what must hold between sections
+section.py      what every section has in common
+data.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py, test_sets.py
+                a file per section; defaults are written here and nowhere else
+loading.py      recipes found by path or name, `--set` applied, faults explained
+"""
+
+from mtkit.recipe.loading import PROJECT_RECIPE, dump_recipe, load_recipe, shipped_recipes
+from mtkit.recipe.recipe import Recipe
+
+__all__ = ["PROJECT_RECIPE", "Recipe", "dump_recipe", "load_recipe", "shipped_recipes"]

@@ -1,0 +1,62 @@
+"""The `model` section: the network. The defaults are the paper's base model (arXiv 1706.03762)."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from mtkit.recipe.section import Section
+
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+def _head_width(model: dict[str, Any]) -> int:
+    """Returns d_model / num_heads; 0, which validation refuses, where the two don't divide."""
+    d_model, num_heads = model.get("d_model", 0), model.get("num_heads", 0)
+    return d_model // num_heads if num_heads and d_model % num_heads == 0 else 0
+
+
+class Model(Section):
+    """An encoder-decoder Transformer."""
+
+    num_encoder_layers: PositiveInt = 6
+    """Encoder layers, the paper's N."""
+    num_decoder_layers: PositiveInt = 6
+    """Decoder layers; may differ from the encoder's."""
+    d_model: PositiveInt = 512
+    """Width of embeddings and of every layer's output."""
+    d_ff: PositiveInt = 2048
+    """Inner width of the feed-forward sub-layer."""
+    num_heads: PositiveInt = 8
+    """Attention heads."""
+    d_key: int = Field(default_factory=_head_width)
+    """Width of queries and keys per head; d_model / num_heads where it isn't given."""
+    d_value: int = Field(default_factory=_head_width)
+    """Width of values per head; d_model / num_heads where it isn't given."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer normalisation after each residual sum, as in the paper, or before each sub-layer with a
+    final one after the last layer."""
+    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    """Feed-forward non-linearity; `swiglu` (arXiv 2002.05202) adds a third, gating matrix."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Position encoding; sinusoidal ones reach past any training length."""
+    max_positions: PositiveInt = 1024
+    """Number of learned positions, so the longest input and output; sinusoidal ones have no end."""
+    tied_embeddings: Literal["three-way", "decoder", "none"] = "three-way"
+    """What shares one matrix: source, target and output embeddings; target and output; nothing."""
+    dropout: Rate = 0.1
+    """Dropout on each sub-layer's output and on embeddings plus positions (paper, section 5.4)."""
+    attention_dropout: Rate = 0.0
+    """Dropout on attention weights; not in the paper."""
+    activation_dropout: Rate = 0.0
+    """Dropout after the feed-forward non-linearity; not in the paper."""
+
+    @model_validator(mode="after")
+    def _heads_have_a_width(self) -> "Model":
+        if self.d_key < 1 or self.d_value < 1:
+            raise ValueError(
+                f"d_model = {self.d_model} is no multiple of num_heads = {self.num_heads}: "
+                "give d_key and d_value, or a d_model that is one"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"sinusoidal positions need an even d_model, found {self.d_model}")
+        return self

@@ -1,0 +1,63 @@
+"""The whole recipe: one section per idea, and what must hold between them."""
+
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt, model_validator
+
+from mtkit.recipe.data import Data
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+from mtkit.recipe.section import Section
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.recipe.training import Training
+
+
+class Recipe(Section):
+    """Everything about a run."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """Name of the run; its workspace is `runs/<name>/`."""
+    seed: NonNegativeInt = 1
+    """Seed of everything random: the tokenizer's sample, weights, data order, dropout."""
+    data: Data
+    """Parallel text."""
+    tokenizer: Tokenizer = Tokenizer()
+    """Subword tokenizer."""
+    model: Model = Model()
+    """Network."""
+    training: Training = Training()
+    """Training."""
+    inference: Inference = Inference()
+    """Decoding defaults."""
+    evaluation: Evaluation = Evaluation()
+    """Test sets and metrics."""
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> "Recipe":
+        if self.model.tied_embeddings == "three-way" and not self.tokenizer.joint:
+            raise ValueError(
+                'model.tied_embeddings = "three-way" needs one vocabulary, but tokenizer.joint is '
+                'false: set model.tied_embeddings to "decoder" or "none"'
+            )
+        if self.training.length_groups > self.training.batch_tokens:
+            raise ValueError("training.length_groups is greater than training.batch_tokens")
+        group = self.training.batch_tokens // self.training.length_groups
+        if self.data.cleaning.max_tokens > group:
+            raise ValueError(
+                f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
+                f"fit in a group of {group} tokens (training.batch_tokens / "
+                "training.length_groups): lower the former or raise the latter"
+            )
+        if self.data.cleaning.max_tokens > self.training.micro_batch_tokens:
+            raise ValueError(
+                f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
+                f"fit in training.micro_batch_tokens = {self.training.micro_batch_tokens}"
+            )
+        learned = self.model.positions == "learned"
+        if learned and self.data.cleaning.max_tokens > self.model.max_positions:
+            raise ValueError(
+                f"data.cleaning.max_tokens = {self.data.cleaning.max_tokens} reaches past "
+                f"model.max_positions = {self.model.max_positions}"
+            )
+        return self

@@ -1,0 +1,33 @@
+"""One entry of `evaluation.test_sets`: held-out text that a model is scored on."""
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from mtkit.recipe.data import FileCorpus, HeldOutPhrasebook, HubCorpus, corpus_kind
+from mtkit.recipe.section import Section
+
+
+class _Named(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """Name of the test set; names its files in the workspace."""
+
+
+class FileTestSet(_Named, FileCorpus):
+    """Two aligned text files."""
+
+
+class HubTestSet(_Named, HubCorpus):
+    """A split of a data set that `datasets` can stream."""
+
+
+class PhrasebookTestSet(_Named, HeldOutPhrasebook):
+    """The held-out split of the embedded corpus."""
+
+
+TestSet = Annotated[
+    Annotated[FileTestSet, Tag("files")]
+    | Annotated[HubTestSet, Tag("dataset")]
+    | Annotated[PhrasebookTestSet, Tag("builtin")],
+    Discriminator(corpus_kind),
+]

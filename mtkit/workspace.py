@@ -1,0 +1,143 @@
+"""The one folder that holds all a recipe produces; the only place that knows its layout."""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from mtkit.errors import MtkitError
+
+_RECORDED_PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "safetensors")
+
+
+class Workspace:
+    """Paths of a run's parts; nothing exists until a stage makes it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.recipe_file = root / "recipe.toml"
+        self.manifest_file = root / "manifest.json"
+        self.data = root / "data"
+        self.tokenizer = self.data / "tokenizer"
+        self.checkpoints = root / "checkpoints"
+        self.metrics_file = root / "metrics.jsonl"
+        self.learning_curve = root / "learning_curve.svg"
+        self.model = root / "model"
+        self.translations = root / "translations"
+        self.scores_file = root / "scores.json"
+
+    @classmethod
+    def of(cls, recipe_name: str, workspace: Path | None = None) -> "Workspace":
+        """Returns the given folder's workspace, or `runs/<recipe name>` where none is given."""
+        return cls(workspace if workspace is not None else Path("runs") / recipe_name)
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Returns what the stages recorded so far; empty before the first."""
+        if not self.manifest_file.exists():
+            return {}
+        return read_json(self.manifest_file)
+
+    def record(self, stage: str, facts: dict[str, Any]) -> None:
+        """Adds a stage's facts, and the versions it ran with, to the manifest."""
+        manifest = self.read_manifest()
+        manifest[stage] = {**facts, "environment": _environment()}
+        write_atomically(self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file that mtkit wrote.
+
+    Raises:
+        MtkitError: The file is damaged.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise MtkitError(f"{path}: damaged, no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise MtkitError(f"{path}: damaged: expected a JSON object")
+    return content
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Leaves `text` in a file that a crash can't leave half written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    with draft.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+
+
+@contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """Yields an empty draft folder that takes the place of `folder` once the block succeeds."""
+    draft = folder.with_name(f".{folder.name}.draft")
+    remove_folder(draft)
+    draft.mkdir(parents=True)
+    yield draft
+    for path in draft.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+    retired = folder.with_name(f".{folder.name}.retired")
+    remove_folder(retired)
+    if folder.exists():
+        folder.rename(retired)
+    draft.rename(folder)
+    remove_folder(retired)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder that mtkit made, if it is there; a link is removed, not followed."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            else:
+                path.unlink()
+        folder.rmdir()
+
+
+def digest(content: Any) -> str:
+    """Returns a short digest of anything JSON can express, the same on every machine."""
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def digest_file(path: Path) -> str:
+    """Returns a short digest of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+def _environment() -> dict[str, str]:
+    """Returns the versions that a result depends on."""
+    versions = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in _RECORDED_PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    commit = _git_commit()
+    return {**versions, "git_commit": commit} if commit else versions
+
+
+def _git_commit() -> str:
+    """Returns the commit of the working directory's repository; empty outside one."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
