@@ -9,6 +9,53 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
     data | model | evaluation
     recipe       what a run is
     workspace | console | errors
+
+The public names below load their rooms on first use, so that `import mtkit` costs nothing.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mtkit.data.prepare import prepare
+    from mtkit.inference.translate import Translator
+    from mtkit.pipeline.score import score
+    from mtkit.pipeline.translate import translate
+    from mtkit.recipe import load_recipe
+    from mtkit.training.average import average
+    from mtkit.training.train import train
+    from mtkit.workspace import Workspace
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Translator",
+    "Workspace",
+    "average",
+    "load_recipe",
+    "prepare",
+    "score",
+    "train",
+    "translate",
+]
+
+_HOMES = {
+    "Translator": "mtkit.inference.translate",
+    "Workspace": "mtkit.workspace",
+    "average": "mtkit.training.average",
+    "load_recipe": "mtkit.recipe",
+    "prepare": "mtkit.data.prepare",
+    "score": "mtkit.pipeline.score",
+    "train": "mtkit.training.train",
+    "translate": "mtkit.pipeline.translate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mtkit' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

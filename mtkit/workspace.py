@@ -27,7 +27,7 @@ class Workspace:
         self.tokenizer = self.data / "tokenizer"
         self.checkpoints = root / "checkpoints"
         self.metrics_file = root / "metrics.jsonl"
-        self.learning_curve = root / "learning_curve.svg"
+        self.learning_curve = root / "learning_curve.png"
         self.model = root / "model"
         self.translations = root / "translations"
         self.scores_file = root / "scores.json"

@@ -4,7 +4,9 @@ recipe.py       the whole recipe, and what must hold between sections
 section.py      what every section has in common
 data.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py, test_sets.py
                 a file per section; defaults are written here and nowhere else
-loading.py      recipes found by path or name, `--set` applied, faults explained
+loading.py      recipes found by path or name, read, checked, written
+overrides.py    `--set` applied
+faults.py       what is wrong with a recipe, told in its own words
 """
 
 from mtkit.recipe.loading import PROJECT_RECIPE, dump_recipe, load_recipe, shipped_recipes

@@ -10,12 +10,15 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.faults import explain
+from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
 
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
 
 Entry = TypeVar("Entry", bound=BaseModel)
+Part = TypeVar("Part", bound=BaseModel)
 
 
 def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recipe:
@@ -33,11 +36,18 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except UnicodeDecodeError as error:
-        raise MtkitError(f"{path}: byte {error.start} is no UTF-8") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise MtkitError(
+            f"{path}:{line}: byte 0x{error.object[error.start]:02x} is no UTF-8",
+            "save the recipe as UTF-8",
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise MtkitError(f"{path}: not TOML: {error}", "strings need quotes in TOML") from error
     for override in overrides:
-        _override(tables, override)
+        apply_override(tables, override)
+        if override_key(override) == "data.data_root":
+            # What is typed in a shell starts from the shell's folder.
+            folder = Path.cwd()
     return check_recipe(tables, str(path), folder)
 
 
@@ -56,8 +66,35 @@ def check_recipe(tables: dict[str, Any], origin: str, folder: Path) -> Recipe:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
         recipe = Recipe.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        raise _explain(error, origin, tables) from error
+        raise explain(error, origin=origin, tables=tables, section=Recipe) from error
     return _with_absolute_paths(recipe, folder)
+
+
+def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
+    """Returns a copy of one section of a recipe with overrides applied, where no recipe is read.
+
+    Args:
+        section: The section.
+        name: Its name in a recipe.
+        overrides: As `load_recipe` takes them; each must begin with the section's name.
+
+    Raises:
+        MtkitError: An override of another section, an unknown key, or a value out of its range.
+    """
+    tables = {name: section.model_dump(mode="json", exclude_none=True)}
+    for override in overrides:
+        if not override_key(override).startswith(f"{name}."):
+            raise MtkitError(
+                f"--set {override}: no recipe is read here, so only {name} can be changed",
+                f"for example: --set {name}.{next(iter(type(section).model_fields))}=...",
+            )
+        apply_override(tables, override)
+    try:
+        return type(section).model_validate_json(json.dumps(tables[name], default=str))
+    except ValidationError as error:
+        raise explain(
+            error, origin=f"--set {name}", tables=tables[name], section=type(section)
+        ) from error
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -98,58 +135,6 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
     )
 
 
-def _override(tables: dict[str, Any], override: str) -> None:
-    """Applies one `--set` to the tables."""
-    removes = override.startswith("~")
-    key, equals, text = override.removeprefix("~").partition("=")
-    steps = [step.strip() for step in key.split(".")]
-    if removes == bool(equals) or not all(steps):
-        raise MtkitError(
-            f"--set {override}: expected section.key=value, or ~section.key to remove it",
-            "for example: --set training.max_steps=100",
-        )
-    node: Any = tables
-    for step in steps[:-1]:
-        node = _descend(node, step, override)
-    last = steps[-1]
-    if isinstance(node, list):
-        index = _index(node, last, override)
-        if removes:
-            del node[index]
-        else:
-            node[index] = _value(text)
-    elif not isinstance(node, dict):
-        raise MtkitError(f"--set {override}: '{'.'.join(steps[:-1])}' is a value, not a section")
-    elif removes:
-        node.pop(last, None)
-    else:
-        node[last] = _value(text)
-
-
-def _descend(node: Any, step: str, override: str) -> Any:
-    if isinstance(node, list):
-        return node[_index(node, step, override)]
-    if not isinstance(node, dict):
-        raise MtkitError(f"--set {override}: '{step}' lies inside a value, not a section")
-    return node.setdefault(step, {})
-
-
-def _index(node: list[Any], step: str, override: str) -> int:
-    if not step.isdecimal() or int(step) >= len(node):
-        raise MtkitError(
-            f"--set {override}: '{step}' should be a place in a list of {len(node)}, from 0"
-        )
-    return int(step)
-
-
-def _value(text: str) -> Any:
-    """Returns text as the TOML value it spells, or as a string where it spells none."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     root = (folder / recipe.data.data_root.expanduser()).resolve()
 
@@ -171,61 +156,3 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     test_sets = tuple(rooted(test_set) for test_set in recipe.evaluation.test_sets)
     evaluation = recipe.evaluation.model_copy(update={"test_sets": test_sets})
     return recipe.model_copy(update={"data": data, "evaluation": evaluation})
-
-
-def _explain(error: ValidationError, origin: str, tables: dict[str, Any]) -> MtkitError:
-    """Returns one error that names every faulty key, with a suggestion for an unknown one."""
-    lines = []
-    for fault in error.errors():
-        steps = _path_in_tables(fault["loc"], tables)
-        key = ".".join(steps)
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            message = f"unknown key '{steps[-1]}'" + suggest(steps[-1], _known_keys(fault["loc"]))
-        elif fault["type"] == "missing":
-            message = "this key is missing"
-        elif fault["type"] not in ("value_error",) and not isinstance(fault["input"], dict | list):
-            message += f", found {fault['input']!r}"
-        lines.append(f"{key}: {message}" if key else message)
-    return MtkitError(
-        f"{origin}: " + f"\n  {origin}: ".join(lines),
-        "docs/reference/recipe.md lists every key; --set section.key=value overrides one",
-    )
-
-
-def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
-    """Returns a fault's location less the union tags that pydantic puts into it."""
-    steps: list[str] = []
-    node: Any = tables
-    for index, step in enumerate(location):
-        is_last = index == len(location) - 1
-        if isinstance(node, list) and isinstance(step, int) and step < len(node):
-            node = node[step]
-        elif isinstance(node, dict) and step in node:
-            node = node[step]
-        elif not is_last:
-            continue
-        steps.append(str(step))
-    return steps
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """Returns the keys of the section that an unknown key was found in."""
-    definition: Any = Recipe.model_json_schema()
-    definitions = definition["$defs"]
-    sections = [definition]
-    for step in location[:-1]:
-        children = [child for section in sections for child in _children(section, step)]
-        sections = [
-            definitions[child["$ref"].rsplit("/", 1)[1]] if "$ref" in child else child
-            for child in children
-        ] or sections
-    return sorted({key for section in sections for key in section.get("properties", {})})
-
-
-def _children(section: dict[str, Any], step: int | str) -> list[dict[str, Any]]:
-    """Returns the schemas that one step into a section's schema can lead to."""
-    child = section.get("items") if isinstance(step, int) else section.get("properties", {}).get(step)
-    if child is None:
-        return []
-    return [option for key in ("oneOf", "anyOf") for option in child.get(key, [])] or [child]

@@ -81,11 +81,7 @@ class ConstantSchedule(Section):
 
 
 Schedule = Annotated[
-    PaperSchedule
-    | InverseSquareRootSchedule
-    | CosineSchedule
-    | LinearSchedule
-    | ConstantSchedule,
+    PaperSchedule | InverseSquareRootSchedule | CosineSchedule | LinearSchedule | ConstantSchedule,
     Field(discriminator="kind"),
 ]
 

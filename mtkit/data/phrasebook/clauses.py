@@ -81,52 +81,24 @@ def build_english_verbs(clause: Clause, *, needs_auxiliary: bool) -> tuple[str, 
     return "", (english.inflect_third_person(base) if person == "3s" else base) + rest
 
 
-def _list_english_objects(clause: Clause, verbs: str) -> list[str]:
+def _join(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+def _end_in_english(clause: Clause, verbs: str) -> str:
     """Returns verb, objects and adverbials in the English order."""
-    dative = clause.dative.english_object if clause.dative else ""
     accusative = clause.accusative.english_object if clause.accusative else ""
     if clause.accusative and clause.accusative.is_pronoun:
         head, _, particle = verbs.rpartition(" ")
         if particle in ADVERBIAL_PARTICLES:
             verbs, accusative = head, f"{accusative} {particle}"
-    phrases = (clause.complement, clause.place, clause.time)
-    return [verbs, dative, accusative, *(phrase.english for phrase in phrases if phrase)]
-
-
-def state_in_english(clause: Clause) -> str:
-    """Returns subject and predicate in the order of a statement, without capital and stop."""
-    auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=clause.claims_not)
-    if clause.claims_not:
-        auxiliary = "cannot" if auxiliary == "can" else f"{auxiliary} not"
-    frequency = clause.frequency.english if clause.frequency else ""
-    words = [
-        clause.subject.english,
-        auxiliary,
-        frequency,
-        *_list_english_objects(clause, verbs),
-    ]
-    return " ".join(word for word in words if word)
-
-
-def ask_in_english(clause: Clause, question_word: str = "") -> str:
-    """Returns a question, yes/no or with a question word in front, without the question mark."""
-    auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=True)
-    negation = "not" if clause.claims_not else ""
-    frequency = clause.frequency.english if clause.frequency else ""
-    words = [
-        question_word,
-        auxiliary,
-        clause.subject.english,
-        negation,
-        frequency,
-        *_list_english_objects(clause, verbs),
-    ]
-    return " ".join(word for word in words if word)
-
-
-def name_in_english(clause: Clause) -> str:
-    """Returns the clause as an infinitive without `to`."""
-    return " ".join(word for word in _list_english_objects(clause, clause.verb.english) if word)
+    adverbials = (clause.complement, clause.place, clause.time)
+    return _join(
+        verbs,
+        clause.dative.english_object if clause.dative else "",
+        accusative,
+        *(adverbial.english for adverbial in adverbials if adverbial),
+    )
 
 
 def build_german_verbs(clause: Clause) -> tuple[str, str]:
@@ -141,81 +113,114 @@ def build_german_verbs(clause: Clause) -> tuple[str, str]:
     return german.conjugate(verb.german, verb.third_person, person), verb.prefix
 
 
-def _list_german_middle(clause: Clause) -> list[str]:
-    """Returns what stands between subject and closing verb, in order."""
-    dative, accusative = clause.dative, clause.accusative
-    claims_never = clause.frequency is NEVER
-    has_negation = clause.claims_not or claims_never
-    negation = "nie" if claims_never else "nicht" if has_negation else ""
-    object_text = accusative.decline("accusative") if accusative else ""
-    if accusative and accusative.claims_none:
-        negation = ""
-    # A pronoun comes first; a definite object leaves the place behind the time to the negation.
-    is_early = accusative is not None and (
-        accusative.is_pronoun or (has_negation and accusative.is_definite)
-    )
-    is_pronoun = accusative is not None and accusative.is_pronoun
-    time = clause.time.german if clause.time else ""
-    frequency = clause.frequency.german if clause.frequency and not claims_never else ""
-    is_negated_first = accusative is not None and not is_early
-    words = [
-        object_text if is_pronoun else "",
-        dative.decline("dative") if dative else "",
-        object_text if is_early and not is_pronoun else "",
-        time,
-        frequency,
-        negation if is_negated_first else "",
-        object_text if not is_early else "",
-        "" if is_negated_first else negation,
+def _fill_german_middle(clause: Clause, *, subject: bool) -> str:
+    """Returns what stands inside the bracket, with or without the subject.
+
+    A pronoun comes before everything but another pronoun: Gestern hat mich der Mann gesehen. A
+    definite object comes before nicht and nie, and kein takes the place of nicht.
+    """
+    accusative, frequency = clause.accusative, clause.frequency
+    negation = "nie" if frequency is NEVER else "nicht" if clause.claims_not else ""
+    pronoun = definite = indefinite = ""
+    if accusative:
+        text = accusative.decline("accusative")
+        if accusative.is_pronoun:
+            pronoun = text
+        elif negation and accusative.is_definite:
+            definite = text
+        else:
+            indefinite = text
+            negation = "" if accusative.claims_none else negation
+    dative = clause.dative.decline("dative") if clause.dative else ""
+    if clause.dative and clause.dative.is_pronoun:
+        pronoun, dative = dative, ""
+    opening = [pronoun]
+    if subject:
+        nominative = clause.subject.decline("nominative")
+        is_first = clause.subject.is_pronoun
+        opening = [nominative, pronoun] if is_first else [pronoun, nominative]
+    return _join(
+        *opening,
+        dative,
+        definite,
+        clause.time.german if clause.time else "",
+        frequency.german if frequency and frequency is not NEVER else "",
+        *((negation, indefinite) if indefinite else (negation,)),
         clause.complement.german if clause.complement else "",
         clause.place.german if clause.place else "",
-    ]
-    return [word for word in words if word]
+    )
 
 
-def state_in_german(clause: Clause, front: str = "") -> str:
-    """Returns a statement with the verb second, behind `front` if there is one."""
+def state(clause: Clause, front: Phrase | None = None) -> Phrase:
+    """Returns a statement, the German verb second, behind `front` if there is one."""
+    auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=clause.claims_not)
+    if clause.claims_not:
+        auxiliary = "cannot" if auxiliary == "can" else f"{auxiliary} not"
+    english_statement = _join(
+        front.english if front else "",
+        clause.subject.english,
+        auxiliary,
+        clause.frequency.english if clause.frequency else "",
+        _end_in_english(clause, verbs),
+    )
     finite, closing = build_german_verbs(clause)
-    subject = clause.subject.decline("nominative")
-    opening = [front, finite, subject] if front else [subject, finite]
-    return " ".join(word for word in [*opening, *_list_german_middle(clause), closing] if word)
+    opening = front.german if front else clause.subject.decline("nominative")
+    middle = _fill_german_middle(clause, subject=front is not None)
+    return Phrase(english_statement, _join(opening, finite, middle, closing))
 
 
-def ask_in_german(clause: Clause, question_word: str = "") -> str:
-    """Returns a question, yes/no or with a question word in front, without the question mark."""
+def ask(clause: Clause, question_word: Phrase | None = None) -> Phrase:
+    """Returns a question without its mark, yes/no or with a question word in front."""
+    auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=True)
     finite, closing = build_german_verbs(clause)
-    opening = [question_word, finite, clause.subject.decline("nominative")]
-    return " ".join(word for word in [*opening, *_list_german_middle(clause), closing] if word)
+    english_word = question_word.english if question_word else ""
+    german_word = question_word.german if question_word else ""
+    return Phrase(
+        _join(english_word, auxiliary, clause.subject.english, _end_in_english(clause, verbs)),
+        _join(german_word, finite, _fill_german_middle(clause, subject=True), closing),
+    )
 
 
-def subordinate_in_german(clause: Clause, conjunction: str) -> str:
-    """Returns the clause behind a conjunction or relative pronoun, with its verb at the end."""
+def subordinate(clause: Clause) -> Phrase:
+    """Returns the clause as it stands behind a conjunction, with the German verb at the end.
+
+    As a relative clause it stands so behind its own subject.
+    """
     finite, closing = build_german_verbs(clause)
-    is_split_verb = closing and closing == clause.verb.prefix
-    ending = closing + finite if is_split_verb else f"{closing} {finite}".lstrip()
-    words = [conjunction, clause.subject.decline("nominative"), *_list_german_middle(clause)]
-    return " ".join(word for word in [*words, ending] if word)
+    is_split_verb = closing != "" and closing == clause.verb.prefix
+    ending = closing + finite if is_split_verb else _join(closing, finite)
+    german_clause = _join(_fill_german_middle(clause, subject=True), ending)
+    return Phrase(state(clause).english, german_clause)
 
 
-def name_in_german(clause: Clause) -> str:
-    """Returns the clause as an infinitive with zu."""
-    return " ".join([*_list_german_middle(clause), german.build_zu_infinitive(clause.verb)])
+def build_infinitive(clause: Clause) -> Phrase:
+    """Returns the clause with to and zu."""
+    return Phrase(
+        f"to {_end_in_english(clause, clause.verb.english)}",
+        _join(_fill_german_middle(clause, subject=False), german.build_zu_infinitive(clause.verb)),
+    )
 
 
-def suggest_in_german(clause: Clause) -> str:
-    """Returns `lass uns` with the clause: let us ..."""
-    infinitive = clause.verb.prefix + clause.verb.german
-    return " ".join(["lass uns", *_list_german_middle(clause), infinitive])
+def request(clause: Clause) -> Phrase:
+    """Returns the clause as a polite command: bitte öffne das Fenster."""
+    return Phrase(
+        f"please {_end_in_english(clause, clause.verb.english)}",
+        _join(
+            "bitte",
+            german.command(clause.verb),
+            _fill_german_middle(clause, subject=False),
+            clause.verb.prefix,
+        ),
+    )
 
 
-def command_in_german(clause: Clause) -> str:
-    """Returns the request: bitte öffne das Fenster."""
-    words = [
-        "bitte",
-        german.command(clause.verb),
-        *_list_german_middle(clause),
-        clause.verb.prefix,
-    ]
-    return " ".join(word for word in words if word)
-
-
+def propose(clause: Clause) -> Phrase:
+    """Returns the clause as a proposal: lass uns ins Kino gehen."""
+    return Phrase(
+        f"let us {_end_in_english(clause, clause.verb.english)}",
+        _join(
+            "lass uns",
+            _fill_german_middle(clause, subject=False),
+            clause.verb.prefix + clause.verb.german,
+        ),
+    )

@@ -14,17 +14,19 @@ def choose_article(next_word: str) -> str:
     return "an" if next_word[0].lower() in VOWELS else "a"
 
 
+def add_s(word: str) -> str:
+    """Returns a regular plural, or a third person: apples, boxes, carries."""
+    if word.endswith(("s", "sh", "ch", "x", "to", "go", "do")):
+        return word + "es"
+    if word.endswith("y") and word[-2] not in VOWELS:
+        return word[:-1] + "ies"
+    return word + "s"
+
+
 def inflect_third_person(verb: str) -> str:
     """Returns the form for he, she and it: looks for, carries, washes, has."""
     head, _, particle = verb.partition(" ")
-    if head == "have":
-        head = "has"
-    elif head.endswith(("s", "sh", "ch", "x", "o")):
-        head += "es"
-    elif head.endswith("y") and head[-2] not in VOWELS:
-        head = head[:-1] + "ies"
-    else:
-        head += "s"
+    head = "has" if head == "have" else add_s(head)
     return f"{head} {particle}".rstrip()
 
 

@@ -91,6 +91,8 @@ def decline_noun(noun: Noun, case: str, *, plural: bool) -> str:
         return noun.german_plural
     if case != "genitive":
         return noun.german
+    if noun.german_plural == noun.german + "se":
+        return noun.german + "ses"
     return noun.german + ("es" if takes_long_genitive(noun.german) else "s")
 
 
@@ -133,6 +135,7 @@ def conjugate(infinitive: str, third_person: str, person: str) -> str:
 
 
 def add_st(stem: str) -> str:
+    """Returns the form for du, where a stem in s or z takes only t: du liest, du putzt."""
     return stem + ("t" if stem.endswith(("s", "ß", "z", "x")) else "st")
 
 
@@ -143,9 +146,7 @@ def find_stem(infinitive: str) -> str:
 
 def needs_linking_e(stem: str) -> bool:
     """Says whether -st and -t need an e: du wartest, er öffnet, sie zeichnet."""
-    is_hard_cluster = stem.endswith("chn") or (
-        stem[-1] in "mn" and stem[-2] not in "aeiouäöülrmnh"
-    )
+    is_hard_cluster = stem.endswith("chn") or (stem[-1] in "mn" and stem[-2] not in "aeiouäöülrmnh")
     return stem.endswith(("t", "d")) or is_hard_cluster
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtkit.data.phrasebook import tables
+from mtkit.data.phrasebook.english import add_s
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,18 @@ class Phrase:
     english: str
     german: str
 
+    def __add__(self, other: "Phrase") -> "Phrase":
+        """Returns both phrases as one, with a blank between them."""
+        return Phrase(f"{self.english} {other.english}", f"{self.german} {other.german}")
+
 
 @dataclass(frozen=True)
 class Place:
     """A noun with its prepositions for where (German dative) and for where to."""
 
     noun: Noun
-    at: tuple[str, str]
-    to: tuple[str, str]
+    at: Phrase
+    to: Phrase
     to_case: str
 
 
@@ -75,11 +80,12 @@ def read_phrases(table: str) -> tuple[Phrase, ...]:
 
 
 def read_noun(fields: list[str], group: str) -> Noun:
+    """Returns the noun of one entry, with the regular English plural where none is given."""
     english, article, german, german_plural, *flags = fields
     singular, _, plural = english.partition("/")
     gender = ("der", "die", "das").index(article)
     return Noun(
-        singular, plural or singular + "s", german, german_plural, gender, group, frozenset(flags)
+        singular, plural or add_s(singular), german, german_plural, gender, group, frozenset(flags)
     )
 
 
@@ -96,7 +102,7 @@ def drop_unstressed_e(adjective: str) -> str:
     """Returns the stem that takes endings: müde -> müd-, dunkel -> dunkl-, teuer -> teur-."""
     if adjective.endswith("e"):
         return adjective[:-1]
-    if adjective.endswith("el") or adjective.endswith("euer"):
+    if adjective.endswith(("el", "teuer")):
         return adjective[:-2] + adjective[-1]
     return adjective
 
@@ -116,18 +122,8 @@ def read_verb(entry: str) -> Verb:
     base, _, past = english.partition("/")
     prefix, _, german = infinitive.rpartition("|")
     nouns = find_nouns(objects) if objects else ()
-    return Verb(
-        base,
-        past,
-        german,
-        prefix,
-        third_person,
-        participle,
-        auxiliary,
-        preposition,
-        case,
-        nouns,
-    )
+    german_forms = (german, prefix, third_person, participle, auxiliary)
+    return Verb(base, past, *german_forms, preposition, case, nouns)
 
 
 def read_verbs(table: str) -> tuple[Verb, ...]:
@@ -149,9 +145,11 @@ def find_nouns(names: str) -> tuple[Noun, ...]:
 
 
 def read_place(fields: list[str]) -> Place:
+    """Returns the place of one entry."""
     name, english_at, german_at, english_to, german_to = fields
     preposition, case = german_to.split("+")
-    return Place(NOUN_NAMED[name], (english_at, german_at), (english_to, preposition), case)
+    at, to = Phrase(english_at, german_at), Phrase(english_to, preposition)
+    return Place(NOUN_NAMED[name], at, to, case)
 
 
 NOUNS_OF: Mapping[str, tuple[Noun, ...]] = {
@@ -164,12 +162,10 @@ NOUN_NAMED: Mapping[str, Noun] = {noun.english: noun for noun in NOUNS}
 ADJECTIVES: Mapping[str, Adjective] = {
     fields[0]: read_adjective(fields) for fields in split_table(tables.ADJECTIVES)
 }
-_GROUPS_WITH_ADJECTIVES = {
-    group: tuple(ADJECTIVES[name] for name in names.split())
-    for group, names in tables.ADJECTIVES_OF.items()
-}
-ADJECTIVES_OF: Mapping[str, tuple[Adjective, ...]] = _GROUPS_WITH_ADJECTIVES | {
-    group: _GROUPS_WITH_ADJECTIVES["person"] for group in tables.FAMILIES["person"].split()
+ADJECTIVES_OF: Mapping[str, tuple[Adjective, ...]] = {
+    group: tuple(ADJECTIVES[adjective] for adjective in names.split())
+    for family, names in tables.ADJECTIVES_OF.items()
+    for group in tables.FAMILIES.get(family, family).split()
 }
 
 TRANSITIVE = read_verbs(tables.TRANSITIVE)
@@ -185,11 +181,15 @@ BE = Verb("be", "", "sein", "", "ist", "gewesen", "sein")
 PUT_LYING = Verb("put", "put", "legen", "", "", "gelegt", "haben")
 PUT_STANDING = Verb("put", "put", "stellen", "", "", "gestellt", "haben")
 BECOME = Verb("become", "became", "werden", "", "", "geworden", "sein")
-SIT = Verb("sit", "sat", "sitzen", "", "", "gesessen", "haben")
 SLEEP = Verb("sleep", "slept", "schlafen", "", "schläft", "geschlafen", "haben")
+SIT = Verb("sit", "sat", "sitzen", "", "", "gesessen", "haben")
 TRY = Verb("try", "", "versuchen", "", "", "versucht", "haben")
 FORGET = Verb("forget", "forgot", "vergessen", "", "vergisst", "vergessen", "haben")
 BEGIN = Verb("begin", "began", "beginnen", "", "", "begonnen", "haben")
+KNOW = Verb("know", "knew", "wissen", "", "", "gewusst", "haben")
+BELIEVE = Verb("believe", "", "glauben", "", "", "geglaubt", "haben")
+SAY = Verb("say", "said", "sagen", "", "", "gesagt", "haben")
+HOPE = Verb("hope", "", "hoffen", "", "", "gehofft", "haben")
 LIE = Verb("be", "", "liegen", "", "", "gelegen", "haben")
 STAND = Verb("be", "", "stehen", "", "", "gestanden", "haben")
 
@@ -208,16 +208,20 @@ PLACES_OF: Mapping[str, tuple[Place | Phrase, ...]] = {
 }
 FIXED_GOALS = read_phrases(tables.FIXED_GOALS)
 STATIVE = frozenset(tables.STATIVE.split())
+UNWILLED = frozenset(verb.replace("_", " ") for verb in tables.UNWILLED.split())
 SINGLE_OBJECT = frozenset(verb.replace("_", " ") for verb in tables.SINGLE_OBJECT.split())
 SCENES: tuple[tuple[Noun, tuple[Noun, ...]], ...] = tuple(
     (NOUN_NAMED[name], find_nouns(nouns)) for name, nouns in tables.SCENES.items()
 )
+HOUSE_ANIMALS = find_nouns(tables.HOUSE_ANIMALS)
 MALE_PROFESSIONS = find_nouns(tables.MALE_PROFESSIONS)
 FEMALE_PROFESSIONS = find_nouns(tables.FEMALE_PROFESSIONS)
+PROFESSIONAL = tuple(ADJECTIVES[name] for name in tables.PROFESSIONAL.split())
 CITIES = read_phrases(tables.CITIES)
 COUNTRIES = read_phrases(tables.COUNTRIES)
-SUPPORTS: tuple[tuple[Noun, tuple[str, ...]], ...] = tuple(
-    (NOUN_NAMED[fields[0]], tuple(fields[1:])) for fields in split_table(tables.SUPPORTS)
+SUPPORTS: tuple[tuple[Noun, tuple[Phrase, ...]], ...] = tuple(
+    (NOUN_NAMED[name], tuple(Phrase(word, tables.TWO_WAY[word]) for word in prepositions))
+    for name, *prepositions in split_table(tables.SUPPORTS)
 )
 NUMBERS = read_phrases(tables.NUMBERS)
 HOURS = read_phrases(tables.HOURS)
@@ -227,6 +231,7 @@ PAST_TIMES = read_phrases(tables.PAST_TIMES)
 FUTURE_TIMES = read_phrases(tables.FUTURE_TIMES)
 FREQUENCIES = read_phrases(tables.FREQUENCIES)
 CIRCUMSTANCES = read_phrases(tables.CIRCUMSTANCES)
+TIME_UNITS = read_phrases(tables.TIME_UNITS)
 WEATHER = read_phrases(tables.WEATHER)
 MALE_NAMES = tuple(tables.MALE_NAMES.split())
 FEMALE_NAMES = tuple(tables.FEMALE_NAMES.split())

@@ -21,6 +21,7 @@ class Determiner:
     claims_definite: bool = False
 
     def decline(self, case: str, column: int) -> str:
+        """Returns the German form in a case and a column of the tables."""
         if self.german == "der":
             return german.DEFINITE_ARTICLE[case][column]
         return self.german + (self.endings[case][column] if self.endings else "")
@@ -77,17 +78,21 @@ class NounPhrase:
     is_pronoun: bool = False
     is_definite: bool = True
     claims_none: bool = False
+    claims_all: bool = False
     contracts: bool = False
 
     def decline(self, case: str) -> str:
+        """Returns the German form in a case."""
         return self.german[german.CASES.index(case)]
 
-    def follow(self, preposition: str, case: str) -> str:
-        """Returns the phrase behind a German preposition, drawn together with a plain article."""
+    def follow(self, preposition: Phrase, case: str) -> Phrase:
+        """Returns the phrase behind a preposition, in German drawn together with its article."""
         phrase = self.decline(case)
-        return (
-            german.contract(preposition, phrase) if self.contracts else f"{preposition} {phrase}"
-        )
+        if self.contracts:
+            german_phrase = german.contract(preposition.german, phrase)
+        else:
+            german_phrase = f"{preposition.german} {phrase}"
+        return Phrase(f"{preposition.english} {self.english_object}".lstrip(), german_phrase)
 
 
 def _make_pronoun(english_object: str, forms: str, person: str, name: str) -> NounPhrase:
@@ -111,15 +116,15 @@ POSSESSIVE_OF = {
     "we": POSSESSIVES["our"],
     "they": POSSESSIVES["their"],
 }
-WHO = NounPhrase("who", "who", ("wer", "wen", "wem", "wessen"), "3s")
+WHO = NounPhrase("who", "who", ("wer", "wen", "wem", "wessen"), "3s", is_pronoun=True)
 # `it` for a thing follows the German gender: der Tisch ... er, die Lampe ... sie.
 IT = tuple(
     NounPhrase("it", "it", (form, form, "", ""), "3s", is_pronoun=True)
     for form in ("er", "sie", "es")
 )
 THEY = PRONOUNS["they"]
-MALE_GROUPS = frozenset({"kinsman", "man"})
-FEMALE_GROUPS = frozenset({"kinswoman", "woman"})
+MALE_GROUPS = frozenset({"kinsman", "acquaintance", "male"})
+FEMALE_GROUPS = frozenset({"kinswoman", "female"})
 
 
 def build_noun_phrase(
@@ -164,6 +169,7 @@ def build_noun_phrase(
         pronoun,
         is_definite=determiner.claims_definite,
         claims_none=determiner.german == "kein",
+        claims_all=determiner in (EVERY, ALL),
         contracts=determiner is THE,
     )
 
@@ -181,6 +187,13 @@ def join_with_and(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     return NounPhrase(text, text, joined, "3p", "they")
 
 
+def build_relative_pronoun(column: int) -> NounPhrase:
+    """Returns who as the subject of a relative clause: der, die, das or die of the plural."""
+    form = german.DEFINITE_ARTICLE["nominative"][column]
+    person = "3p" if column == german.PLURAL else "3s"
+    return NounPhrase("who", "who", (form, "", "", ""), person, is_pronoun=True)
+
+
 def add_owner(owner: NounPhrase, thing: NounPhrase, bare: NounPhrase) -> NounPhrase:
     """Returns the owner's thing: `the teacher's car`, das Auto des Lehrers; Anna's car, Annas Auto.
 
@@ -195,7 +208,7 @@ def add_owner(owner: NounPhrase, thing: NounPhrase, bare: NounPhrase) -> NounPhr
     return NounPhrase(text, text, forms, thing.person, contracts=" " in genitive)
 
 
-def inflect(adjective: Adjective, degree: str) -> tuple[str, str]:
+def inflect(adjective: Adjective, degree: str = "positive") -> tuple[str, str]:
     """Returns the English form and the German stem in the degree."""
     if degree == "comparative":
         return english.compare(adjective.english)[0], adjective.comparative

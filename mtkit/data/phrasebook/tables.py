@@ -10,43 +10,45 @@ English word has one German word, so that a sentence has one translation.
 NOUNS = {
     "kinsman": """
         father der Vater Väter one; brother der Bruder Brüder; son der Sohn Söhne;
-        uncle der Onkel Onkel; grandfather der Großvater Großväter one; friend der Freund Freunde;
+        uncle der Onkel Onkel; grandfather der Großvater Großväter one""",
+    "acquaintance": """
+        friend der Freund Freunde;
         neighbour der Nachbar Nachbarn weak; teacher der Lehrer Lehrer; doctor der Arzt Ärzte""",
-    "man": """
+    "male": """
         man/men der Mann Männer; boy der Junge Jungen weak; farmer der Bauer Bauern weak;
         baker der Bäcker Bäcker; student der Student Studenten weak;
         policeman/policemen der Polizist Polizisten weak; gardener der Gärtner Gärtner;
         cook der Koch Köche; driver der Fahrer Fahrer; guest der Gast Gäste;
         painter der Maler Maler; fisherman/fishermen der Fischer Fischer;
         tourist der Tourist Touristen weak; pilot der Pilot Piloten weak;
-        waiter der Kellner Kellner; musician der Musiker Musiker; writer der Autor Autoren""",
+        waiter der Kellner Kellner; musician der Musiker Musiker; author der Autor Autoren""",
     "kinswoman": """
         mother die Mutter Mütter one; sister die Schwester Schwestern;
         daughter die Tochter Töchter; aunt die Tante Tanten; grandmother die Großmutter Großmütter
         one""",
-    "woman": """
+    "female": """
         woman/women die Frau Frauen; nurse die Krankenschwester Krankenschwestern;
         actress die Schauspielerin Schauspielerinnen; waitress die Kellnerin Kellnerinnen;
-        queen die Königin Königinnen; singer die Sängerin Sängerinnen;
+        lady die Dame Damen; singer die Sängerin Sängerinnen;
         saleswoman/saleswomen die Verkäuferin Verkäuferinnen; dancer die Tänzerin Tänzerinnen""",
-    "child": "child/children das Kind Kinder; girl das Mädchen Mädchen",
+    "young": "child/children das Kind Kinder; girl das Mädchen Mädchen",
     "pet": """
         dog der Hund Hunde; cat die Katze Katzen; rabbit das Kaninchen Kaninchen;
         bird der Vogel Vögel; horse das Pferd Pferde; cow die Kuh Kühe; duck die Ente Enten;
         goat die Ziege Ziegen; donkey der Esel Esel; goose/geese die Gans Gänse""",
     "wild_animal": """
-        bear der Bär Bären weak; fox/foxes der Fuchs Füchse; lion der Löwe Löwen weak;
+        bear der Bär Bären weak; fox der Fuchs Füchse; lion der Löwe Löwen weak;
         monkey der Affe Affen weak; elephant der Elefant Elefanten weak; frog der Frosch Frösche;
         hedgehog der Igel Igel; mouse/mice die Maus Mäuse; snake die Schlange Schlangen;
         owl die Eule Eulen""",
     "red_fruit": """
-        apple der Apfel Äpfel lie; tomato/tomatoes die Tomate Tomaten lie;
+        apple der Apfel Äpfel lie; tomato die Tomate Tomaten lie;
         cherry die Kirsche Kirschen lie; strawberry die Erdbeere Erdbeeren lie""",
-    "fruit": """
+    "other_fruit": """
         banana die Banane Bananen lie; pear die Birne Birnen lie; orange die Orange Orangen lie;
         lemon die Zitrone Zitronen lie; plum die Pflaume Pflaumen lie;
-        potato/potatoes die Kartoffel Kartoffeln lie; carrot die Karotte Karotten lie;
-        peach/peaches der Pfirsich Pfirsiche lie; melon die Melone Melonen lie""",
+        potato die Kartoffel Kartoffeln lie; carrot die Karotte Karotten lie;
+        peach der Pfirsich Pfirsiche lie; melon die Melone Melonen lie""",
     "dish": """
         cake der Kuchen Kuchen; egg das Ei Eier; roll das Brötchen Brötchen;
         sausage die Wurst Würste; pizza die Pizza Pizzas; soup die Suppe Suppen;
@@ -65,35 +67,36 @@ NOUNS = {
         message die Nachricht Nachrichten; postcard die Postkarte Postkarten lie""",
     "periodical": """
         newspaper die Zeitung Zeitungen lie; magazine die Zeitschrift Zeitschriften lie""",
-    "car": """
-        car das Auto Autos; bus/buses der Bus Busse; lorry der Lastwagen Lastwagen;
+    "motor_vehicle": """
+        car das Auto Autos; bus der Bus Busse; lorry der Lastwagen Lastwagen;
         tractor der Traktor Traktoren; taxi das Taxi Taxis""",
     "vehicle": """
         bicycle das Fahrrad Fahrräder; motorbike das Motorrad Motorräder; boat das Boot Boote;
         ship das Schiff Schiffe; train der Zug Züge; plane das Flugzeug Flugzeuge""",
-    "clothing": """
-        shirt das Hemd Hemden lie; coat der Mantel Mäntel lie; hat der Hut Hüte lie;
-        dress/dresses das Kleid Kleider lie; skirt der Rock Röcke lie; jacket die Jacke Jacken lie;
-        scarf/scarves der Schal Schals lie; jumper der Pullover Pullover lie;
-        cap die Mütze Mützen lie; tie die Krawatte Krawatten lie; blouse die Bluse Blusen lie;
-        belt der Gürtel Gürtel lie""",
+    "garment": """
+        shirt das Hemd Hemden lie; coat der Mantel Mäntel lie; dress das Kleid Kleider lie;
+        skirt der Rock Röcke lie; jacket die Jacke Jacken lie; blouse die Bluse Blusen lie;
+        jumper der Pullover Pullover lie""",
+    "accessory": """
+        hat der Hut Hüte lie; scarf/scarves der Schal Schals lie; cap die Mütze Mützen lie;
+        tie die Krawatte Krawatten lie; belt der Gürtel Gürtel lie""",
     "furniture": """
         table der Tisch Tische; chair der Stuhl Stühle; bed das Bett Betten;
         cupboard der Schrank Schränke; sofa das Sofa Sofas; mirror der Spiegel Spiegel;
-        carpet der Teppich Teppiche; armchair der Sessel Sessel; desk der Schreibtisch Schreibtische;
-        shelf/shelves das Regal Regale""",
+        carpet der Teppich Teppiche; armchair der Sessel Sessel;
+        desk der Schreibtisch Schreibtische; shelf/shelves das Regal Regale""",
     "device": """
         radio das Radio Radios stand; telephone das Telefon Telefone stand;
         computer der Computer Computer stand; lamp die Lampe Lampen stand;
         television der Fernseher Fernseher stand; camera die Kamera Kameras lie;
         clock die Uhr Uhren stand""",
     "crockery": """
-        cup die Tasse Tassen stand; plate der Teller Teller stand; glass/glasses das Glas Gläser stand;
+        cup die Tasse Tassen stand; plate der Teller Teller stand; glass das Glas Gläser stand;
         bottle die Flasche Flaschen stand; bowl die Schüssel Schüsseln stand;
         pot der Topf Töpfe stand; knife/knives das Messer Messer lie; fork die Gabel Gabeln lie;
         spoon der Löffel Löffel lie""",
     "luggage": """
-        bag die Tasche Taschen stand; basket der Korb Körbe stand; box/boxes die Kiste Kisten stand;
+        bag die Tasche Taschen stand; basket der Korb Körbe stand; box die Kiste Kisten stand;
         suitcase der Koffer Koffer stand""",
     "thing": """
         key der Schlüssel Schlüssel lie; umbrella der Regenschirm Regenschirme lie;
@@ -105,30 +108,33 @@ NOUNS = {
         ring der Ring Ringe lie; towel das Handtuch Handtücher lie""",
     "plant": """
         flower die Blume Blumen; rose die Rose Rosen; tulip die Tulpe Tulpen;
-        tree der Baum Bäume; bush/bushes der Busch Büsche""",
+        tree der Baum Bäume; bush der Busch Büsche""",
     "opening": "door die Tür Türen; window das Fenster Fenster; gate das Tor Tore",
-    "room": """
+    "chamber": """
         room das Zimmer Zimmer; kitchen die Küche Küchen; bathroom das Badezimmer Badezimmer;
         cellar der Keller Keller; bedroom das Schlafzimmer Schlafzimmer;
         garage die Garage Garagen""",
     "building": """
         house das Haus Häuser; castle das Schloss Schlösser; tower der Turm Türme;
-        bridge die Brücke Brücken; village das Dorf Dörfer; church/churches die Kirche Kirchen;
+        bridge die Brücke Brücken; church die Kirche Kirchen;
         museum das Museum Museen; hotel das Hotel Hotels; flat die Wohnung Wohnungen""",
-    "language": """
+    "lesson": """
         word das Wort Wörter; sentence der Satz Sätze; question die Frage Fragen;
         rule die Regel Regeln; language die Sprache Sprachen; answer die Antwort Antworten""",
-    "song": "song das Lied Lieder; concert das Konzert Konzerte; film der Film Filme",
+    "show": "song das Lied Lieder; concert das Konzert Konzerte; film der Film Filme",
+    "nature": """
+        garden der Garten Gärten; park der Park Parks; forest der Wald Wälder; lake der See Seen;
+        beach der Strand Strände; river der Fluss Flüsse""",
+    "fixture": "bench die Bank Bänke; drawer die Schublade Schubladen",
+    "ground": "floor der Boden Böden",
     "place": """
-        garden der Garten Gärten; park der Park Parks; forest der Wald Wälder;
-        city die Stadt Städte; café das Café Cafés; restaurant das Restaurant Restaurants;
+        city die Stadt Städte; village das Dorf Dörfer;
+        café das Café Cafés; restaurant das Restaurant Restaurants;
         library die Bibliothek Bibliotheken; office das Büro Büros; school die Schule Schulen;
         cinema das Kino Kinos; theatre das Theater Theater; hospital das Krankenhaus Krankenhäuser;
         factory die Fabrik Fabriken; shop das Geschäft Geschäfte; bakery die Bäckerei Bäckereien;
-        supermarket der Supermarkt Supermärkte; market der Markt Märkte; station der Bahnhof Bahnhöfe;
-        airport der Flughafen Flughäfen; harbour der Hafen Häfen; lake der See Seen;
-        beach/beaches der Strand Strände; river der Fluss Flüsse; square der Platz Plätze;
-        floor der Boden Böden; bench/benches die Bank Bänke; drawer die Schublade Schubladen""",
+        supermarket der Supermarkt Supermärkte; market der Markt Märkte;
+        station der Bahnhof Bahnhöfe; airport der Flughafen Flughäfen; harbour der Hafen Häfen""",
 }
 
 # english german [comparative superlative], where the rules do not give them
@@ -145,7 +151,7 @@ ADJECTIVES = """
     kürzer kürzest; thick dick; thin dünn; interesting interessant; boring langweilig; exciting
     spannend spannender spannendst; funny lustig; difficult schwierig; easy einfach; important
     wichtig; clean sauber; dirty schmutzig; broken kaputt; empty leer; full voll; dark dunkel;
-    bright hell; round rund; comfortable bequem; soft weich; dangerous gefährlich; wild wild; quiet
+    bright hell; round rund; comfortable bequem; dangerous gefährlich; wild wild; quiet
     ruhig; loud laut; practical praktisch
 """
 
@@ -157,17 +163,19 @@ ADJECTIVES_OF = {
     "pet": "old young big small tired hungry thirsty curious clever brown black white strong",
     "wild_animal": "old young big small hungry wild dangerous curious brown strong",
     "red_fruit": "red fresh sweet ripe big small expensive cheap",
-    "fruit": "fresh sweet ripe big small expensive cheap",
-    "dish": "fresh good delicious cold warm expensive big small",
+    "other_fruit": "fresh sweet ripe big small expensive cheap",
+    "dish": "fresh good delicious warm expensive big small",
     "food": "fresh good delicious expensive cheap",
     "drink": "cold warm good hot fresh",
     "writing": "new old long short interesting boring exciting funny important",
     "periodical": "new old interesting boring thick thin",
-    "car": "new old fast slow modern red blue white black expensive cheap dirty clean loud",
+    "motor_vehicle": """
+        new old fast slow modern red blue white black expensive cheap dirty clean loud""",
     "vehicle": "new old fast slow modern red blue white expensive big small",
-    "clothing": """
+    "garment": """
         new old red blue green yellow black white brown grey beautiful warm expensive cheap long
         short clean dirty thick thin""",
+    "accessory": "new old red blue green black white brown grey beautiful expensive cheap dirty",
     "furniture": "new old big small brown white beautiful modern heavy expensive cheap comfortable",
     "device": "new old modern broken expensive cheap practical small black",
     "crockery": "new old big small clean dirty beautiful white blue round expensive",
@@ -175,29 +183,33 @@ ADJECTIVES_OF = {
     "thing": "new old beautiful big small expensive cheap red blue yellow",
     "plant": "beautiful big small old green",
     "opening": "new old big small white brown heavy",
-    "room": "big small dark bright clean dirty warm cold quiet",
+    "chamber": "big small dark bright clean dirty warm cold quiet",
     "building": "old new big small beautiful famous modern",
-    "language": "difficult easy important short long new",
-    "song": "new old beautiful long short boring interesting famous",
-    "place": "old new big small beautiful quiet modern",
+    "lesson": "difficult easy important short long new",
+    "show": "new old beautiful long short boring interesting famous",
+    "place": "old new big small beautiful modern",
+    "nature": "big small beautiful quiet",
+    "fixture": "old new big small",
+    "ground": "clean dirty cold warm",
 }
 
 # english[/past] german [er-form] participle [sein] : what it may be said of
-# `|` parts a separable prefix. Without an er-form the verb is regular in the present.
+# A group named twice is twice as likely. `|` parts a separable prefix. Without an er-form the
+# verb is regular in the present.
 TRANSITIVE = """
-    buy/bought kaufen gekauft : goods red_fruit fruit dish food drink;
-    sell/sold verkaufen verkauft : goods red_fruit fruit dish food drink;
-    eat/ate essen isst gegessen : red_fruit fruit dish food;
+    buy/bought kaufen gekauft : goods red_fruit other_fruit dish food drink;
+    sell/sold verkaufen verkauft : goods red_fruit other_fruit dish food drink;
+    eat/ate essen isst gegessen : red_fruit other_fruit dish food food food;
     drink/drank trinken getrunken : drink;
     cook kochen gekocht : soup egg potato rice meat;
     bake backen gebacken : cake pizza roll biscuit bread;
     read/read lesen liest gelesen : writing periodical;
     write/wrote schreiben geschrieben : writing;
-    see/saw sehen sieht gesehen : person pet wild_animal vehicle car building;
+    see/saw sehen sieht gesehen : person pet wild_animal wild_animal vehicle motor_vehicle building;
     find/found finden gefunden : thing luggage clothing crockery pet writing device;
     look_for suchen gesucht : thing luggage clothing pet writing hotel flat;
     love lieben geliebt : person pet;
-    know/knew kennen gekannt : person building song;
+    know/knew kennen gekannt : person building show;
     visit besuchen besucht : person museum castle village concert;
     meet/met treffen trifft getroffen : person;
     invite ein|laden lädt eingeladen : person;
@@ -206,18 +218,18 @@ TRANSITIVE = """
     wake_up wecken geweckt : person;
     open öffnen geöffnet : opening bottle box suitcase letter;
     close schließen geschlossen : opening box suitcase book;
-    clean putzen geputzt : room window car bicycle motorbike mirror lamp;
-    tidy_up auf|räumen aufgeräumt : room cupboard desk shelf flat;
-    repair reparieren repariert : car vehicle device furniture opening;
-    wash waschen wäscht gewaschen : clothing crockery car towel blanket;
+    clean putzen geputzt : chamber window motor_vehicle bicycle motorbike mirror lamp;
+    tidy_up auf|räumen aufgeräumt : chamber cupboard desk shelf flat;
+    repair reparieren repariert : motor_vehicle vehicle device furniture opening;
+    wash waschen wäscht gewaschen : clothing crockery motor_vehicle towel blanket;
     wear/wore tragen trägt getragen : clothing;
-    carry tragen trägt getragen : luggage furniture;
-    put_on/put an|ziehen angezogen : clothing;
+    push schieben geschoben : bicycle motorbike car table cupboard;
+    put_on/put an|ziehen angezogen : garment;
     try_on an|probieren anprobiert : clothing;
     need brauchen gebraucht : goods;
     have/had haben hat gehabt : goods pet kin;
     lose/lost verlieren verloren : key umbrella pencil ball ticket ring bag camera hat;
-    forget/forgot vergessen vergisst vergessen : thing luggage language;
+    forget/forgot vergessen vergisst vergessen : thing luggage word rule;
     turn_on ein|schalten eingeschaltet : radio lamp computer television;
     turn_off aus|schalten ausgeschaltet : radio lamp computer television;
     break/broke zerbrechen zerbricht zerbrochen : cup plate glass bottle bowl mirror;
@@ -231,12 +243,12 @@ TRANSITIVE = """
     water gießen gegossen : flower rose tulip;
     throw_away/threw weg|werfen wirft weggeworfen : letter newspaper magazine clothing bottle;
     borrow aus|leihen ausgeliehen : book novel bicycle camera hammer suitcase umbrella;
-    understand/understood verstehen verstanden : language message poem report;
+    understand/understood verstehen verstanden : lesson message poem report;
     learn lernen gelernt : word language rule poem;
     repeat wiederholen wiederholt : word sentence question rule answer;
-    drive/drove fahren fährt gefahren : car;
-    like mögen mag gemocht : person pet dish food red_fruit fruit song clothing;
-    look_at an|sehen sieht angesehen : picture photo map building film plant;
+    drive/drove fahren fährt gefahren : motor_vehicle;
+    like mögen mag gemocht : person pet dish food red_fruit other_fruit show clothing;
+    look_at betrachten betrachtet : picture photo map building film plant;
     bring_along/brought mit|bringen mitgebracht : present cake flower bottle salad book
 """
 DATIVE = """
@@ -249,9 +261,9 @@ DITRANSITIVE = """
     give/gave geben gibt gegeben : thing writing red_fruit rose flower;
     show zeigen gezeigt : thing writing clothing device building;
     send/sent schicken geschickt : letter message postcard photo present picture;
-    bring/brought bringen gebracht : red_fruit fruit dish drink crockery newspaper;
+    bring/brought bringen gebracht : red_fruit other_fruit dish drink crockery newspaper;
     lend/lent leihen geliehen : book umbrella bicycle car camera hammer suitcase pencil;
-    sell/sold verkaufen verkauft : car furniture thing clothing vehicle;
+    sell/sold verkaufen verkauft : motor_vehicle furniture thing clothing vehicle;
     buy/bought kaufen gekauft : thing clothing writing dish rose flower;
     tell/told erzählen erzählt : story
 """
@@ -259,7 +271,7 @@ DITRANSITIVE = """
 PREPOSITIONAL = """
     wait_for warten gewartet auf+acc : person bus train taxi letter answer;
     think_of/thought denken gedacht an+acc : person present;
-    talk_about sprechen spricht gesprochen über+acc : person song writing building;
+    talk_about sprechen spricht gesprochen über+acc : person show writing building;
     dream_of träumen geträumt von+dat : person car castle house wild_animal;
     laugh_about lachen gelacht über+acc : story film picture answer;
     play_with spielen gespielt mit+dat : ball doll dog cat child rabbit;
@@ -304,7 +316,7 @@ PLACES = """
 FIXED_GOALS = "home nach_Hause; to_work zur_Arbeit; to_school in_die_Schule; to_bed ins_Bett"
 # verb: where it happens, as places and as fixed phrases
 PLACES_OF = {
-    "buy": "supermarket market shop bakery",
+    "buy": "supermarket market shop",
     "read": "garden park library café at_home at_school",
     "write": "garden library office café at_home",
     "eat": "garden park kitchen restaurant at_home",
@@ -320,7 +332,8 @@ PLACES_OF = {
     "wait": "station airport harbour café museum at_home at_school",
     "live": "city village castle forest hotel in_the_country",
     "work": """
-        garden office library hospital hotel factory restaurant bakery supermarket museum at_home""",
+        garden office library hospital hotel factory restaurant bakery supermarket museum
+        at_home""",
     "stay": "hotel kitchen garden library office city village at_home in_the_country",
     "sleep": "hotel garden castle cellar at_home",
     "play": "garden park forest beach kitchen at_home at_school",
@@ -355,27 +368,33 @@ TWO_WAY = {
 
 # Verbs for a state, which has no time of day, no imperative and no modal.
 STATIVE = "love know need have like live"
+# What happens to people, and is neither asked for nor wanted.
+UNWILLED = "dream_of lose hear break understand fall_asleep arrive cry forget"
 # Verbs with one object at a time.
 SINGLE_OBJECT = "wear put_on try_on drive"
 # noun and where one finds it: There is a ... in the ...
 SCENES = {
     "kitchen": "table chair cupboard lamp mirror shelf clock radio",
     "bedroom": "bed cupboard mirror carpet lamp chair sofa",
-    "garden": "plant bench pet hedgehog frog",
+    "garden": "plant bench dog cat rabbit bird hedgehog frog",
     "park": "plant bench lake café duck",
-    "forest": "wild_animal lake river castle",
+    "forest": "wild_animal wild_animal lake river castle",
     "city": "church museum theatre castle hotel bridge park market library cinema hospital",
     "village": "church school bakery restaurant bridge shop",
 }
-MALE_PROFESSIONS = "teacher doctor farmer baker gardener cook painter pilot waiter musician writer"
+HOUSE_ANIMALS = "dog cat rabbit bird mouse hedgehog duck frog"
+MALE_PROFESSIONS = "teacher doctor farmer baker gardener cook painter pilot waiter musician author"
 FEMALE_PROFESSIONS = "nurse actress waitress singer dancer saleswoman"
+PROFESSIONAL = "good famous friendly clever hard-working polite"
 
 # Names for several groups, or several words, at once.
 FAMILIES = {
-    "person": "kinsman man kinswoman woman child",
-    "adult": "kinsman man kinswoman woman",
+    "clothing": "garment accessory",
+    "person": "kinsman acquaintance male kinswoman female young",
+    "adult": "kinsman acquaintance male kinswoman female",
     "kin": "brother sister son daughter uncle aunt friend",
-    "goods": "clothing furniture device crockery luggage thing writing car vehicle",
+    "goods": """
+        garment accessory furniture device crockery luggage thing writing motor_vehicle vehicle""",
 }
 
 MALE_NAMES = "Peter Paul Martin Daniel Jan Stefan Simon David Oskar Erik"
@@ -411,8 +430,10 @@ CIRCUMSTANCES = """
     during_the_holidays während_der_Ferien; after_work nach_der_Arbeit;
     before_breakfast vor_dem_Frühstück; after_dinner nach_dem_Abendessen
 """
+# the German as it stands behind a conjunction
 WEATHER = """
-    it_is_raining es_regnet; it_is_snowing es_schneit; it_is_cold es_ist_kalt;
-    it_is_hot es_ist_heiß; it_is_dark es_ist_dunkel; the_sun_is_shining die_Sonne_scheint;
-    the_weather_is_bad das_Wetter_ist_schlecht; the_weather_is_good das_Wetter_ist_gut
+    it_is_raining es_regnet; it_is_snowing es_schneit; it_is_cold es_kalt_ist;
+    it_is_hot es_heiß_ist; it_is_dark es_dunkel_ist; the_sun_is_shining die_Sonne_scheint;
+    the_weather_is_bad das_Wetter_schlecht_ist; the_weather_is_good das_Wetter_gut_ist
 """
+TIME_UNITS = "days Tagen; weeks Wochen; months Monaten"

@@ -1,0 +1,125 @@
+"""The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
+
+import errno
+import os
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from mtkit import __version__
+from mtkit.cli.average import average
+from mtkit.cli.init import init
+from mtkit.cli.prepare import prepare
+from mtkit.cli.run import run
+from mtkit.cli.score import score
+from mtkit.cli.train import train
+from mtkit.cli.translate import translate
+from mtkit.errors import MtkitError
+
+# What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
+_INTERRUPTED = 130
+_NOBODY_READS = 141
+
+_OS_HINTS = {
+    errno.ENOSPC: "free some space, then give the same command again: finished work is kept",
+    errno.EDQUOT: "free some space, then give the same command again: finished work is kept",
+    errno.EACCES: "check who owns it, or choose another place with --workspace",
+    errno.EPERM: "check who owns it, or choose another place with --workspace",
+    errno.EROFS: "choose another place with --workspace",
+}
+
+
+class _Commands(TyperGroup):
+    """Runs a command; a user's fault ends in an `error:` line, never in a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            # A reader that has gone away is noticed here, not in the interpreter's last breath.
+            sys.stdout.flush()
+        except MtkitError as error:
+            _fail(error)
+        except KeyboardInterrupt:
+            _stop_interrupted()
+        except BrokenPipeError:
+            _stop_unread()
+        except OSError as error:
+            _fail(_explain(error))
+        return result
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Rich help doubles the time of `mtkit --help`.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+# One line each, which `mtkit --help` cuts after some 60 characters.
+app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
+app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
+app.command(short_help="Train the model, or go on where training stopped.")(train)
+app.command(short_help="Make the mean of several checkpoints the run's model.")(average)
+app.command(short_help="Translate stdin to stdout, line by line.")(translate)
+app.command(short_help="Score the recipe's test sets, or a file.")(score)
+app.command(short_help="All of these in order, skipping what is up to date.")(run)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"mtkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """A parallel corpus goes in; a fast, scored, deployable translator comes out.
+
+    In a folder of its own: `mtkit init phrasebook-en-de`, then `mtkit run`.
+    """
+
+
+def main() -> None:
+    """Runs the command line; the process ends with its exit code."""
+    try:
+        app(prog_name="mtkit")
+    except KeyboardInterrupt:
+        _stop_interrupted()
+
+
+def _fail(error: MtkitError) -> NoReturn:
+    from mtkit.console import report
+
+    report(error)
+    raise SystemExit(1)
+
+
+def _stop_interrupted() -> NoReturn:
+    sys.stderr.write("interrupted\n")
+    raise SystemExit(_INTERRUPTED)
+
+
+def _stop_unread() -> NoReturn:
+    # The interpreter flushes stdout once more at its end, which must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(_NOBODY_READS)
+
+
+def _explain(error: OSError) -> MtkitError:
+    """Returns what the operating system refused, and where, as a user's fault."""
+    reason = error.strerror or str(error) or type(error).__name__
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return MtkitError(place + reason, _OS_HINTS.get(error.errno or 0, ""))

@@ -1,0 +1,21 @@
+"""`mtkit init`: a recipe of your own to start from."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
+
+from typing import Annotated
+
+import typer
+
+
+def init(
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", help="Name of a shipped recipe, such as multi30k-en-de."),
+    ],
+) -> None:
+    """Write ./mtkit.toml, a copy of a shipped recipe; the other commands then need no options."""
+    from mtkit.console import say
+    from mtkit.pipeline.init import init as write_recipe
+
+    path = write_recipe(recipe)
+    say(f"wrote {path}; next: mtkit run, or the steps one by one: mtkit prepare")

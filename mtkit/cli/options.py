@@ -1,0 +1,122 @@
+"""Options that several commands share, and the recipe and workspace that they name."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mtkit.pipeline.hardware import Hardware
+    from mtkit.recipe import Recipe
+    from mtkit.workspace import Workspace
+
+RecipeOption = Annotated[
+    str,
+    typer.Option(
+        "--recipe",
+        "-r",
+        metavar="FILE|NAME",
+        show_default=False,
+        help="Recipe file, or the name of a shipped recipe; ./mtkit.toml where not given.",
+    ),
+]
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-w",
+        metavar="FOLDER",
+        show_default=False,
+        help="Folder of all that the run produces; runs/<recipe name> where not given.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        show_default=False,
+        help="Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
+    ),
+]
+GpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus",
+        metavar="N",
+        min=1,
+        show_default=False,
+        help="Train on N GPUs of this machine; one, where there is one, if not given.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        min=1,
+        show_default=False,
+        help="Train on the CPU in N processes.",
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="Where to translate: cpu, cuda, or auto, which takes a GPU where there is one.",
+    ),
+]
+
+
+def open_run(
+    recipe: str, workspace: Path | None, overrides: list[str] | None
+) -> tuple[Recipe, Workspace]:
+    """Returns the checked recipe and the workspace that a command's options name.
+
+    A workspace given alone, outside a project's folder, is read with the recipe saved in it.
+
+    Raises:
+        MtkitError: No such recipe, or faults in it.
+    """
+    from mtkit.recipe import PROJECT_RECIPE, load_recipe
+    from mtkit.workspace import Workspace
+
+    origin: str | Path = recipe
+    if not recipe and workspace is not None and not PROJECT_RECIPE.is_file():
+        saved = Workspace(workspace).recipe_file
+        origin = saved if saved.is_file() else recipe
+    loaded = load_recipe(origin, overrides or [])
+    return loaded, Workspace.of(loaded.name, workspace)
+
+
+def choose_hardware(gpus: int | None, processes: int | None) -> Hardware:
+    """Returns where to train.
+
+    Raises:
+        typer.BadParameter: Both options are given.
+    """
+    from mtkit.pipeline.hardware import Hardware
+
+    if gpus is not None and processes is not None:
+        raise typer.BadParameter("--gpus and --processes exclude each other")
+    if gpus is not None:
+        return Hardware(num_processes=gpus, device="cuda")
+    if processes is not None:
+        return Hardware(num_processes=processes, device="cpu")
+    return Hardware()
+
+
+def repeat_options(recipe: str, workspace: Path | None, overrides: list[str] | None) -> list[str]:
+    """Returns the shared options as a worker process's command line has to repeat them."""
+    arguments = ["--recipe", recipe] if recipe else []
+    if workspace is not None:
+        arguments += ["--workspace", str(workspace)]
+    for override in overrides or []:
+        arguments += ["--set", override]
+    return arguments

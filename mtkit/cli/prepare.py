@@ -1,0 +1,15 @@
+"""`mtkit prepare`: corpora become cleaned, tokenised data."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
+
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+
+
+def prepare(
+    *, recipe: RecipeOption = "", workspace: WorkspaceOption = None, overrides: SetOption = None
+) -> None:
+    """Clean the corpora, train the tokenizer and store the data as numbers."""
+    opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.data.prepare import prepare as prepare_data
+
+    prepare_data(opened, place)

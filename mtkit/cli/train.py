@@ -1,0 +1,35 @@
+"""`mtkit train`: data become checkpoints."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
+
+import typer
+
+from mtkit.cli.options import (
+    GpusOption,
+    ProcessesOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    choose_hardware,
+    open_run,
+    repeat_options,
+)
+
+
+def train(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    gpus: GpusOption = None,
+    processes: ProcessesOption = None,
+) -> None:
+    """Train the model, or go on where training stopped."""
+    hardware = choose_hardware(gpus, processes)
+    opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.pipeline.train import train as start_training
+
+    options = repeat_options(recipe, workspace, overrides)
+    code = start_training(opened, place, hardware=hardware, options=options)
+    if code:
+        raise typer.Exit(code)

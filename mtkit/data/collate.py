@@ -1,0 +1,80 @@
+"""A list of sentences to padded tensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mtkit.data.tokenizer import BOS, PAD
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs as tensors, padded at the end.
+
+    Attributes:
+        source_tokens: int64 [batch, src_len], closed by `</s>`.
+        source_is_token: bool [batch, src_len], False at padding.
+        target_inputs: int64 [batch, tgt_len]: `<s>` and the target.
+        target_outputs: int64 [batch, tgt_len]: the target and `</s>`, what each input predicts.
+        target_is_token: bool [batch, tgt_len], False at padding.
+        num_target_tokens: Real target tokens, `</s>` counted.
+    """
+
+    source_tokens: Tensor
+    source_is_token: Tensor
+    target_inputs: Tensor
+    target_outputs: Tensor
+    target_is_token: Tensor
+    num_target_tokens: int
+
+    def to(self, device: torch.device) -> "Batch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        if device.type == "cpu":
+            return self
+        return Batch(
+            *(
+                tensor.pin_memory().to(device, non_blocking=True)
+                for tensor in (
+                    self.source_tokens,
+                    self.source_is_token,
+                    self.target_inputs,
+                    self.target_outputs,
+                    self.target_is_token,
+                )
+            ),
+            num_target_tokens=self.num_target_tokens,
+        )
+
+
+def collate(
+    sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.int64]]
+) -> Batch:
+    """Returns sentence pairs, each side closed by `</s>`, as one batch."""
+    source_tokens, source_is_token = pad(sources)
+    target_outputs, target_is_token = pad(targets)
+    target_inputs = np.full_like(target_outputs, PAD)
+    target_inputs[:, 0] = BOS
+    target_inputs[:, 1:] = np.where(target_is_token[:, 1:], target_outputs[:, :-1], PAD)
+    return Batch(
+        torch.from_numpy(source_tokens),
+        torch.from_numpy(source_is_token),
+        torch.from_numpy(target_inputs),
+        torch.from_numpy(target_outputs),
+        torch.from_numpy(target_is_token),
+        num_target_tokens=int(target_is_token.sum()),
+    )
+
+
+def pad(
+    sentences: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns [batch, longest] tokens and which of them are real."""
+    lengths = np.array([len(sentence) for sentence in sentences])
+    is_token = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.full(is_token.shape, PAD, dtype=np.int64)
+    tokens[is_token] = np.concatenate(sentences)
+    return tokens, is_token

@@ -1,0 +1,144 @@
+"""Pairs of lines out of files, data sets and the phrasebook; faults are told by file and line."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, cast
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import FileCorpus, HubCorpus, PhrasebookCorpus
+
+AnyCorpus = FileCorpus | HubCorpus | PhrasebookCorpus
+Pair = tuple[str, str]
+
+
+def read_pairs(
+    corpus: AnyCorpus, *, phrasebook_split: str, source_language: str, target_language: str
+) -> Iterator[Pair]:
+    """Yields a corpus's source and target lines, one pair at a time, in order.
+
+    Args:
+        corpus: An entry of the recipe.
+        phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
+        source_language: Key of the source in a data set's `translation` column.
+        target_language: Key of the target.
+
+    Raises:
+        MtkitError: A file that is missing, empty, no UTF-8 or longer than its partner; a data set
+            that can't be read.
+    """
+    match corpus:
+        case FileCorpus():
+            yield from _read_files(corpus.source, corpus.target)
+        case HubCorpus():
+            yield from _read_data_set(corpus, source_language, target_language)
+        case PhrasebookCorpus():
+            if (source_language, target_language) != ("en", "de"):
+                raise MtkitError(
+                    f"the phrasebook is English-German, but the recipe says {source_language}-"
+                    f"{target_language}",
+                    'set data.source_language to "en" and data.target_language to "de"',
+                )
+            yield from generate_pairs(phrasebook_split, corpus.sentences)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""Yields a text file's lines without their ends.
+
+    Only "\n" ends a line, and a "\r" before it belongs to it; a name in `.gz` is decompressed.
+
+    Raises:
+        MtkitError: The file can't be read, or a line is no UTF-8.
+    """
+    _check_is_file(path)
+    number = 0
+    try:
+        with _open(path) as stream:
+            for number, line in enumerate(stream, start=1):
+                text = line.decode("utf-8")
+                yield text.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise MtkitError(
+            f"{path}:{number}: byte {error.start + 1} of the line is no UTF-8 "
+            f"(0x{error.object[error.start]:02x})",
+            f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
+            "if that is what it is in",
+        ) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise MtkitError(f"{path}: damaged gzip file after line {number}: {error}") from error
+
+
+def count_lines(path: Path) -> int:
+    """Returns how many lines `read_lines` yields."""
+    return sum(1 for _ in read_lines(path))
+
+
+def _read_files(source: Path, target: Path) -> Iterator[Pair]:
+    _check_is_file(source)
+    _check_is_file(target)
+    number = 0
+    for number, (source_line, target_line) in enumerate(
+        zip_longest(read_lines(source), read_lines(target)), start=1
+    ):
+        if source_line is None or target_line is None:
+            raise _unequal(source, target, number)
+        yield source_line, target_line
+    if number == 0:
+        raise MtkitError(f"{source} and {target}: no lines in them", "is the file complete?")
+
+
+def _unequal(source: Path, target: Path, first_unpaired: int) -> MtkitError:
+    longer = source if count_lines(source) >= first_unpaired else target
+    return MtkitError(
+        f"{source} has {count_lines(source):,} lines, but {target} has {count_lines(target):,}: "
+        f"the two must pair line by line, and {longer}:{first_unpaired} is the first without a "
+        "partner",
+        "find where they part: a missing or doubled line shifts all that follow",
+    )
+
+
+def _check_is_file(path: Path) -> None:
+    if path.is_file():
+        return
+    near = [path.with_name(path.name + ".gz"), path.with_suffix("")]
+    found = [str(other) for other in near if other.is_file()]
+    what = "is a folder, not a text file" if path.is_dir() else "no such file"
+    raise MtkitError(
+        f"{path}: {what}",
+        f"there is {found[0]}: name that one"
+        if found
+        else "corpus paths start from data_root: --set data.data_root=FOLDER moves them all",
+    )
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _read_data_set(corpus: HubCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
+    # Imported here: the library takes a second, and most recipes read files.
+    import datasets  # noqa: PLC0415
+
+    try:
+        rows = datasets.load_dataset(
+            corpus.dataset, corpus.configuration, split=corpus.split, streaming=True
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise MtkitError(
+            f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split}): {error}",
+            "check its name, configuration and split, and that this machine reaches the hub; "
+            "or name two text files instead: source = ..., target = ...",
+        ) from error
+    for number, row in enumerate(rows, start=1):
+        pair = row.get("translation")
+        if not isinstance(pair, dict) or not {source_language, target_language} <= pair.keys():
+            raise MtkitError(
+                f"data set {corpus.dataset}, row {number}: expected a `translation` column with "
+                f"'{source_language}' and '{target_language}', found columns {sorted(row)}"
+                + (f" with {sorted(pair)}" if isinstance(pair, dict) else "")
+            )
+        # A sentence is a line here, so a line break within one is a space.
+        yield tuple(" ".join(pair[key].splitlines()) for key in (source_language, target_language))

@@ -1,0 +1,100 @@
+"""The README.md of a model folder."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from mtkit.recipe.recipe import Recipe
+
+_SCORES = "## Scores"
+_UNSCORED = "Not scored yet; `mtkit score` fills this in."
+
+
+def model_card(
+    recipe: Recipe,
+    *,
+    num_parameters: int,
+    vocab_sizes: tuple[int, int],
+    training_facts: Mapping[str, str],
+) -> str:
+    """Returns the card of a model that hasn't been scored.
+
+    Args:
+        recipe: What the model was trained with.
+        num_parameters: Its weights, a shared one counted once.
+        vocab_sizes: Number of source and of target pieces.
+        training_facts: What is known of its training, by name.
+    """
+    model = recipe.model
+    source, target = recipe.data.source_language, recipe.data.target_language
+    pieces = f"{vocab_sizes[0]:,} pieces for both languages"
+    if not recipe.tokenizer.joint:
+        pieces = f"{vocab_sizes[0]:,} source and {vocab_sizes[1]:,} target pieces"
+    facts = "\n".join(f"- {name}: {fact}" for name, fact in training_facts.items())
+    return f"""\
+---
+language:
+- {source}
+- {target}
+library_name: mtkit
+pipeline_tag: translation
+---
+
+# {recipe.name}: {source} to {target}
+
+A Transformer that translates `{source}` into `{target}`: raw text in, raw text out.
+
+## Use
+
+One sentence a line, in this folder:
+
+```sh
+mtkit translate --model . < input.txt > output.txt
+```
+
+```python
+from pathlib import Path
+
+from mtkit.inference import Translator
+
+translator = Translator.load(Path("."))
+for translation in translator.translate(["A sentence."]):
+    print(translation)
+```
+
+`inference.json` holds the decoding defaults: beam {recipe.inference.beam_size}, length penalty
+`{recipe.inference.length_penalty.kind}` with alpha {recipe.inference.length_penalty.alpha}.
+
+## Model
+
+- parameters: {num_parameters:,}
+- layers: {model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder
+- width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
+- vocabulary: {pieces} ({recipe.tokenizer.kind})
+
+## Training
+
+- recipe: {recipe.name}
+{facts}
+
+{_SCORES}
+
+{_UNSCORED}
+"""
+
+
+def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
+    """Returns the card with its scores replaced; all else stays as it was, hand-written parts too.
+
+    Args:
+        card: A model card; where it has no `## Scores`, the section is added at the end.
+        rows: Test set, metric, score and signature of each.
+    """
+    lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
+    # A sacreBLEU signature is full of bars, which would end a cell.
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    section = f"{_SCORES}\n\n" + ("\n".join(lines) if rows else _UNSCORED) + "\n"
+    found = re.search(rf"^{_SCORES}\s*$.*?(?=^## |\Z)", card, flags=re.MULTILINE | re.DOTALL)
+    if found is None:
+        return f"{card.rstrip()}\n\n{section}"
+    rest = card[found.end() :]
+    return card[: found.start()] + section + (f"\n{rest}" if rest else "")

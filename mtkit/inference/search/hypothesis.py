@@ -1,0 +1,25 @@
+"""One output of a search."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An output with its probability.
+
+    Attributes:
+        tokens: Target tokens, `</s>` included where the output ends in one.
+        log_probability: Sum of the tokens' natural log-probabilities.
+        score: `log_probability` divided by the length penalty; what outputs are compared by.
+        is_finished: The last token is `</s>`; otherwise the length limit cut the output.
+    """
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    is_finished: bool
+
+    @property
+    def reached_limit(self) -> bool:
+        """Whether the length limit cut the output before `</s>`."""
+        return not self.is_finished

@@ -1,0 +1,12 @@
+"""What spans rooms: each front door is the module named like the command that calls it.
+
+init.py         a shipped recipe becomes a project's own
+train.py        training in this process, or in several
+translate.py    a run's model, or a model folder, opened for translation
+score.py        test sets translated and scored
+score_files.py  a file of translations scored
+run.py          the whole road
+hardware.py     what a run trains on
+
+Nothing is imported here: `mtkit init` needs no torch.
+"""

@@ -1,0 +1,42 @@
+"""The front door of `mtkit init`."""
+
+from pathlib import Path
+
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe import PROJECT_RECIPE, shipped_recipes
+from mtkit.workspace import write_atomically
+
+_PREFACE = """\
+# Started from the shipped recipe {name}; change what you like. In this folder:
+#   mtkit run                              the whole road: prepare, train, average, score
+#   mtkit prepare, train, average, score   the same, step by step
+#   mtkit translate < input.txt            translate with the trained model
+# A relative data_root starts from this file's folder.
+
+"""
+
+
+def init(recipe: str, folder: Path | None = None) -> Path:
+    """Leaves a copy of a shipped recipe in a folder as its `mtkit.toml`, and returns its path.
+
+    Args:
+        recipe: Name of a shipped recipe.
+        folder: Where to write; the working directory where not given.
+
+    Raises:
+        MtkitError: No such recipe, or the folder has one already.
+    """
+    path = (folder or Path()) / PROJECT_RECIPE
+    shipped = shipped_recipes()
+    if recipe not in shipped:
+        raise MtkitError(
+            f"no shipped recipe is named '{recipe}'" + suggest(recipe, shipped),
+            "shipped recipes: " + ", ".join(shipped),
+        )
+    if path.exists():
+        raise MtkitError(
+            f"{path} exists already",
+            "remove it or rename it first, or work in an empty folder",
+        )
+    write_atomically(path, _PREFACE.format(name=recipe) + shipped[recipe].read_text("utf-8"))
+    return path

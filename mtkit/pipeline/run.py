@@ -1,0 +1,72 @@
+"""The front door of `mtkit run`: the whole road, from corpora to scores."""
+
+import shlex
+from collections.abc import Sequence
+
+from mtkit.console import open_console, say
+from mtkit.data.prepare import is_prepared, prepare
+from mtkit.evaluation.report import show_table
+from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.score import Translation, read_translation, score
+from mtkit.pipeline.train import train
+from mtkit.recipe import Recipe
+from mtkit.training.average import average, is_averaged
+from mtkit.training.train import is_trained
+from mtkit.workspace import Workspace
+
+_NUM_SAMPLES = 5
+
+
+def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Sequence[str]) -> int:
+    """Takes the recipe from corpora to a scored model, skipping what is up to date.
+
+    Args:
+        recipe: What to make.
+        workspace: Where it is made.
+        hardware: What to train on.
+        options: What makes a command come to the same recipe and workspace.
+
+    Returns:
+        An exit code; other than 0, training was cut short and nothing after it was done.
+
+    Raises:
+        MtkitError: Any stage's fault.
+    """
+    if is_prepared(recipe, workspace):
+        say("prepare: up to date")
+    else:
+        prepare(recipe, workspace)
+    if is_trained(recipe, workspace):
+        say("train: finished already")
+    else:
+        code = train(recipe, workspace, hardware=hardware, options=options)
+        if code:
+            return code
+    if is_averaged(recipe, workspace):
+        say("average: up to date")
+    else:
+        averaging = recipe.training.averaging
+        average(
+            recipe,
+            workspace,
+            choose=averaging.choose,
+            num_checkpoints=averaging.num_checkpoints,
+        )
+    if recipe.evaluation.test_sets:
+        show_table(score(recipe, workspace, device=hardware.device), open_console())
+        for test_set in recipe.evaluation.test_sets:
+            _show_samples(read_translation(recipe, workspace, test_set.name))
+    say(f"the model is in {workspace.model}; to translate with it:")
+    say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
+    return 0
+
+
+def _show_samples(translation: Translation) -> None:
+    """Prints sentences from all over a test set, with reference and translation."""
+    count = len(translation.sources)
+    num_samples = min(count, _NUM_SAMPLES)
+    say(f"\n{translation.name}, {num_samples} of {count:,} sentences:")
+    for index in (count * number // num_samples for number in range(num_samples)):
+        say(f"  source      {translation.sources[index]}")
+        say(f"  reference   {translation.references[index]}")
+        say(f"  hypothesis  {translation.hypotheses[index]}\n")

@@ -1,0 +1,56 @@
+"""The front door of `mtkit translate`: a model opened for translation."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.model_folder import WEIGHTS_FILE, load_model_folder
+from mtkit.inference.translate import Translator, find_device
+from mtkit.recipe import Recipe
+from mtkit.recipe.loading import override_section
+from mtkit.workspace import Workspace
+
+
+def load_run(
+    recipe: Recipe, workspace: Workspace, *, checkpoint: Path | None = None, device: str = "auto"
+) -> Translator:
+    """Returns a translator with a run's model, or with the weights of one of its checkpoints.
+
+    Args:
+        recipe: Whose decoding settings apply.
+        workspace: The run.
+        checkpoint: A checkpoint's folder, or a file of weights.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+
+    Raises:
+        MtkitError: There is no model, or its files are damaged.
+    """
+    if checkpoint is not None and checkpoint.is_dir():
+        checkpoint = checkpoint / WEIGHTS_FILE
+    return Translator.load(
+        workspace.model, device=device, weights_file=checkpoint, settings=recipe.inference
+    )
+
+
+def load_model(folder: Path, overrides: Sequence[str] = (), *, device: str = "auto") -> Translator:
+    """Returns a translator with a portable model folder.
+
+    Args:
+        folder: The model folder.
+        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+
+    Raises:
+        MtkitError: No model there, or an override of what is no decoding default.
+    """
+    place = find_device(device)
+    loaded = load_model_folder(folder, device=place)
+    settings = override_section(loaded.settings, "inference", overrides)
+    return Translator(TorchEngine(loaded.model, place), loaded.tokenizer, settings)
+
+
+def translate(
+    recipe: Recipe, workspace: Workspace, lines: Iterable[str], *, device: str = "auto"
+) -> Iterator[str]:
+    """Yields the translation of each line by a run's model, in order."""
+    return load_run(recipe, workspace, device=device).translate(lines)

@@ -1,0 +1,169 @@
+"""What pydantic finds wrong with a recipe, told by key and in the recipe's own words."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from mtkit.errors import MtkitError, suggest
+
+_HINT = "docs/reference/recipe.md lists every key; --set section.key=value overrides one"
+
+# pydantic speaks of Python's types, a recipe has TOML's.
+_EXPECTED = {
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a string in quotes",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "model_type": "a section",
+    "model_attributes_type": "a section",
+    "dict_type": "a section",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_pattern_mismatch": "letters, digits, '.', '_' and '-', the first a letter or a digit",
+}
+
+_SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
+_CORPUS_KEYS = {"source", "target", "dataset", "builtin"}
+_CORPUS_KINDS = (
+    "no corpus is named: give `source` and `target` (two text files), `dataset` and `split` "
+    '(of the datasets library), or `builtin = "phrasebook"`'
+)
+
+
+def explain(
+    error: ValidationError, *, origin: str, tables: dict[str, Any], section: type[BaseModel]
+) -> MtkitError:
+    """Returns one error that names every faulty key, with a suggestion for an unknown one.
+
+    Args:
+        error: What pydantic found.
+        origin: Where the recipe comes from.
+        tables: What was validated.
+        section: What it was validated as.
+    """
+    # What a default is computed from failed: that is told already.
+    faults = [
+        fault
+        for fault in error.errors(include_url=False)
+        if fault["type"] != "default_factory_not_called"
+    ]
+    places = [fault["loc"] for fault in faults]
+    lines = []
+    for fault in faults:
+        place = fault["loc"]
+        # A list is told to be too short after its only entry failed: that is no second fault.
+        if any(len(other) > len(place) and other[: len(place)] == place for other in places):
+            continue
+        steps = _path_in_tables(place, tables)
+        message = _describe(fault, known_keys(section, place))
+        if message == _CORPUS_KINDS:
+            steps = steps[:-1]
+        if fault["type"].startswith("union_tag"):
+            steps = [*steps, _discriminator(fault)]
+        key = ".".join(steps)
+        lines.append(f"{key}: {message}" if key else message)
+    return MtkitError(f"{origin}: " + f"\n  {origin}: ".join(dict.fromkeys(lines)), _HINT)
+
+
+def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str]:
+    """Returns the keys that may stand beside the one at a place in a section's tables."""
+    schema: dict[str, Any] = section.model_json_schema()
+    definitions = schema.get("$defs", {})
+    sections = [schema]
+    for step in place[:-1]:
+        children = [child for parent in sections for child in _children(parent, step)]
+        inner = [_resolve(child, definitions) for child in children]
+        # A step that leads to no section is a tag with which pydantic tells a union's kinds apart.
+        sections = [child for child in inner if _SECTION_WORDS & child.keys()] or sections
+    return sorted({key for parent in sections for key in parent.get("properties", {})})
+
+
+def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
+    """Returns what is wrong with one key."""
+    kind, found, context = fault["type"], fault["input"], fault.get("ctx", {})
+    last = str(fault["loc"][-1]) if fault["loc"] else ""
+    match kind:
+        case "value_error":
+            message = str(fault["msg"]).removeprefix("Value error, ")
+        case "extra_forbidden":
+            message = f"unknown key '{last}'" + suggest(last, known)
+        case "missing" if last in ("source", "target") and not _CORPUS_KEYS & found.keys():
+            message = _CORPUS_KINDS
+        case "missing" | "union_tag_not_found":
+            message = "this key is missing"
+        case "union_tag_invalid":
+            message = _list_choices(context["tag"], context["expected_tags"])
+        case "literal_error":
+            message = _list_choices(found, context["expected"])
+        case "too_short":
+            message = f"expected {context['min_length']} or more entries, found {len(found)}"
+        case _ if kind in _EXPECTED:
+            message = f"expected {_EXPECTED[kind]}, found {_toml(found)}"
+        case _:
+            expected = str(fault["msg"]).replace("Input should be", "expected a value")
+            message = f"{expected}, found {_toml(found)}"
+    return message
+
+
+def _discriminator(fault: Mapping[str, Any]) -> str:
+    """Returns the key that tells a section's kinds apart."""
+    return str(fault["ctx"]["discriminator"]).strip("'")
+
+
+def _list_choices(found: Any, choices: str) -> str:
+    """Returns which words a key takes, as TOML spells them, and the one probably meant."""
+    known = choices.split("'")[1::2]
+    spelled = " or ".join(f'"{word}"' for word in known)
+    guess = suggest(found, known) if isinstance(found, str) else ""
+    return f"expected {spelled}, found {_toml(found)}{guess}"
+
+
+def _toml(value: Any) -> str:
+    """Returns a value as one would write it in a recipe, a long one by its kind."""
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list):
+        return "a list"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _path_in_tables(place: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
+    """Returns a fault's place less the union tags that pydantic puts into it."""
+    steps: list[str] = []
+    node: Any = tables
+    for index, step in enumerate(place):
+        is_last = index == len(place) - 1
+        if isinstance(node, list):
+            child = node[step] if isinstance(step, int) and step < len(node) else None
+        else:
+            child = node.get(step) if isinstance(node, dict) else None
+        # The tag of a kind may spell like a key, but nothing lies inside that key's value.
+        if isinstance(child, dict | list):
+            node = child
+        elif not is_last:
+            continue
+        steps.append(str(step))
+    return steps
+
+
+def _children(schema: dict[str, Any], step: int | str) -> list[dict[str, Any]]:
+    """Returns the schemas that one step into a section's or list's schema can lead to."""
+    inside = schema if isinstance(step, int) else schema.get("properties", {})
+    child = inside.get("items" if isinstance(step, int) else step)
+    if child is None:
+        return []
+    return [option for key in ("oneOf", "anyOf") for option in child.get(key, [])] or [child]
+
+
+def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: dict[str, Any] = definitions[schema["$ref"].rsplit("/", 1)[1]]
+    return found

@@ -1,0 +1,86 @@
+"""`--set section.key=value` and `--set ~section.key`, applied to a recipe's tables."""
+
+import tomllib
+from typing import Any
+
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.faults import known_keys
+from mtkit.recipe.recipe import Recipe
+
+
+def apply_override(tables: dict[str, Any], override: str) -> None:
+    """Leaves one key of the tables changed, or removed.
+
+    Args:
+        tables: The recipe as nested dictionaries and lists.
+        override: `section.key=value` with a TOML value (a bare word is a string), or
+            `~section.key`; a number steps into a list, from 0.
+
+    Raises:
+        MtkitError: It is neither, or it leads into a value or past a list's end.
+    """
+    removes = override.startswith("~")
+    steps, value = _parse(override, removes=removes)
+    node: Any = tables
+    for depth, step in enumerate(steps[:-1]):
+        if isinstance(node, list):
+            node = node[_index(node, step, override)]
+        elif isinstance(node, dict):
+            if removes and step not in node:
+                _check_known(steps, override)
+                return
+            node = node.setdefault(step, {})
+        if not isinstance(node, dict | list):
+            key = ".".join(steps[: depth + 1])
+            raise MtkitError(f"--set {override}: '{key}' is a value, not a section")
+    last: Any = _index(node, steps[-1], override) if isinstance(node, list) else steps[-1]
+    if not removes:
+        node[last] = value
+    elif isinstance(node, list) or last in node:
+        del node[last]
+    else:
+        _check_known(steps, override)
+
+
+def override_key(override: str) -> str:
+    """Returns the key that an override changes or removes."""
+    return ".".join(_parse(override, removes=override.startswith("~"))[0])
+
+
+def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
+    key, equals, text = override.removeprefix("~").partition("=")
+    steps = [step.strip() for step in key.split(".")]
+    if removes == bool(equals) or not all(steps):
+        raise MtkitError(
+            f"--set {override}: expected section.key=value, or ~section.key to remove it",
+            "for example: --set training.max_steps=100",
+        )
+    return steps, _value(text.strip())
+
+
+def _check_known(steps: list[str], override: str) -> None:
+    """Lets a key that is absent, as it should be after its removal, pass only if it exists."""
+    place = [int(step) if step.isdecimal() else step for step in steps]
+    for depth, step in enumerate(place):
+        known = known_keys(Recipe, place[: depth + 1])
+        if isinstance(step, str) and step not in known:
+            raise MtkitError(
+                f"--set {override}: unknown key '{step}'" + suggest(step, known),
+                "docs/reference/recipe.md lists every key",
+            )
+
+
+def _index(entries: list[Any], step: str, override: str) -> int:
+    if not step.isdecimal() or int(step) >= len(entries):
+        raise MtkitError(
+            f"--set {override}: '{step}' should be a place in a list of {len(entries)}, from 0"
+        )
+    return int(step)
+
+
+def _value(text: str) -> Any:
+    """Returns text as the TOML value it spells, or as a string where it spells none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

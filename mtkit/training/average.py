@@ -1,0 +1,95 @@
+"""The front door of `mtkit average`: the mean of several checkpoints becomes `model/`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mtkit.console import say, warn
+from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.inference.model_folder import save_model_folder
+from mtkit.recipe import Recipe
+from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, choose_best
+from mtkit.workspace import Workspace
+
+
+def average(
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    choose: Literal["last", "best"],
+    num_checkpoints: int,
+) -> None:
+    """Leaves in `model/` the mean of a run's last or best checkpoints.
+
+    Raises:
+        MtkitError: No checkpoints, or a damaged one.
+    """
+    saved = CheckpointFolder(workspace.checkpoints).list()
+    if not saved:
+        raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
+    chosen = _choose(saved, choose, num_checkpoints)
+    if len(chosen) < num_checkpoints:
+        warn(f"{num_checkpoints} checkpoints wanted, {len(chosen)} found: averaging those")
+    steps = [checkpoint.state.step for checkpoint in chosen]
+    save_model_folder(
+        workspace.model,
+        recipe=recipe,
+        weights=mean_weights([checkpoint.weights_file for checkpoint in chosen]),
+        tokenizer=SubwordTokenizer.load(workspace.tokenizer),
+        origin="the mean of the checkpoints of steps " + ", ".join(map(str, steps)),
+    )
+    workspace.record("model", {"made_by": "average", "steps": steps})
+    say(f"averaged {len(steps)} checkpoints (steps {', '.join(f'{s:,}' for s in steps)})")
+
+
+def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
+    """Returns whether `model/` is the mean that the recipe asks for."""
+    saved = CheckpointFolder(workspace.checkpoints).list()
+    averaging = recipe.training.averaging
+    chosen = _choose(saved, averaging.choose, averaging.num_checkpoints)
+    steps = [checkpoint.state.step for checkpoint in chosen]
+    record = workspace.read_manifest().get("model", {})
+    is_mean_of_these = record.get("made_by") == "average" and record["steps"] == steps
+    return is_mean_of_these and workspace.model.is_dir()
+
+
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Returns the mean of each weight over several safetensors files.
+
+    Holds one set of fp64 sums and one weight at a time, however many files there are.
+
+    Raises:
+        MtkitError: A file is damaged, or holds other weights than the first.
+    """
+    sums: dict[str, Tensor] = {}
+    for path in files:
+        try:
+            with safe_open(path, framework="pt") as tensors:
+                names = set(tensors.keys())
+                if sums and names != sums.keys():
+                    raise MtkitError(f"{path}: holds other weights than {files[0]}")
+                for name in sorted(names):
+                    weight = tensors.get_tensor(name)
+                    sums[name] = sums[name].add_(weight) if name in sums else weight.double()
+        except (OSError, SafetensorError) as error:
+            raise MtkitError(
+                f"{path}: damaged or missing: {error}",
+                f"remove {path.parent} to average the other checkpoints",
+            ) from error
+    return {name: (total / len(files)).to(torch.float32) for name, total in sums.items()}
+
+
+def _choose(saved: list[Checkpoint], choose: str, count: int) -> list[Checkpoint]:
+    """Returns the last checkpoints, or the best, in the order of their steps.
+
+    One that was saved at a stop, between two regular ones, has no score and isn't counted.
+    """
+    regular = [checkpoint for checkpoint in saved if checkpoint.score is not None]
+    if choose == "last":
+        return regular[-count:]
+    return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)

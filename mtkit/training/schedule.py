@@ -1,0 +1,47 @@
+"""The learning rate of each step."""
+
+import math
+
+from mtkit.recipe.training import (
+    ConstantSchedule,
+    CosineSchedule,
+    InverseSquareRootSchedule,
+    LinearSchedule,
+    PaperSchedule,
+    Schedule,
+)
+
+
+def learning_rate(schedule: Schedule, step: int, *, d_model: int, max_steps: int) -> float:
+    """Returns the learning rate of one update.
+
+    Args:
+        schedule: The recipe's section.
+        step: The update, counted from 1.
+        d_model: Width of the model, which the paper's schedule is scaled by.
+        max_steps: Last step, where cosine and line end.
+    """
+    match schedule:
+        case PaperSchedule():
+            # arXiv 1706.03762, section 5.3, equation 3.
+            slope = min(step**-0.5, step * schedule.warmup_steps**-1.5)
+            return float(schedule.factor * d_model**-0.5 * slope)
+        case InverseSquareRootSchedule():
+            return schedule.peak * min(
+                step / schedule.warmup_steps, math.sqrt(schedule.warmup_steps / step)
+            )
+        case CosineSchedule():
+            share = 0.5 * (1.0 + math.cos(math.pi * _progress(schedule, step, max_steps)))
+        case LinearSchedule():
+            share = 1.0 - _progress(schedule, step, max_steps)
+        case ConstantSchedule():
+            return schedule.peak * min(1.0, step / max(1, schedule.warmup_steps))
+    if step < schedule.warmup_steps:
+        return schedule.peak * step / schedule.warmup_steps
+    return schedule.final + (schedule.peak - schedule.final) * share
+
+
+def _progress(schedule: CosineSchedule | LinearSchedule, step: int, max_steps: int) -> float:
+    """Returns the share of the way from the end of the warm-up to the last step."""
+    span = max(1, max_steps - schedule.warmup_steps)
+    return min(1.0, max(0.0, (step - schedule.warmup_steps) / span))

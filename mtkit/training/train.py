@@ -1,0 +1,197 @@
+"""The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
+
+from typing import Any
+
+import torch
+
+from mtkit.console import say
+from mtkit.data.prepare import open_prepared
+from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.inference.model_folder import read_weights, save_model_folder
+from mtkit.model import EncoderDecoder
+from mtkit.recipe import Recipe, dump_recipe
+from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState, choose_best
+from mtkit.training.distributed import Processes, join_processes, leave_processes
+from mtkit.training.loop import Trainer, is_finished
+from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
+from mtkit.training.objective import TranslationObjective
+from mtkit.training.optimizer import build_optimizer
+from mtkit.training.progress import ProgressView
+from mtkit.training.validation import Validator
+from mtkit.workspace import Workspace, write_atomically
+
+_FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
+"""Keys that the order of the data depends on; a run can't change them under way."""
+
+
+def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool:
+    """Trains to the end, or until Ctrl-C or SIGTERM; goes on from the last checkpoint if there is one.
+
+    In torchrun's workers it trains together with the others. `model/` holds the checkpoint with the
+    best development score afterwards.
+
+    Args:
+        recipe: What to train.
+        workspace: Where the data are and the checkpoints go.
+        device: `auto` takes a GPU where there is one.
+
+    Returns:
+        Whether training came to its end; False where it was asked to stop.
+
+    Raises:
+        MtkitError: No data yet, another recipe's data or checkpoints, a damaged checkpoint, no such
+            device, or a loss that is no number.
+    """
+    data = open_prepared(recipe, workspace)
+    checkpoints = CheckpointFolder(workspace.checkpoints)
+    saved = checkpoints.list()
+    _check_same_run(recipe, data.digest, saved)
+    processes = join_processes(device)
+    try:
+        torch.manual_seed(recipe.seed)
+        model = EncoderDecoder(
+            recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+        ).to(processes.device)
+        optimizer = build_optimizer(model, recipe.training.optimizer)
+        state = TrainingState()
+        if saved:
+            checkpoints.restore(saved[-1], model, optimizer)
+            state = saved[-1].state
+        _announce(recipe, model, state, processes)
+        if not is_finished(recipe, state):
+            _write_down(recipe, workspace, processes)
+            validator = Validator(recipe, data, processes)
+            is_first = processes.is_first
+            with ProgressView(recipe.training.max_steps, is_shown=is_first) as view:
+                state = Trainer(
+                    recipe=recipe,
+                    objective=TranslationObjective(model, data.train, recipe, processes.device),
+                    optimizer=optimizer,
+                    processes=processes,
+                    checkpoints=checkpoints,
+                    validate=lambda: validator.validate(model),
+                    metrics=MetricsLog(workspace.metrics_file, resumed_at=state.step)
+                    if is_first
+                    else None,
+                    view=view,
+                    data_digest=data.digest,
+                ).run(state)
+            if is_first:
+                _finish(recipe, workspace, checkpoints, data.tokenizer, state)
+        return is_finished(recipe, state)
+    finally:
+        leave_processes()
+
+
+def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
+    """Returns whether the workspace holds a finished training of this recipe."""
+    saved = CheckpointFolder(workspace.checkpoints).list()
+    if not saved:
+        return False
+    _check_same_run(recipe, open_prepared(recipe, workspace).digest, saved)
+    return is_finished(recipe, saved[-1].state)
+
+
+def _check_same_run(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> None:
+    """Raises MtkitError where the checkpoints are of a run that this recipe can't continue."""
+    if not saved:
+        return
+    last = saved[-1]
+    tables = recipe.model_dump(mode="json", exclude_none=True)
+    differing = _differences(_fixed_part(tables), _fixed_part(last.recipe))
+    if data_digest != last.data_digest:
+        differing.append("the training data have changed")
+    if differing:
+        raise MtkitError(
+            f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
+            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
+        )
+
+
+def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
+    training = tables["training"]
+    return {
+        **{key: tables[key] for key in ("seed", "tokenizer", "model")},
+        "training": {key: training[key] for key in _FIXED_TRAINING_KEYS},
+    }
+
+
+def _differences(wanted: dict[str, Any], found: dict[str, Any], prefix: str = "") -> list[str]:
+    """Returns a phrase for each key whose value differs between two nested tables."""
+    phrases = []
+    for key in sorted(wanted.keys() | found.keys()):
+        mine, theirs = wanted.get(key), found.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            phrases += _differences(mine, theirs, f"{prefix}{key}.")
+        elif mine != theirs:
+            phrases.append(f"{prefix}{key} was {theirs!r}, now {mine!r}")
+    return phrases
+
+
+def _announce(
+    recipe: Recipe, model: EncoderDecoder, state: TrainingState, processes: Processes
+) -> None:
+    if not processes.is_first:
+        return
+    training = recipe.training
+    num_parameters = sum(weight.numel() for weight in model.parameters())
+    say(
+        f"training {recipe.name}: {num_parameters:,} parameters, {training.precision}, "
+        f"{processes.count} x {processes.device.type}; {training.batch_tokens:,} tokens a side per "
+        f"update, up to {training.micro_batch_tokens:,} with padding in one pass"
+    )
+    if is_finished(recipe, state):
+        say(
+            f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; "
+            "--set training.max_steps=... goes on"
+        )
+    elif state.step:
+        say(f"going on from step {state.step:,}, epoch {state.epoch + 1}")
+
+
+def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> None:
+    if processes.is_first:
+        write_atomically(workspace.recipe_file, dump_recipe(recipe))
+        workspace.record(
+            "train",
+            {
+                "seed": recipe.seed,
+                "processes": processes.count,
+                "device": processes.device.type,
+                "threads": torch.get_num_threads(),
+            },
+        )
+
+
+def _finish(
+    recipe: Recipe,
+    workspace: Workspace,
+    checkpoints: CheckpointFolder,
+    tokenizer: SubwordTokenizer,
+    state: TrainingState,
+) -> None:
+    """Draws the learning curve, fills `model/`, and says what comes next."""
+    metrics = read_metrics(workspace.metrics_file)
+    if metrics:
+        draw_learning_curve(metrics, workspace.learning_curve, title=recipe.name)
+    best = choose_best(checkpoints.list(), 1)
+    if best:
+        save_model_folder(
+            workspace.model,
+            recipe=recipe,
+            weights=read_weights(best[0].weights_file),
+            tokenizer=tokenizer,
+            origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
+        )
+        workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
+    if is_finished(recipe, state):
+        reason = (
+            "" if state.step >= recipe.training.max_steps else ": the development score has stopped"
+        )
+        say(f"finished at step {state.step:,}{reason}; next: mtkit average")
+    else:
+        say(
+            f"stopped at step {state.step:,}; a checkpoint is saved, and the same command goes on "
+            "from it"
+        )

@@ -1,0 +1,122 @@
+"""Loss and score on the development set, by the very path that `translate` and `score` take."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from mtkit.data.batching import cut
+from mtkit.data.prepare import PreparedData
+from mtkit.evaluation.scores import score_corpus
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.translate import Translator
+from mtkit.model import EncoderDecoder
+from mtkit.recipe import Recipe
+from mtkit.training.distributed import Processes
+from mtkit.training.objective import gather, measure_translation
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A development sentence with its translations."""
+
+    source: str
+    reference: str
+    hypothesis: str
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a model is worth on the development set.
+
+    Attributes:
+        score: What ranks checkpoints; greater is better.
+        metrics: `loss` and `nll` in nats per target token, `perplexity`, `bleu`, `chrf`.
+        samples: A few sentences to read.
+    """
+
+    score: float
+    metrics: dict[str, float]
+    samples: list[Sample]
+
+
+class Validator:
+    """Measures a model on the development set; its sentences are shared out among the processes.
+
+    Args:
+        recipe: The run's recipe.
+        data: The run's data, of which the development set is used.
+        processes: Who takes part.
+    """
+
+    def __init__(self, recipe: Recipe, data: PreparedData, processes: Processes) -> None:
+        self._recipe = recipe
+        self._tokenizer = data.tokenizer
+        self._store = data.dev
+        self._sources, self._references = data.dev_text
+        self._processes = processes
+
+    def validate(self, model: EncoderDecoder) -> Validation:
+        """Returns the model's loss and scores; every process must call it."""
+        loss, nll = self._measure_loss(model)
+        hypotheses = self._translate(model)
+        settings = self._recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        scores = score_corpus(hypotheses, [self._references], settings)
+        metrics = {
+            "loss": loss,
+            "nll": nll,
+            "perplexity": math.exp(nll) if nll < 700 else math.inf,
+            **{score.metric: score.value for score in scores},
+        }
+        metric = self._recipe.training.validation.metric
+        return Validation(
+            score=-metrics["loss"] if metric == "loss" else metrics[metric],
+            metrics=metrics,
+            samples=self._choose_samples(hypotheses),
+        )
+
+    def _measure_loss(self, model: EncoderDecoder) -> tuple[float, float]:
+        """Returns loss and negative log-likelihood per target token."""
+        store, training = self._store, self._recipe.training
+        by_length = np.lexsort((store.source_lengths, store.target_lengths))
+        batches = cut(
+            by_length,
+            store.source_lengths,
+            store.target_lengths,
+            max_tokens=training.micro_batch_tokens,
+        )
+        sums = torch.zeros(2, dtype=torch.float64)
+        was_training = model.training
+        model.eval()
+        with torch.inference_mode():
+            for sentences in self._processes.share(batches):
+                measured = measure_translation(
+                    model,
+                    gather(store, sentences).to(self._processes.device),
+                    label_smoothing=training.label_smoothing,
+                    precision=training.precision,
+                )
+                sums += torch.stack(measured).cpu()
+        model.train(was_training)
+        totals = self._processes.sum(sums.to(self._processes.device)).tolist()
+        num_tokens = int(store.target_lengths.sum())
+        return totals[0] / num_tokens, totals[1] / num_tokens
+
+    def _translate(self, model: EncoderDecoder) -> list[str]:
+        beam_size = self._recipe.training.validation.beam_size
+        settings = self._recipe.inference.model_copy(update={"beam_size": beam_size})
+        translator = Translator(
+            TorchEngine(model, self._processes.device), self._tokenizer, settings
+        )
+        part = list(translator.translate(self._processes.share(self._sources)))
+        return self._processes.gather(part)
+
+    def _choose_samples(self, hypotheses: list[str]) -> list[Sample]:
+        """Returns sentences spread evenly over the set, the same at every validation."""
+        count = min(self._recipe.training.validation.num_samples, len(hypotheses))
+        places = [index * len(hypotheses) // count for index in range(count)]
+        return [
+            Sample(self._sources[place], self._references[place], hypotheses[place])
+            for place in places
+        ]

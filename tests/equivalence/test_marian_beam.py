@@ -1,0 +1,62 @@
+"""Our beam search = that of transformers, on the same weights."""
+
+import random
+
+import pytest
+import torch
+
+from mtkit.data.tokenizer import BOS, EOS, PAD
+from mtkit.inference import TorchEngine
+from mtkit.recipe.inference import Inference, LengthPenalty
+
+from .half_trained import draw_sources, half_trained_model
+
+_NUM_SENTENCES = 25
+_NEAR_TIE = 1e-4
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("beam_size", [2, 4, 7])
+def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha):
+    model = half_trained_model("post")
+    twin = marian_twin(model, pad_id=PAD, bos_id=BOS, eos_id=EOS)
+    sources = draw_sources(random.Random(11), _NUM_SENTENCES)
+    settings = Inference(
+        beam_size=beam_size,
+        length_penalty=LengthPenalty(kind="power", alpha=alpha),
+        max_extra_tokens=8,
+    )
+    ours = TorchEngine(model, "cpu").search(sources, settings)
+
+    near_ties = 0
+    for source, hypotheses in zip(sources, ours, strict=True):
+        theirs = twin.generate(
+            input_ids=torch.tensor([source]),
+            attention_mask=torch.ones(1, len(source), dtype=torch.int64),
+            num_beams=beam_size,
+            num_return_sequences=beam_size,
+            do_sample=False,
+            early_stopping="never",
+            length_penalty=alpha,
+            max_new_tokens=len(source) + settings.max_extra_tokens,
+            suppress_tokens=[PAD, BOS],
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(
+            theirs.sequences_scores.tolist(), abs=_NEAR_TIE
+        )
+        outputs = [_cut(output) for output in theirs.sequences.tolist()]
+        near_ties += [hypothesis.tokens for hypothesis in hypotheses] != outputs
+    print(f"{near_ties} near-ties in {len(sources)} lines")
+    assert near_ties <= 2
+    assert {h.is_finished for hypotheses in ours for h in hypotheses} == {True, False}
+
+
+def _cut(output: list[int]) -> tuple[int, ...]:
+    """Returns an output without the <s> before it and the filling after it.
+
+    transformers fills with </s> where the id of padding is 0, since it tests the id for truth.
+    """
+    tokens = output[1:]
+    return tuple(tokens[: tokens.index(EOS) + 1] if EOS in tokens else tokens)

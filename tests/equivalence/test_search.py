@@ -1,0 +1,129 @@
+"""What must hold between our own ways to search: cached, batched, greedy, forced."""
+
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.inference import Hypothesis, TorchEngine
+from mtkit.inference.search.beam import beam_search
+from mtkit.inference.search.greedy import greedy_search
+from mtkit.inference.search.step_model import EncoderDecoderSteps
+from mtkit.model import EncoderDecoder
+from mtkit.recipe.inference import Inference, LengthPenalty
+
+from .half_trained import draw_sources, half_trained_model
+
+_NEAR_TIE = 1e-4
+"""Two ways to sum the same numbers may rank outputs differently that lie this close."""
+_PENALTIES = [LengthPenalty(), LengthPenalty(alpha=0.0), LengthPenalty(kind="power", alpha=1.0)]
+
+
+@pytest.fixture(params=["post", "pre"])
+def model(request) -> EncoderDecoder:
+    return half_trained_model(request.param)
+
+
+def count_near_ties(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> int:
+    """Returns how many lines differ, having checked that each is a near-tie."""
+    near_ties = 0
+    for line, (found, expected) in enumerate(zip(ours, theirs, strict=True)):
+        assert [hypothesis.score for hypothesis in found] == pytest.approx(
+            [hypothesis.score for hypothesis in expected], abs=_NEAR_TIE
+        ), line
+        near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
+    print(f"{near_ties} near-ties in {len(ours)} lines")
+    return near_ties
+
+
+class UncachedSteps:
+    """A StepModel that reads the whole output anew at each step."""
+
+    def __init__(self, model: EncoderDecoder, source: Tensor, source_is_token: Tensor) -> None:
+        self._model = model
+        self._source, self._source_is_token = source, source_is_token
+        self._outputs = torch.empty((len(source), 0), dtype=torch.int64)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self._outputs = torch.cat((self._outputs, tokens[:, None]), dim=1)
+        width = len(tokens) // len(self._source)
+        source = self._source.repeat_interleave(width, dim=0)
+        source_is_token = self._source_is_token.repeat_interleave(width, dim=0)
+        states = self._model(source, source_is_token, self._outputs)
+        return self._model.project(states[:, -1]).log_softmax(dim=-1)
+
+    def select_rows(self, rows: Tensor) -> None:
+        self._outputs = self._outputs[rows]
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        self._source = self._source[sentences]
+        self._source_is_token = self._source_is_token[sentences]
+
+
+def _pad(sources: list[list[int]]) -> tuple[Tensor, Tensor]:
+    tokens = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(source) for source in sources], batch_first=True
+    )
+    return tokens, tokens != 0
+
+
+@pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_cached_is_uncached(model, beam_size, penalty):
+    sources = draw_sources(random.Random(5), 25)
+    limits = torch.tensor([len(source) + 8 for source in sources])
+    found = []
+    for kind in (EncoderDecoderSteps, UncachedSteps):
+        with torch.no_grad():
+            steps = kind(model, *_pad(sources))
+            if beam_size == 1:
+                found.append(greedy_search(steps, limits, penalty))
+            else:
+                found.append(beam_search(steps, limits, beam_size=beam_size, penalty=penalty))
+    assert count_near_ties(*found) <= 2
+
+
+@pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batched_is_one_by_one(model, beam_size, penalty):
+    sources = draw_sources(random.Random(5), 25)
+    settings = Inference(beam_size=beam_size, length_penalty=penalty, max_extra_tokens=8)
+    engine = TorchEngine(model, "cpu")
+    together = engine.search(sources, settings)
+    alone = [engine.search([source], settings)[0] for source in sources]
+    assert count_near_ties(together, alone) <= 2
+    # Otherwise sentences that leave the batch at different times wouldn't be tried.
+    assert {h.is_finished for hypotheses in alone for h in hypotheses} == {True, False}
+    assert len({len(hypotheses[0].tokens) for hypotheses in alone}) > 5
+
+
+def test_a_beam_of_one_is_greedy_search(model):
+    sources = draw_sources(random.Random(5), 25)
+    limits = torch.tensor([len(source) + 8 for source in sources])
+    plain = LengthPenalty(alpha=0.0)
+    with torch.no_grad():
+        padded = _pad(sources)
+        beam = beam_search(EncoderDecoderSteps(model, *padded), limits, beam_size=1, penalty=plain)
+        greedy = greedy_search(EncoderDecoderSteps(model, *padded), limits, plain)
+    assert count_near_ties(beam, greedy) == 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_our_score_is_the_forced_score(model, beam_size):
+    sources = draw_sources(random.Random(5), 25)
+    engine = TorchEngine(model, "cpu")
+    found = engine.search(sources, Inference(beam_size=beam_size, max_extra_tokens=8))
+    pairs = [
+        (source, hypothesis)
+        for source, hypotheses in zip(sources, found, strict=True)
+        for hypothesis in hypotheses
+    ]
+    forced = engine.score(
+        [source for source, _ in pairs], [hypothesis.tokens for _, hypothesis in pairs]
+    )
+    for (_, hypothesis), log_probability in zip(pairs, forced, strict=True):
+        # A sum of a dozen fp32 numbers: 1e-5 per token.
+        assert hypothesis.log_probability == pytest.approx(
+            log_probability, abs=1e-5 * len(hypothesis.tokens)
+        )

@@ -1,0 +1,125 @@
+"""The network on a CUDA device computes what it computes on a CPU."""
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.model import EncoderDecoder
+from mtkit.model.dropout import Dropout
+from mtkit.recipe.model import Model
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, found none"),
+]
+
+VOCAB_SIZE = 53
+KINDS = {
+    "post": {},
+    "pre": {"norm": "pre", "activation": "swiglu", "positions": "learned"},
+    "wide values": {"d_key": 8, "d_value": 24},
+}
+of_every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(autouse=True)
+def full_fp32() -> Iterator[None]:
+    """TF32 rounds products to 10 bits, which is no fault of ours."""
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(precision)
+
+
+def _build(kind: str) -> EncoderDecoder:
+    torch.manual_seed(17)
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 64, "d_ff": 128}
+    section = Model(**{**sizes, "num_heads": 4, "dropout": 0.0, **KINDS[kind]})
+    return EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE)
+
+
+def _inputs() -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(18)
+    is_token = torch.arange(9) < torch.tensor([9, 3, 6, 7])[:, None]
+    return torch.randint(VOCAB_SIZE, (4, 9)), is_token, torch.randint(VOCAB_SIZE, (4, 8))
+
+
+def _assert_close(on_gpu: Tensor, on_cpu: Tensor, share: float, what: str) -> None:
+    largest = max(1.0, on_cpu.abs().max().item())
+    difference = (on_gpu.cpu().float() - on_cpu).abs().max().item()
+    assert difference <= share * largest, f"{what}: {difference:.2e} of {largest:.2e}"
+
+
+@of_every_kind
+def test_logits_and_gradients_are_the_cpu_s(kind: str) -> None:
+    on_cpu = _build(kind)
+    on_gpu = copy.deepcopy(on_cpu).cuda()
+    inputs = _inputs()
+
+    logits = {}
+    for name, model in (("cpu", on_cpu), ("cuda", on_gpu)):
+        logits[name] = model.project(model(*(part.to(name) for part in inputs)))
+        logits[name].logsumexp(dim=-1).sum().backward()
+
+    _assert_close(logits["cuda"].detach(), logits["cpu"].detach(), 1e-4, "logits")
+    gradients = dict(on_gpu.named_parameters())
+    for name, parameter in on_cpu.named_parameters():
+        _assert_close(gradients[name].grad, parameter.grad, 1e-4, name)
+
+
+@of_every_kind
+def test_bf16_autocast_stays_near_fp32(kind: str) -> None:
+    on_cpu = _build(kind).eval()
+    on_gpu = copy.deepcopy(on_cpu).cuda()
+    inputs = _inputs()
+
+    with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+        on_gpu_inputs = [part.cuda() for part in inputs]
+        logits = on_gpu.project(on_gpu(*on_gpu_inputs))
+    with torch.no_grad():
+        expected = on_cpu.project(on_cpu(*inputs))
+
+    assert logits.dtype == torch.bfloat16
+    # bf16 keeps 8 bits: a rounding is 2^-9, and some twenty follow each other.
+    _assert_close(logits, expected, 0.05, "logits")
+
+
+@of_every_kind
+@torch.no_grad()
+def test_cached_decoding_is_the_uncached_forward_pass(kind: str) -> None:
+    model = _build(kind).cuda().eval()
+    source_tokens, is_token, _ = (part.cuda() for part in _inputs())
+    sentences = torch.arange(4, device="cuda").repeat_interleave(2)
+    prefix = torch.empty(8, 0, dtype=torch.long, device="cuda")
+    cache = model.start(source_tokens, is_token)
+    for rows in ([0, 1, 2, 3, 4, 5, 6, 7], [1, 0, 2, 2, 5, 5, 7, 6], [0, 0, 3, 2, 4, 5, 7, 7]):
+        tokens = torch.randint(VOCAB_SIZE, (8, 1), device="cuda")
+        prefix = torch.cat((prefix, tokens), dim=1)
+        logits = model.step(tokens[:, 0], cache)
+        states = model(source_tokens[sentences], is_token[sentences], prefix)
+        torch.testing.assert_close(logits, model.project(states)[:, -1], rtol=0, atol=1e-4)
+        cache.select_rows(torch.tensor(rows, device="cuda"))
+        prefix = prefix[rows]
+
+
+@torch.no_grad()
+def test_positions_past_the_initial_table_grow_on_the_device() -> None:
+    model = _build("post").cuda().eval()
+    tokens = torch.zeros(1, 400, dtype=torch.long, device="cuda")
+    embedded = model.source_embedding(tokens)
+    assert embedded.shape == (1, 400, 64)
+    assert model.source_embedding.positions.table.device.type == "cuda"
+
+
+def test_dropout_zeroes_its_share_and_scales_up_the_rest() -> None:
+    torch.manual_seed(19)
+    inputs = torch.ones(1000, 1000, device="cuda", requires_grad=True)
+    dropped = Dropout(0.3)(inputs)
+    # Five standard deviations of a million coins.
+    assert (dropped == 0).double().mean().item() == pytest.approx(0.3, abs=0.0023)
+    assert dropped.max().item() == pytest.approx(1 / 0.7, rel=1e-6)
+    dropped.sum().backward()
+    torch.testing.assert_close(inputs.grad, dropped.detach())

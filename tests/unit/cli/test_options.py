@@ -1,0 +1,115 @@
+"""Every option and every key, so that growth is a reviewed diff.
+
+fairseq had 727 options and OpenNMT-py 230. A command has at most 10; the rest is recipe.
+"""
+
+from typing import Any
+
+import pytest
+import typer.main
+
+from mtkit.cli.app import app
+from mtkit.recipe import Recipe
+
+RUN = ["--recipe", "--workspace", "--set"]
+
+OPTIONS = {
+    "init": ["recipe"],
+    "prepare": RUN,
+    "train": [*RUN, "--gpus", "--processes"],
+    "average": [*RUN, "--last", "--best"],
+    "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
+    "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
+    "run": [*RUN, "--gpus", "--processes"],
+}
+
+
+KEYS = {
+    "": "name seed data tokenizer model training inference evaluation",
+    "data": "source_language target_language data_root train dev cleaning",
+    "data.train[FileCorpus]": "source target",
+    "data.train[HubCorpus]": "dataset configuration split",
+    "data.train[PhrasebookCorpus]": "builtin sentences",
+    "data.dev[FileCorpus]": "source target",
+    "data.dev[HubCorpus]": "dataset configuration split",
+    "data.dev[HeldOutPhrasebook]": "builtin sentences",
+    "data.cleaning": "max_tokens",
+    "tokenizer": "kind vocab_size joint normalization character_coverage split_by_unicode_script "
+    "split_by_number byte_fallback max_training_sentences",
+    "model": "num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key d_value norm "
+    "activation positions max_positions tied_embeddings dropout attention_dropout "
+    "activation_dropout",
+    "training": "max_steps batch_tokens length_groups micro_batch_tokens label_smoothing precision "
+    "optimizer schedule clipping early_stopping checkpoint_every keep_last keep_best validation "
+    "averaging log_every",
+    "training.optimizer": "beta1 beta2 epsilon weight_decay",
+    "training.schedule[PaperSchedule]": "kind warmup_steps factor",
+    "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
+    "training.schedule[CosineSchedule]": "kind peak warmup_steps final",
+    "training.schedule[LinearSchedule]": "kind peak warmup_steps final",
+    "training.schedule[ConstantSchedule]": "kind peak warmup_steps",
+    "training.clipping": "max_norm",
+    "training.early_stopping": "patience",
+    "training.validation": "metric beam_size num_samples",
+    "training.averaging": "choose num_checkpoints",
+    "inference": "beam_size length_penalty max_extra_tokens batch_tokens",
+    "inference.length_penalty": "kind alpha",
+    "evaluation": "test_sets metrics tokenize smooth lowercase",
+    "evaluation.test_sets[FileTestSet]": "source target name",
+    "evaluation.test_sets[HubTestSet]": "dataset configuration split name",
+    "evaluation.test_sets[PhrasebookTestSet]": "builtin sentences name",
+}
+
+
+def list_commands() -> dict[str, Any]:
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return commands
+
+
+def list_keys() -> dict[str, str]:
+    """Returns the keys of every section in the JSON schema of a recipe, as `KEYS` writes them."""
+    schema = Recipe.model_json_schema()
+    found: dict[str, str] = {}
+
+    def walk(section: dict[str, Any], place: str) -> None:
+        found[place] = " ".join(section["properties"])
+        for name, field in section["properties"].items():
+            entry = field.get("items", field)
+            options = entry.get("oneOf", []) + entry.get("anyOf", []) or [entry]
+            kinds = [option["$ref"].rsplit("/", 1)[1] for option in options if "$ref" in option]
+            for kind in kinds:
+                key = f"{place}.{name}" if place else name
+                walk(schema["$defs"][kind], f"{key}[{kind}]" if len(kinds) > 1 else key)
+
+    walk(schema, "")
+    return found
+
+
+def test_every_option_of_every_command() -> None:
+    found = {
+        name: [
+            next((word for word in parameter.opts if word.startswith("--")), parameter.name)
+            for parameter in command.params
+            if parameter.name != "help"
+        ]
+        for name, command in list_commands().items()
+    }
+    assert found == OPTIONS
+
+
+def test_no_command_has_more_than_ten_options() -> None:
+    assert max(len(options) for options in OPTIONS.values()) <= 10
+
+
+def test_every_recipe_key() -> None:
+    assert list_keys() == KEYS
+
+
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_every_option_is_explained_in_one_sentence(name: str) -> None:
+    command = list_commands()[name]
+    assert command.help
+    for parameter in command.params:
+        if parameter.name != "help":
+            assert parameter.help.endswith(".")
+            assert ". " not in parameter.help

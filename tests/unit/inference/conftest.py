@@ -1,0 +1,86 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.inference.model_folder import pack_weights, save_model_folder
+from mtkit.model import EncoderDecoder
+from mtkit.recipe import Recipe
+from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookCorpus
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+from mtkit.recipe.tokenizer import Tokenizer
+
+_VOCAB_SIZE = 48
+_SENTENCES = [
+    "the quick brown fox jumps over the lazy dog",
+    "pack my box with five dozen jugs",
+    "how quickly daft jumping zebras vex",
+]
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> SubwordTokenizer:
+    return train_tokenizer(Tokenizer(vocab_size=_VOCAB_SIZE), _SENTENCES, _SENTENCES, seed=1)
+
+
+@pytest.fixture(scope="session")
+def two_vocabularies() -> SubwordTokenizer:
+    settings = Tokenizer(vocab_size=_VOCAB_SIZE, joint=False)
+    return train_tokenizer(settings, _SENTENCES, reversed(_SENTENCES[:2]), seed=1)
+
+
+@pytest.fixture
+def make_recipe() -> Callable[..., Recipe]:
+    """A function that returns a tiny recipe; its arguments change the model section."""
+
+    def make(**model: object) -> Recipe:
+        shape = {"num_encoder_layers": 1, "num_decoder_layers": 1, "d_model": 16, "d_ff": 32}
+        shape |= {"num_heads": 2, **model}
+        return Recipe(
+            name="tiny",
+            data=Data(
+                source_language="en",
+                target_language="de",
+                train=(PhrasebookCorpus(builtin="phrasebook"),),
+                dev=HeldOutPhrasebook(builtin="phrasebook"),
+                cleaning=Cleaning(max_tokens=2),
+            ),
+            tokenizer=Tokenizer(
+                vocab_size=_VOCAB_SIZE,
+                joint=model.get("tied_embeddings", "three-way") == "three-way",
+            ),
+            model=Model(**shape),
+            inference=Inference(beam_size=2, max_extra_tokens=4),
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_model(tokenizer) -> Callable[[Recipe], EncoderDecoder]:
+    """A function that returns a recipe's network with random weights."""
+
+    def make(recipe: Recipe, seed: int = 1) -> EncoderDecoder:
+        torch.manual_seed(seed)
+        sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+        return EncoderDecoder(recipe.model, *sizes)
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make_recipe, make_model, tokenizer) -> Path:
+    """A model folder."""
+    recipe = make_recipe()
+    save_model_folder(
+        tmp_path / "model",
+        recipe=recipe,
+        weights=pack_weights(make_model(recipe)),
+        tokenizer=tokenizer,
+        origin="checkpoint of step 7",
+        training_facts={"sentence pairs": "40,000"},
+    )
+    return tmp_path / "model"

@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.pipeline.init import init
+from mtkit.recipe import load_recipe, shipped_recipes
+
+
+@pytest.mark.parametrize("name", list(shipped_recipes()))
+def test_the_copy_is_the_shipped_recipe_with_its_comments(name: str, tmp_path: Path) -> None:
+    path = init(name, tmp_path)
+    assert path == tmp_path / "mtkit.toml"
+    shipped = shipped_recipes()[name].read_text("utf-8")
+    assert path.read_text("utf-8").endswith(shipped)
+    assert load_recipe(path).model == load_recipe(name).model
+
+
+def test_a_recipe_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "mtkit.toml").write_text("mine")
+    with pytest.raises(MtkitError, match=r"mtkit\.toml exists already"):
+        init("phrasebook-en-de", tmp_path)
+    assert (tmp_path / "mtkit.toml").read_text() == "mine"
+
+
+def test_an_unknown_name_gets_the_nearest_and_all(tmp_path: Path) -> None:
+    with pytest.raises(MtkitError, match=r"'phrasebok'.*did you mean 'phrasebook-en-de'") as fault:
+        init("phrasebok", tmp_path)
+    assert "multi30k-en-de-paper" in fault.value.hint
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,101 @@
+"""The order of the stages, and what is skipped."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.evaluation.report import ScoreRow
+from mtkit.pipeline import run as run_module
+from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.run import run
+from mtkit.pipeline.score import Translation
+from mtkit.recipe import load_recipe
+from mtkit.workspace import Workspace
+
+ROW = ScoreRow("phrasebook-test", "BLEU", 91.5, "nrefs:1", 12)
+SENTENCES = [f"sentence {number}" for number in range(12)]
+
+
+class Stages:
+    """Stands for the stages: writes down which of them did work."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        self.up_to_date: set[str] = set()
+        self.exit_code = 0
+
+        def work(name: str, result: Any = None) -> Callable[..., Any]:
+            def do(*_: object, **__: object) -> Any:
+                self.done.append(name)
+                return self.exit_code if name == "train" else result
+
+            return do
+
+        def is_done(name: str) -> Callable[..., bool]:
+            return lambda *_: name in self.up_to_date
+
+        replacements: dict[str, Callable[..., Any]] = {
+            "prepare": work("prepare"),
+            "train": work("train"),
+            "average": work("average"),
+            "score": work("score", [ROW]),
+            "is_prepared": is_done("prepare"),
+            "is_trained": is_done("train"),
+            "is_averaged": is_done("average"),
+            "read_translation": lambda *_: Translation("phrasebook-test", *[SENTENCES] * 3),
+        }
+        for name, replacement in replacements.items():
+            monkeypatch.setattr(run_module, name, replacement)
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
+    return Stages(monkeypatch)
+
+
+def run_all(*overrides: str) -> int:
+    recipe = load_recipe("phrasebook-en-de", overrides)
+    options = ["--recipe", "phrasebook-en-de"]
+    return run(recipe, Workspace(Path("runs/demo")), hardware=Hardware(), options=options)
+
+
+def test_all_stages_in_order(stages: Stages) -> None:
+    assert run_all() == 0
+    assert stages.done == ["prepare", "train", "average", "score"]
+
+
+def test_what_is_up_to_date_is_skipped_and_said(
+    stages: Stages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages.up_to_date = {"prepare", "train"}
+    assert run_all() == 0
+    assert stages.done == ["average", "score"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["prepare: up to date", "train: finished already"]
+
+
+def test_a_training_that_was_stopped_ends_the_run(stages: Stages) -> None:
+    stages.exit_code = 130
+    assert run_all() == 130
+    assert stages.done == ["prepare", "train"]
+
+
+@pytest.mark.usefixtures("stages")
+def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run_all()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "91.50" in captured.err
+    assert [line.split()[-1] for line in captured.err.splitlines() if "hypothesis " in line] == [
+        "0", "2", "4", "7", "9"
+    ]  # fmt: skip
+    assert 'echo "..." | mtkit translate --recipe phrasebook-en-de' in captured.err
+
+
+def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:
+    assert run_all("~evaluation.test_sets") == 0
+    assert stages.done == ["prepare", "train", "average"]

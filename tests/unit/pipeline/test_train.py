@@ -1,0 +1,93 @@
+"""Whether training happens here or in workers, and with which exit code it ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.pipeline import train as train_module
+from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.train import STOPPED, train
+from mtkit.recipe import Recipe, load_recipe
+from mtkit.workspace import Workspace
+
+
+class Rooms:
+    """Stands for mtkit.training and mtkit.data: writes down what is asked of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.devices: list[str] = []
+        self.launches: list[tuple[list[str], int, bool]] = []
+        self.is_finished = True
+        self.exit_code = 0
+        monkeypatch.delenv("RANK", raising=False)
+        monkeypatch.setattr(train_module, "train_here", self._train)
+        monkeypatch.setattr(train_module, "launch", self._launch)
+        monkeypatch.setattr(train_module, "open_prepared", lambda *_: None)
+        monkeypatch.setattr(train_module, "is_trained", lambda *_: self.is_finished)
+
+    def _train(self, _recipe: Recipe, _workspace: Workspace, *, device: str) -> bool:
+        self.devices.append(device)
+        return self.is_finished
+
+    def _launch(self, arguments: list[str], *, num_processes: int, needs_gpus: bool) -> int:
+        self.launches.append((arguments, num_processes, needs_gpus))
+        return self.exit_code
+
+
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch) -> Rooms:
+    return Rooms(monkeypatch)
+
+
+def train_with(hardware: Hardware) -> int:
+    run: dict[str, Any] = {"hardware": hardware, "options": ["--set", "seed=2"]}
+    return train(load_recipe("phrasebook-en-de"), Workspace(Path("nowhere")), **run)
+
+
+def test_one_process_trains_here(rooms: Rooms) -> None:
+    assert train_with(Hardware()) == 0
+    assert train_with(Hardware(num_processes=1, device="cuda")) == 0
+    assert (rooms.devices, rooms.launches) == (["auto", "cuda"], [])
+
+
+def test_several_are_launched_with_the_same_options(rooms: Rooms) -> None:
+    assert train_with(Hardware(num_processes=4, device="cuda")) == 0
+    assert train_with(Hardware(num_processes=2, device="cpu")) == 0
+    assert rooms.devices == []
+    assert rooms.launches == [
+        (["train", "--set", "seed=2", "--gpus", "4"], 4, True),
+        (["train", "--set", "seed=2", "--processes", "2"], 2, False),
+    ]
+
+
+def test_a_worker_trains_and_launches_nothing(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    rooms.is_finished = False
+    # torchrun takes any other code for a crash, and a stop that was asked for is none.
+    assert train_with(Hardware(num_processes=4, device="cuda")) == 0
+    assert (rooms.devices, rooms.launches) == (["cuda"], [])
+
+
+def test_a_stop_before_the_end_has_its_own_exit_code(rooms: Rooms) -> None:
+    rooms.is_finished = False
+    assert train_with(Hardware()) == STOPPED == 130
+    assert train_with(Hardware(num_processes=2, device="cpu")) == STOPPED
+
+
+def test_a_failed_worker_is_passed_on(rooms: Rooms) -> None:
+    rooms.exit_code = 1
+    assert train_with(Hardware(num_processes=2, device="cpu")) == 1
+
+
+def test_missing_data_are_told_before_workers_start(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(MtkitError, match="no prepared data"):
+        train_with(Hardware(num_processes=2, device="cpu"))
+    assert rooms.launches == []

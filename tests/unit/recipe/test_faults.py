@@ -1,0 +1,28 @@
+import pytest
+
+from mtkit.recipe import Recipe
+from mtkit.recipe.faults import known_keys
+from mtkit.recipe.training import Clipping
+
+CORPUS = ["builtin", "configuration", "dataset", "sentences", "source", "split", "target"]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (["data", "cleaning", "x"], ["max_tokens"]),
+        (["training", "clipping", "x"], ["max_norm"]),
+        (["data", "train", 0, "files", "x"], CORPUS),
+        # pydantic's tag of a kind, spelt like one of the kind's keys.
+        (["data", "dev", "builtin", "x"], CORPUS),
+        (["evaluation", "test_sets", 0, "dataset", "x"], sorted(["name", *CORPUS])),
+    ],
+)
+def test_known_keys_are_those_of_the_section_in_all_its_kinds(
+    place: list[int | str], expected: list[str]
+) -> None:
+    assert known_keys(Recipe, place) == expected
+
+
+def test_known_keys_of_a_section_by_itself() -> None:
+    assert known_keys(Clipping, ["x"]) == ["max_norm"]

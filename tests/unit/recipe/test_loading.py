@@ -1,0 +1,227 @@
+"""Recipes as users write them: what loads, and what is said of what doesn't."""
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.recipe import dump_recipe, load_recipe, shipped_recipes
+from mtkit.recipe.data import FileCorpus, PhrasebookCorpus
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.loading import override_section
+from mtkit.recipe.training import InverseSquareRootSchedule
+
+RECIPE = """\
+name = "small"
+[data]
+source_language = "en"
+target_language = "de"
+[[data.train]]
+source = "train.en"
+target = "train.de"
+[data.dev]
+builtin = "phrasebook"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a recipe beside it, in `recipes/small.toml`."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "small.toml").write_text(RECIPE)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def fault_of(*overrides: str) -> str:
+    with pytest.raises(MtkitError) as fault:
+        load_recipe("../recipes/small.toml", overrides)
+    return fault.value.message
+
+
+@pytest.mark.parametrize("name", list(shipped_recipes()))
+def test_every_shipped_recipe_loads_by_name_and_is_named_like_its_file(name: str) -> None:
+    assert load_recipe(name).name == name
+
+
+@pytest.mark.parametrize("name", list(shipped_recipes()))
+def test_a_recipe_written_out_loads_as_itself(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    path = tmp_path / "written.toml"
+    path.write_text(dump_recipe(recipe), encoding="utf-8")
+    assert load_recipe(path) == recipe
+
+
+def test_corpus_paths_start_from_the_recipes_folder(project: Path) -> None:
+    [corpus] = load_recipe("../recipes/small.toml").data.train
+    assert isinstance(corpus, FileCorpus)
+    assert corpus.source == project / "recipes" / "train.en"
+
+
+def test_data_root_is_relative_to_the_recipes_folder(project: Path) -> None:
+    path = project / "recipes" / "small.toml"
+    path.write_text(RECIPE.replace("[data]\n", '[data]\ndata_root = "text"\n'))
+    [corpus] = load_recipe(path).data.train
+    assert isinstance(corpus, FileCorpus)
+    assert corpus.target == project / "recipes" / "text" / "train.de"
+
+
+def test_data_root_that_is_set_is_relative_to_the_working_directory(project: Path) -> None:
+    [corpus] = load_recipe("../recipes/small.toml", ["data.data_root=text"]).data.train
+    assert isinstance(corpus, FileCorpus)
+    assert corpus.source == project / "here" / "text" / "train.en"
+
+
+def test_data_root_of_a_shipped_recipe_is_relative_to_the_working_directory(project: Path) -> None:
+    assert load_recipe("phrasebook-en-de").data.data_root == project / "here"
+
+
+def test_an_absolute_corpus_path_stays(project: Path) -> None:
+    recipe = load_recipe("../recipes/small.toml", ["data.train.0.source=/text/train.en"])
+    assert isinstance(recipe.data.train[0], FileCorpus)
+    assert recipe.data.train[0].source == Path("/text/train.en")
+
+
+def test_the_projects_own_recipe_is_read_where_none_is_named(project: Path) -> None:
+    (project / "here" / "mtkit.toml").write_text(RECIPE)
+    assert load_recipe().name == "small"
+
+
+def test_no_recipe_at_all_says_how_to_get_one(project: Path) -> None:
+    with pytest.raises(MtkitError, match=r"no recipe given, and no mtkit\.toml in") as fault:
+        load_recipe()
+    assert "mtkit init phrasebook-en-de" in fault.value.hint
+
+
+def test_an_unknown_recipe_is_told_from_the_shipped_ones(project: Path) -> None:
+    with pytest.raises(MtkitError) as fault:
+        load_recipe("phrasebok-en-de")
+    assert fault.value.message == (
+        "no recipe 'phrasebok-en-de': neither a file nor one that ships with mtkit "
+        "(did you mean 'phrasebook-en-de'?)"
+    )
+    assert "multi30k-en-de-paper" in fault.value.hint
+
+
+def test_bad_toml_is_told_by_file_and_line(project: Path) -> None:
+    path = project / "recipes" / "bad.toml"
+    path.write_text("name = small\n")
+    with pytest.raises(MtkitError, match=r"bad\.toml: not TOML: .*line 1") as fault:
+        load_recipe(path)
+    assert "quotes" in fault.value.hint
+
+
+def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> None:
+    path = project / "recipes" / "latin.toml"
+    path.write_bytes('name = "x"\n# für\n'.encode("latin-1"))
+    with pytest.raises(MtkitError, match=r"latin\.toml:2: byte 0xfc is no UTF-8"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ('seed="5"', 'seed: expected an integer, found "5"'),
+        ("seed=5.0", "seed: expected an integer, found 5.0"),
+        ("seed=true", "seed: expected an integer, found true"),
+        ("seed=-1", "seed: expected a value greater than or equal to 0, found -1"),
+        ("name=5", "name: expected a string in quotes, found 5"),
+        ("tokenizer.joint=1", "tokenizer.joint: expected true or false, found 1"),
+        ("model.dropout=off", 'model.dropout: expected a number, found "off"'),
+        ("model.dropout=1.0", "model.dropout: expected a value less than 1, found 1.0"),
+        ("model.dropout=nan", "model.dropout: expected a finite number, found NaN"),
+        ("model=3", "model: expected a section, found 3"),
+        ("data.train=[]", "data.train: expected 1 or more entries, found 0"),
+        ("data.train=x", 'data.train: expected a list, found "x"'),
+        ("data.train.0.source=3", "data.train.0.source: expected a string in quotes, found 3"),
+        ("tokenizer.kind=bp",
+         'tokenizer.kind: expected "bpe" or "unigram", found "bp" (did you mean \'bpe\'?)'),
+        ("data.dev.builtin=prasebook",
+         'data.dev.builtin: expected "phrasebook", found "prasebook" '
+         "(did you mean 'phrasebook'?)"),
+        ("data.dev.sentences=many", 'data.dev.sentences: expected an integer, found "many"'),
+        ("training.schedule={}", "training.schedule.kind: this key is missing"),
+        ("training.schedule={kind='const'}",
+         'training.schedule.kind: expected "paper" or "inverse-sqrt" or "cosine" or "linear" or '
+         '"constant", found "const" (did you mean \'constant\'?)'),
+        ("training.max_stps=3",
+         "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)"),
+        ("modle.dropout=0.1", "modle: unknown key 'modle' (did you mean 'model'?)"),
+        ("data.train.0.sorce=x",
+         "data.train.0.sorce: unknown key 'sorce' (did you mean 'source'?)"),
+        ("~data.dev", "data.dev: this key is missing"),
+        ("~data.train.0.target", "data.train.0.target: this key is missing"),
+    ],
+)  # fmt: skip
+def test_one_fault_is_one_line_in_the_recipes_words(
+    project: Path, override: str, message: str
+) -> None:
+    assert fault_of(override) == f"../recipes/small.toml: {message}"
+
+
+def test_a_corpus_of_no_kind_is_told_the_three_kinds(project: Path) -> None:
+    message = fault_of("data.train.0={}")
+    assert message.startswith("../recipes/small.toml: data.train.0: no corpus is named")
+    assert all(key in message for key in ("`source`", "`target`", "`dataset`", "`builtin ="))
+    assert "\n" not in message
+
+
+def test_all_faults_are_told_at_once(project: Path) -> None:
+    lines = fault_of("seed=x", "model.d_model=x", "training.max_stps=1").splitlines()
+    assert [line.strip().removeprefix("../recipes/small.toml: ") for line in lines] == [
+        'seed: expected an integer, found "x"',
+        'model.d_model: expected an integer, found "x"',
+        "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)",
+    ]
+
+
+def test_sections_that_disagree_are_told(project: Path) -> None:
+    assert 'model.tied_embeddings = "three-way" needs one vocabulary' in fault_of(
+        "tokenizer.joint=false"
+    )
+    assert "model: d_model = 100 is no multiple of num_heads = 8" in fault_of("model.d_model=100")
+
+
+def test_numbers_are_read_as_toml_reads_them(project: Path) -> None:
+    # In YAML 1.1, 1e-4 is a string and no is false.
+    recipe = load_recipe(
+        "../recipes/small.toml",
+        ["training.optimizer.epsilon=1e-4", "data.source_language=no", "model.dropout=0"],
+    )
+    assert recipe.training.optimizer.epsilon == 0.0001
+    assert recipe.data.source_language == "no"
+    assert recipe.model.dropout == 0.0
+
+
+def test_overrides_reach_into_lists_and_tables(project: Path) -> None:
+    recipe = load_recipe(
+        "../recipes/small.toml",
+        [
+            'data.train.0={builtin="phrasebook"}',
+            "data.train.0.sentences=7",
+            'training.schedule={kind="inverse-sqrt", peak=1e-3}',
+            "training.clipping.max_norm=1.0",
+        ],
+    )
+    assert recipe.data.train == (PhrasebookCorpus(builtin="phrasebook", sentences=7),)
+    assert recipe.training.schedule == InverseSquareRootSchedule(kind="inverse-sqrt", peak=0.001)
+    assert recipe.training.clipping is not None
+
+
+def test_a_tilde_turns_a_section_off(project: Path) -> None:
+    overrides = ["training.clipping.max_norm=1.0", "~training.clipping"]
+    assert load_recipe("../recipes/small.toml", overrides).training.clipping is None
+
+
+def test_a_section_overridden_alone_keeps_its_other_values() -> None:
+    settings = override_section(Inference(beam_size=7), "inference", ["inference.batch_tokens=9"])
+    assert (settings.beam_size, settings.batch_tokens) == (7, 9)
+
+
+def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
+    with pytest.raises(MtkitError, match="only evaluation can be changed"):
+        override_section(Evaluation(), "evaluation", ["training.max_steps=3"])
+    with pytest.raises(MtkitError, match=r"tokenise: unknown key .*did you mean 'tokenize'"):
+        override_section(Evaluation(), "evaluation", ["evaluation.tokenise=none"])

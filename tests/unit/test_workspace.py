@@ -1,0 +1,94 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.workspace import (
+    Workspace,
+    building,
+    digest,
+    digest_file,
+    read_json,
+    remove_folder,
+    write_atomically,
+)
+
+
+def test_a_workspace_is_named_after_its_recipe_unless_a_folder_is_given() -> None:
+    assert Workspace.of("demo").root == Path("runs/demo")
+    assert Workspace.of("demo", Path("elsewhere")).model == Path("elsewhere/model")
+
+
+def test_the_manifest_gathers_what_each_stage_records(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "run")
+    assert workspace.read_manifest() == {}
+    workspace.record("prepare", {"pairs": 3})
+    workspace.record("train", {"seed": 1})
+    manifest = workspace.read_manifest()
+    assert (manifest["prepare"]["pairs"], manifest["train"]["seed"]) == (3, 1)
+    assert {"python", "torch", "sacrebleu"} <= manifest["prepare"]["environment"].keys()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "facts.json"
+    path.write_bytes(content)
+    with pytest.raises(MtkitError, match=r"facts\.json: damaged"):
+        read_json(path)
+
+
+def test_a_file_is_written_whole_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "text"
+    write_atomically(path, "für\r\n")
+    write_atomically(path, "dich\n")
+    assert path.read_bytes() == b"dich\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_takes_its_place_only_when_it_is_done(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    with building(folder) as draft:
+        (draft / "version").write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        _fail_while_building(folder)
+    assert (folder / "version").read_text() == "old"
+    with building(folder) as draft:
+        assert list(draft.iterdir()) == []
+        (draft / "version").write_text("newer")
+    assert (folder / "version").read_text() == "newer"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def _fail_while_building(folder: Path) -> None:
+    with building(folder) as draft:
+        (draft / "version").write_text("new")
+        raise ZeroDivisionError
+
+
+def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    doomed = tmp_path / "doomed"
+    (doomed / "inner").mkdir(parents=True)
+    (doomed / "inner" / "file").touch()
+    (doomed / "link").symlink_to(kept)
+    remove_folder(doomed)
+    assert not doomed.exists()
+    assert (kept / "file").exists()
+    link = tmp_path / "link"
+    link.symlink_to(kept)
+    remove_folder(link)
+    assert not link.is_symlink()
+    assert (kept / "file").exists()
+    remove_folder(tmp_path / "absent")
+
+
+def test_digests_depend_on_content_alone(tmp_path: Path) -> None:
+    assert digest({"a": 1, "b": 2}) == digest(json.loads('{"b": 2, "a": 1}'))
+    assert digest({"a": 1}) != digest({"a": 1.5})
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    # FIPS 180-2, appendix B.1: SHA-256 of "abc" begins so.
+    assert digest_file(path) == "ba7816bf8f01cfea"
