@@ -1,7 +1,5 @@
 """The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 import errno
 import os
 import sys

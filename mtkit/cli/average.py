@@ -1,7 +1,5 @@
 """`mtkit average`: several checkpoints become one model."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 from typing import Annotated, Literal
 
 import typer

@@ -1,7 +1,5 @@
 """`mtkit init`: a recipe of your own to start from."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Options that several commands share, and the recipe and workspace that they name."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mtkit prepare`: corpora become cleaned, tokenised data."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
 
 

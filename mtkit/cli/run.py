@@ -1,7 +1,5 @@
 """`mtkit run`: the whole road, from corpora to scores."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 import typer
 
 from mtkit.cli.options import (

@@ -1,7 +1,5 @@
 """`mtkit score`: translations and references become BLEU, chrF and TER with signatures."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 from __future__ import annotations
 
 import sys

@@ -1,7 +1,5 @@
 """`mtkit translate`: text on stdin becomes text on stdout, line by line."""
 
-# ruff: noqa: PLC0415 - a command loads what it needs when it runs, so that --help is quick
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -23,7 +23,7 @@ def plan_epoch(
 ) -> list[Indices]:
     """Returns the sentences of each update of one epoch, every sentence once.
 
-    Sentences are shuffled, sorted by length (those of one length stay shuffled), and cut into groups
+    Sentences are shuffled, sorted by length (those of one length stay shuffled) and cut into groups
     of at most batch_tokens / length_groups tokens a side. Groups are shuffled in turn; each update
     takes `length_groups` of them.
 
@@ -38,9 +38,7 @@ def plan_epoch(
     generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = generator.permutation(len(source_lengths))
     order = order[np.lexsort((source_lengths[order], target_lengths[order]))]
-    groups = cut(
-        order, source_lengths, target_lengths, max_tokens=batch_tokens // length_groups
-    )
+    groups = cut(order, source_lengths, target_lengths, max_tokens=batch_tokens // length_groups)
     shuffled = generator.permutation(len(groups))
     return [
         np.concatenate([groups[place] for place in shuffled[first : first + length_groups]])

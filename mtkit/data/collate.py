@@ -35,24 +35,21 @@ class Batch:
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
         if device.type == "cpu":
             return self
+
+        def send(tensor: Tensor) -> Tensor:
+            return tensor.pin_memory().to(device, non_blocking=True)
+
         return Batch(
-            *(
-                tensor.pin_memory().to(device, non_blocking=True)
-                for tensor in (
-                    self.source_tokens,
-                    self.source_is_token,
-                    self.target_inputs,
-                    self.target_outputs,
-                    self.target_is_token,
-                )
-            ),
+            source_tokens=send(self.source_tokens),
+            source_is_token=send(self.source_is_token),
+            target_inputs=send(self.target_inputs),
+            target_outputs=send(self.target_outputs),
+            target_is_token=send(self.target_is_token),
             num_target_tokens=self.num_target_tokens,
         )
 
 
-def collate(
-    sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.int64]]
-) -> Batch:
+def collate(sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.int64]]) -> Batch:
     """Returns sentence pairs, each side closed by `</s>`, as one batch."""
     source_tokens, source_is_token = pad(sources)
     target_outputs, target_is_token = pad(targets)

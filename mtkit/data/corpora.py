@@ -57,9 +57,9 @@ def read_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with _open(path) as stream:
-            for number, line in enumerate(stream, start=1):
-                text = line.decode("utf-8")
-                yield text.removesuffix("\n").removesuffix("\r")
+            for line in stream:
+                number += 1
+                yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise MtkitError(
             f"{path}:{number}: byte {error.start + 1} of the line is no UTF-8 "
@@ -141,4 +141,5 @@ def _read_data_set(corpus: HubCorpus, source_language: str, target_language: str
                 + (f" with {sorted(pair)}" if isinstance(pair, dict) else "")
             )
         # A sentence is a line here, so a line break within one is a space.
-        yield tuple(" ".join(pair[key].splitlines()) for key in (source_language, target_language))
+        source, target = pair[source_language], pair[target_language]
+        yield " ".join(source.splitlines()), " ".join(target.splitlines())

@@ -38,7 +38,7 @@ def prepare(recipe: Recipe, workspace: Workspace) -> None:
     with building(workspace.data) as draft:
         tokenizer, digests = _train_tokenizer_on_sample(recipe)
         tokenizer.save(draft / workspace.tokenizer.name)
-        facts = {
+        facts: dict[str, Any] = {
             "fingerprint": _fingerprint(recipe),
             "inputs": _describe_inputs(recipe),
             "train": {
@@ -188,7 +188,7 @@ def _train_tokenizer_on_sample(recipe: Recipe) -> tuple[SubwordTokenizer, dict[s
 
 
 def _draw(pairs: Iterable[Pair], size: int, *, seed: int) -> list[Pair]:
-    """Returns `size` pairs drawn evenly, or all where there are fewer (Vitter 1985, algorithm R)."""
+    """Returns `size` pairs drawn evenly, or all where there are fewer (Vitter 1985, R)."""
     generator = np.random.Generator(np.random.PCG64([seed, _TOKENIZER_SAMPLE_STREAM]))
     drawn: list[Pair] = []
     for number, pair in enumerate(pairs):

@@ -39,7 +39,10 @@ class TokenStore:
             path = folder / f"{side}.tokens"
             dtype = np.dtype(facts["dtype"])
             num_tokens = int(ends[-1]) if len(ends) else 0
-            if len(ends) != facts["num_pairs"] or path.stat().st_size != num_tokens * dtype.itemsize:
+            if (
+                len(ends) != facts["num_pairs"]
+                or path.stat().st_size != num_tokens * dtype.itemsize
+            ):
                 raise MtkitError(f"{path}: incomplete", "run `mtkit prepare` again")
             self._tokens[side] = np.memmap(path, dtype=dtype, mode="r")
             self._ends[side] = ends

@@ -44,7 +44,9 @@ class SubwordTokenizer:
         try:
             source_model, target_model = [(folder / name).read_bytes() for name in names]
         except FileNotFoundError as error:
-            raise MtkitError(f"{error.filename}: no such tokenizer", "run `mtkit prepare`") from error
+            raise MtkitError(
+                f"{error.filename}: no such tokenizer", "run `mtkit prepare`"
+            ) from error
         try:
             return cls(source_model, target_model)
         except RuntimeError as error:

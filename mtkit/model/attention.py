@@ -70,7 +70,7 @@ class SelfAttention(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         """Returns what each position draws from the positions it may see."""
         queries, keys, values = self._project(inputs)
-        heads_BHQV = attend(  # noqa: N806
+        heads_BHQV = attend(
             queries,
             keys,
             values,
@@ -134,7 +134,7 @@ class CrossAttention(nn.Module):
         source_is_token: Bool[Tensor, "batch src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns what each target position draws from the source."""
-        heads_BHTV = attend(  # noqa: N806
+        heads_BHTV = attend(
             _split_heads(self.query(inputs), self.num_heads),
             keys,
             values,
@@ -159,10 +159,10 @@ class CrossAttention(nn.Module):
         return rows
 
 
-def _split_heads(vectors_BLE: Tensor, num_heads: int) -> Tensor:  # noqa: N803
+def _split_heads(vectors_BLE: Tensor, num_heads: int) -> Tensor:
     batch_size, length, width = vectors_BLE.shape
     return vectors_BLE.view(batch_size, length, num_heads, width // num_heads).transpose(1, 2)
 
 
-def _merge_heads(heads_BHLE: Tensor) -> Tensor:  # noqa: N803
+def _merge_heads(heads_BHLE: Tensor) -> Tensor:
     return heads_BHLE.transpose(1, 2).flatten(2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mtkit.data.prepare import open_prepared
 from mtkit.pipeline.hardware import Hardware
 from mtkit.recipe import Recipe
-from mtkit.training.distributed import launch
+from mtkit.training.distributed import launch, telling_launcher
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
 from mtkit.workspace import Workspace
@@ -27,14 +27,15 @@ def train(
         options: What makes a command come to the same recipe and workspace, for worker processes.
 
     Returns:
-        An exit code: 0 at the end, `STOPPED` before it, or what a failed worker left with.
+        An exit code: 0 at the end, `STOPPED` before it.
 
     Raises:
-        MtkitError: No data yet, too few GPUs, or a fault in training.
+        MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
     """
     # torchrun, which takes any code but 0 for a crash, sets RANK in its workers.
     if "RANK" in os.environ:
-        train_here(recipe, workspace, device=hardware.device)
+        with telling_launcher():
+            train_here(recipe, workspace, device=hardware.device)
         return 0
     if hardware.num_processes == 1:
         is_finished = train_here(recipe, workspace, device=hardware.device)
@@ -43,9 +44,5 @@ def train(
     open_prepared(recipe, workspace)
     on_gpus = hardware.device == "cuda"
     count = ["--gpus" if on_gpus else "--processes", str(hardware.num_processes)]
-    code = launch(
-        ["train", *options, *count], num_processes=hardware.num_processes, needs_gpus=on_gpus
-    )
-    if code:
-        return code
+    launch(["train", *options, *count], num_processes=hardware.num_processes, needs_gpus=on_gpus)
     return 0 if is_trained(recipe, workspace) else STOPPED

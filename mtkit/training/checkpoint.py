@@ -167,9 +167,7 @@ def _read(folder: Path) -> Checkpoint:
     try:
         facts = read_json(folder / _STATE_FILE)
         state = TrainingState(**facts["state"])
-        return Checkpoint(
-            folder, state, facts["score"], facts["recipe"], facts["data_digest"]
-        )
+        return Checkpoint(folder, state, facts["score"], facts["recipe"], facts["data_digest"])
     except (MtkitError, OSError, KeyError, TypeError) as error:
         raise MtkitError(
             f"{folder}: damaged checkpoint: {error}",
@@ -194,7 +192,6 @@ def _load_moments(
             optimizer.state[weight] = {
                 "step": torch.tensor(float(step), device=weight.device),
                 **{
-                    moment: moments[f"{moment}.{name}"].to(weight, copy=True)
-                    for moment in _MOMENTS
+                    moment: moments[f"{moment}.{name}"].to(weight, copy=True) for moment in _MOMENTS
                 },
             }

@@ -1,19 +1,35 @@
 """Several processes that train one model: launched by torchrun, joined by gradient sums."""
 
+import json
+import logging
 import os
-import subprocess
+import signal
 import sys
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.errors import MtkitError
 
 Item = TypeVar("Item")
+
+_SAVING_SECONDS = 600
+_HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Where torchrun's agent looks for what a worker died of.
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_FAULT = "mtkit"
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,9 @@ class Processes:
             [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters]
         )
         dist.all_reduce(flat)
-        for parameter, summed in zip(
-            parameters, flat.split([p.numel() for p in parameters]), strict=True
-        ):
-            parameter.grad = summed.view_as(parameter)
+        summed = torch.split(flat, [p.numel() for p in parameters])
+        for parameter, gradient in zip(parameters, summed, strict=True):
+            parameter.grad = gradient.view_as(parameter)
 
     def sum(self, values: Tensor) -> Tensor:
         """Returns the sum of all processes' values; every process must call it."""
@@ -124,29 +139,80 @@ def choose_device(device: str, *, local_rank: int = 0) -> torch.device:
     return torch.device("cuda", local_rank) if device == "cuda" else torch.device(device)
 
 
-def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) -> int:
-    """Runs `mtkit` with these arguments in several processes; returns their exit status.
+def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) -> None:
+    """Runs `mtkit` with these arguments in several processes, until all of them have ended.
+
+    Ctrl-C and SIGTERM are handed on to the workers, which save and end by themselves.
 
     Raises:
-        MtkitError: More GPUs are wanted than this machine has.
+        MtkitError: More GPUs are wanted than this machine has, or a worker failed.
     """
-    num_gpus = torch.cuda.device_count()
-    if needs_gpus and num_gpus < num_processes:
-        found = f"{num_gpus} GPU{'s' * (num_gpus != 1)}" if num_gpus else "no GPU"
-        raise MtkitError(
-            f"--gpus {num_processes}: this machine has {found} that torch can use",
-            f"use --gpus {num_gpus}"
-            if num_gpus
-            else f"train on its processor: leave --gpus out, or --processes {os.cpu_count() or 1}",
+    _check_gpus(num_processes if needs_gpus else 0)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_processes)))
+    # A save may take longer than torchrun's half minute of patience after a signal.
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SAVING_SECONDS))
+    # Its own lines tell of signals and exit codes that are told below.
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
+    with TemporaryDirectory(prefix="mtkit-workers-") as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=num_processes,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
-    threads = max(1, (os.cpu_count() or 1) // num_processes)
-    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={num_processes}", "--module", "mtkit", *arguments]
-    with subprocess.Popen(command, env=environment) as torchrun:
-        while True:
-            try:
-                return torchrun.wait()
-            except KeyboardInterrupt:
-                # The terminal sent the signal to torchrun as well; it saves and ends by itself.
-                continue
+        try:
+            elastic_launch(config, sys.executable)("-m", "mtkit", *arguments)
+        except SignalException:
+            return
+        except ChildFailedError as error:
+            raise _explain(error) from error
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def telling_launcher() -> Iterator[None]:
+    """Hands a worker's MtkitError to the process that launched it, which prints it once."""
+    try:
+        yield
+    except MtkitError as error:
+        path = os.environ.get(_ERROR_FILE)
+        if not path:
+            raise
+        extra = {"timestamp": int(time.time()), _FAULT: [error.message, error.hint]}
+        content = {"message": {"message": error.message, "extraInfo": extra}}
+        Path(path).write_text(json.dumps(content), "utf-8")
+        raise SystemExit(1) from error
+
+
+def _explain(error: ChildFailedError) -> MtkitError:
+    """Returns what the worker that failed first said, or how it died."""
+    rank, failure = error.get_first_failure()
+    content = failure.error_file_data.get("message")
+    if isinstance(content, dict) and _FAULT in content.get("extraInfo", {}):
+        return MtkitError(*content["extraInfo"][_FAULT])
+    end = failure.signal_name() if failure.exitcode < 0 else f"exit code {failure.exitcode}"
+    return MtkitError(
+        f"worker {rank} (process {failure.pid}) died: {end}",
+        "what it printed stands above; the same command goes on from the last checkpoint",
+    )
+
+
+def _check_gpus(num_wanted: int) -> None:
+    """Raises MtkitError where this machine has fewer GPUs."""
+    num_gpus = torch.cuda.device_count()
+    if num_gpus >= num_wanted:
+        return
+    found = f"{num_gpus} GPU{'s' * (num_gpus != 1)}" if num_gpus else "no GPU"
+    raise MtkitError(
+        f"--gpus {num_wanted}: this machine has {found} that torch can use",
+        f"use --gpus {num_gpus}"
+        if num_gpus
+        else f"train on its processor: leave --gpus out, or --processes {os.cpu_count() or 1}",
+    )

@@ -123,7 +123,7 @@ class Trainer:
         for micro_batch in parts[self.processes.rank]:
             sums = self.objective.measure(micro_batch.sentences)
             # Divided before: the sum over micro-batches and processes is then the mean per token.
-            (sums.loss / num_tokens).backward()
+            (sums.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
             meter.add(sums.loss.detach(), sums.negative_log_likelihood)
         self.processes.sum_gradients(self.objective.model)
         if self.recipe.training.clipping is not None:
@@ -238,12 +238,12 @@ def _seed_step(seed: int, step: int, rank: int) -> None:
 
 @contextmanager
 def _stop_request() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells whether Ctrl-C or SIGTERM has come; a second one ends at once."""
+    """Yields a function that tells if Ctrl-C or SIGTERM has come; a second one ends at once."""
     received: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
-        signal.signal(number, previous[number])
+        signal.signal(number, previous[signal.Signals(number)])
 
     previous = {number: signal.signal(number, note) for number in _STOP_SIGNALS}
     try:

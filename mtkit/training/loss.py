@@ -45,7 +45,7 @@ def projected_cross_entropy(
         targets: The token each state should predict.
         label_smoothing: Mass that is spread.
     """
-    loss, negative_log_likelihood = _ProjectedCrossEntropy.apply(
+    loss, negative_log_likelihood = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         states, output_weight, targets, label_smoothing
     )
     return LossSums(loss, negative_log_likelihood)
@@ -99,9 +99,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return loss, negative_log_likelihood
 
     @staticmethod
-    def backward(  # type: ignore[override]
-        ctx: Any, loss_gradient: Tensor, _: Tensor
-    ) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         states_gradient, weight_gradient = ctx.saved_tensors
         return (
             states_gradient * loss_gradient.to(states_gradient.dtype),

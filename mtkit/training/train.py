@@ -26,7 +26,7 @@ _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 
 
 def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool:
-    """Trains to the end, or until Ctrl-C or SIGTERM; goes on from the last checkpoint if there is one.
+    """Trains from the last checkpoint, if any, to the end, or until Ctrl-C or SIGTERM.
 
     In torchrun's workers it trains together with the others. `model/` holds the checkpoint with the
     best development score afterwards.
@@ -58,6 +58,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         if saved:
             checkpoints.restore(saved[-1], model, optimizer)
             state = saved[-1].state
+        first_step = state.step
         _announce(recipe, model, state, processes)
         if not is_finished(recipe, state):
             _write_down(recipe, workspace, processes)
@@ -77,8 +78,9 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
                     view=view,
                     data_digest=data.digest,
                 ).run(state)
-            if is_first:
-                _finish(recipe, workspace, checkpoints, data.tokenizer, state)
+        # Also where an earlier run was killed between its last checkpoint and this line.
+        if processes.is_first and (state.step != first_step or not workspace.model.exists()):
+            _finish(recipe, workspace, checkpoints, data.tokenizer, state)
         return is_finished(recipe, state)
     finally:
         leave_processes()

@@ -63,7 +63,7 @@ class Validator:
         hypotheses = self._translate(model)
         settings = self._recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
         scores = score_corpus(hypotheses, [self._references], settings)
-        metrics = {
+        metrics: dict[str, float] = {
             "loss": loss,
             "nll": nll,
             "perplexity": math.exp(nll) if nll < 700 else math.inf,

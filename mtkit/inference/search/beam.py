@@ -1,4 +1,3 @@
-# ruff: noqa: N806 (shape suffixes)
 """The best few outputs of each sentence, found a token at a time.
 
 At each step every live hypothesis is continued by every token, and the best `2 * beam` of these

@@ -1,4 +1,3 @@
-# ruff: noqa: N806 (shape suffixes)
 """The likeliest token at each step."""
 
 import torch

@@ -1,4 +1,3 @@
-# ruff: noqa: N806 (shape suffixes)
 """The probability of outputs that are given."""
 
 from jaxtyping import Bool, Float, Int

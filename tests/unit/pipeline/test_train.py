@@ -20,7 +20,6 @@ class Rooms:
         self.devices: list[str] = []
         self.launches: list[tuple[list[str], int, bool]] = []
         self.is_finished = True
-        self.exit_code = 0
         monkeypatch.delenv("RANK", raising=False)
         monkeypatch.setattr(train_module, "train_here", self._train)
         monkeypatch.setattr(train_module, "launch", self._launch)
@@ -31,9 +30,8 @@ class Rooms:
         self.devices.append(device)
         return self.is_finished
 
-    def _launch(self, arguments: list[str], *, num_processes: int, needs_gpus: bool) -> int:
+    def _launch(self, arguments: list[str], *, num_processes: int, needs_gpus: bool) -> None:
         self.launches.append((arguments, num_processes, needs_gpus))
-        return self.exit_code
 
 
 @pytest.fixture
@@ -76,11 +74,6 @@ def test_a_stop_before_the_end_has_its_own_exit_code(rooms: Rooms) -> None:
     rooms.is_finished = False
     assert train_with(Hardware()) == STOPPED == 130
     assert train_with(Hardware(num_processes=2, device="cpu")) == STOPPED
-
-
-def test_a_failed_worker_is_passed_on(rooms: Rooms) -> None:
-    rooms.exit_code = 1
-    assert train_with(Hardware(num_processes=2, device="cpu")) == 1
 
 
 def test_missing_data_are_told_before_workers_start(
