@@ -44,7 +44,10 @@ class TokenStore:
                 or path.stat().st_size != num_tokens * dtype.itemsize
             ):
                 raise MtkitError(f"{path}: incomplete", "run `mtkit prepare` again")
-            self._tokens[side] = np.memmap(path, dtype=dtype, mode="r")
+            # An empty file can't be mapped.
+            self._tokens[side] = (
+                np.memmap(path, dtype=dtype, mode="r") if num_tokens else np.empty(0, dtype)
+            )
             self._ends[side] = ends
         self.source_lengths = np.diff(self._ends["source"], prepend=0)
         self.target_lengths = np.diff(self._ends["target"], prepend=0)

@@ -30,6 +30,7 @@ _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Where torchrun's agent looks for what a worker died of.
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _FAULT = "mtkit"
+_AGENT = "torch.distributed.elastic"
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,9 @@ def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) ->
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_processes)))
     # A save may take longer than torchrun's half minute of patience after a signal.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SAVING_SECONDS))
-    # Its own lines tell of signals and exit codes that are told below.
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    # Its own lines tell of signals and exit codes that are told below; each module has a level.
+    for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
     with TemporaryDirectory(prefix="mtkit-workers-") as folder:
         config = LaunchConfig(

@@ -1,0 +1,45 @@
+# make demo    sets up, then trains and tries a translator on the embedded corpus; no data needed
+# make test    sets up, then lints, checks types and runs every test
+# make docs    writes docs/reference anew from the recipe's models
+# make format  formats the code
+# make clean   removes what the others made
+
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+DEMO := runs/demo
+# Tests run on every core, so one thread each; models this small gain nothing from more.
+TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+
+.PHONY: demo test docs format clean
+
+demo: .venv/installed
+	mkdir -p $(DEMO)
+	cd $(DEMO) && { test -e mtkit.toml || $(BIN)/mtkit init phrasebook-en-de; }
+	cd $(DEMO) && $(BIN)/mtkit run
+	cd $(DEMO) && echo "The old man buys three red apples." | $(BIN)/mtkit translate
+
+test: .venv/installed-for-tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -n auto --dist worksteal
+
+docs: .venv/installed
+	$(BIN)/python docs/generate_reference.py
+
+format: .venv/installed-for-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv $(DEMO)
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/installed-for-tests: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,test]'
+	touch $@

@@ -1,0 +1,101 @@
+"""Stopped and resumed = never stopped, to the last bit."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtkit.data.prepare import prepare
+from mtkit.training import loop
+from mtkit.training.metrics import read_metrics
+
+_SAME_EVERY_TIME = ("step", "epoch", "loss", "nll", "learning_rate", "target_tokens")
+
+
+def logged(run) -> list[tuple]:
+    """Returns what was measured while training, but for the time it took."""
+    lines = read_metrics(run.workspace.metrics_file)
+    return [
+        tuple(line[key] for key in _SAME_EVERY_TIME) for line in lines if line["kind"] == "train"
+    ]
+
+
+@pytest.fixture
+def never_stopped(tiny_run: Callable):
+    run = tiny_run(name="never stopped")
+    assert run.train()
+    return run
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 7])
+def test_stopped_by_a_signal(tiny_run, never_stopped, stop_after, monkeypatch) -> None:
+    run = tiny_run()
+    monkeypatch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, stop_after))
+    assert not run.train()
+    assert max(run.workspace.checkpoints.iterdir()).name == f"step-{stop_after:08d}"
+    monkeypatch.undo()
+    assert run.train()
+    assert run.weights() == never_stopped.weights()
+    # A log line's loss is a mean since the line before, and a stop begins a new mean.
+    if stop_after % run.recipe.training.log_every == 0:
+        assert logged(run) == logged(never_stopped)
+
+
+def interrupting(original: Callable, step_of_signal: int) -> Callable:
+    """Returns a `learning_rate` that sends this process Ctrl-C while it works on one step."""
+
+    def rate(schedule, step, **sizes):
+        if step == step_of_signal:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(schedule, step, **sizes)
+
+    return rate
+
+
+def test_stopped_and_resumed_at_every_step(tiny_run, never_stopped, monkeypatch) -> None:
+    run = tiny_run()
+    for step in range(1, run.recipe.training.max_steps):
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, step))
+            assert not run.train()
+    assert run.train()
+    assert run.weights() == never_stopped.weights()
+
+
+def test_trained_further_than_the_recipe_first_said(tiny_run, never_stopped) -> None:
+    assert tiny_run("training.max_steps=5").train()
+    run = tiny_run()
+    assert run.train()
+    assert run.weights() == never_stopped.weights()
+
+
+def test_killed_at_a_moment_nobody_chose(tiny_run, never_stopped) -> None:
+    run = tiny_run()
+    process = subprocess.Popen(run.command("train"), stderr=subprocess.DEVNULL)
+    wait_for(run.workspace.checkpoints / "step-00000005")
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    # A draft that a kill left behind is no checkpoint.
+    (run.workspace.checkpoints / ".step-00000007.draft").mkdir()
+    subprocess.run(run.command("train"), check=True, stderr=subprocess.DEVNULL)
+    assert run.weights() == never_stopped.weights()
+    assert (run.workspace.model / "model.safetensors").is_file()
+
+
+def wait_for(path: Path) -> None:
+    """Returns once a path is there; fails after a minute."""
+    give_up_at = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < give_up_at, f"{path} never came"
+        time.sleep(0.005)
+
+
+def test_another_seed_is_another_run(tiny_run, never_stopped) -> None:
+    run = tiny_run("seed=2", name="other")
+    prepare(run.recipe, run.workspace)
+    assert run.train()
+    assert run.weights() != never_stopped.weights()

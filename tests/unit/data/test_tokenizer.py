@@ -1,0 +1,127 @@
+"""Text to tokens and back; SentencePiece's own calls are the outside view."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.tokenizer import BOS, EOS, PAD, UNK, SubwordTokenizer, train_tokenizer
+from mtkit.errors import MtkitError
+from mtkit.recipe import load_recipe
+from mtkit.recipe.tokenizer import Tokenizer
+
+PAIRS = list(generate_pairs("train", 400))
+SOURCES = [source for source, _ in PAIRS]
+TARGETS = [target for _, target in PAIRS]
+
+
+def train(**settings) -> SubwordTokenizer:
+    return train_tokenizer(Tokenizer(vocab_size=300, **settings), SOURCES, TARGETS, seed=1)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_round_trip_and_sizes(kind: str, *, joint: bool) -> None:
+    tokenizer = train(kind=kind, joint=joint)
+    assert tokenizer.is_joint is joint
+    assert (tokenizer.source_vocab_size, tokenizer.target_vocab_size) == (300, 300)
+    for tokens, text in zip(tokenizer.encode_target(TARGETS), TARGETS, strict=True):
+        assert tokens[-1] == EOS
+        assert not {PAD, UNK, BOS, EOS} & set(tokens[:-1])
+        assert tokenizer.decode_target(tokens) == text
+
+
+def test_special_ids_are_the_same_in_every_vocabulary(tmp_path: Path) -> None:
+    train(joint=False).save(tmp_path)
+    for name in ("source.spm", "target.spm"):
+        model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / name))
+        assert (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id()) == (0, 1, 2, 3)
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("joint", "files"), [(True, ["joint.spm"]), (False, ["source.spm", "target.spm"])]
+)
+def test_saved_and_loaded(tmp_path: Path, files: list[str], *, joint: bool) -> None:
+    tokenizer = train(joint=joint)
+    tokenizer.save(tmp_path / "tokenizer")
+    assert sorted(path.name for path in (tmp_path / "tokenizer").iterdir()) == files
+    loaded = SubwordTokenizer.load(tmp_path / "tokenizer")
+    assert loaded.encode_source(SOURCES[:5]) == tokenizer.encode_source(SOURCES[:5])
+    assert loaded.encode_target(TARGETS[:5]) == tokenizer.encode_target(TARGETS[:5])
+    assert loaded.is_joint is joint
+
+
+def test_sentencepiece_itself_says_the_same(tmp_path: Path) -> None:
+    tokenizer = train()
+    tokenizer.save(tmp_path)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "joint.spm"))
+    assert tokenizer.encode_source(SOURCES[:50]) == [
+        [*ids, model.eos_id()] for ids in model.encode(SOURCES[:50])
+    ]
+
+
+def test_the_same_text_makes_the_same_tokenizer(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        train(kind="unigram").save(tmp_path / name)
+    first, second = ((tmp_path / name / "joint.spm").read_bytes() for name in ("first", "second"))
+    assert first == second
+
+
+def test_special_ids_and_unknown_characters_in_text() -> None:
+    tokenizer = train()
+    text = tokenizer.decode_target([BOS, *tokenizer.encode_target(["der Mann"])[0], PAD, PAD])
+    assert text == "der Mann"
+    assert UNK in tokenizer.encode_source(["東"])[0]
+    # Text that looks like a special piece is text.
+    assert EOS not in tokenizer.encode_source(["</s>"])[0][:-1]
+
+
+def test_bytes_spell_what_the_vocabulary_lacks() -> None:
+    settings = Tokenizer(vocab_size=500, byte_fallback=True)
+    tokenizer = train_tokenizer(settings, SOURCES, TARGETS, seed=1)
+    tokens = tokenizer.encode_target(["東京 ☃"])[0]
+    assert UNK not in tokens
+    assert tokenizer.decode_target(tokens) == "東京 ☃"
+
+
+def test_a_blank_line_is_only_its_end() -> None:
+    tokenizer = train()
+    assert tokenizer.encode_source([""]) == [[EOS]]
+    assert tokenizer.decode_target([EOS]) == ""
+
+
+def test_too_little_text_for_the_vocabulary() -> None:
+    with pytest.raises(MtkitError, match="no vocabulary of 5000 pieces") as caught:
+        train_tokenizer(Tokenizer(vocab_size=5000), ["a b"], ["c d"], seed=1)
+    assert "smaller tokenizer.vocab_size" in caught.value.hint
+
+
+@pytest.mark.parametrize("fault", ["missing", "damaged"])
+def test_a_folder_without_a_sound_tokenizer(tmp_path: Path, fault: str) -> None:
+    if fault == "damaged":
+        (tmp_path / "joint.spm").write_bytes(b"\x00\xffnothing")
+    with pytest.raises(MtkitError, match=r"no such tokenizer|damaged tokenizer"):
+        SubwordTokenizer.load(tmp_path)
+
+
+@pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set")
+def test_tokenised_text_survives_the_papers_recipe() -> None:
+    folder = Path(os.environ["MTKIT_TEST_DATA"]) / "multi30k" / "lc_norm_tok"
+
+    def read(name: str) -> list[str]:
+        return gzip.decompress((folder / name).read_bytes()).decode().split("\n")[:-1]
+
+    settings = load_recipe("multi30k-en-de-paper").tokenizer
+    tokenizer = train_tokenizer(settings, read("train.en.gz"), read("train.de.gz"), seed=1)
+    references = read("test_2016_flickr.de.gz")
+    assert len(references) == 1000
+    decoded = [tokenizer.decode_target(tokens) for tokens in tokenizer.encode_target(references)]
+    # A character that the training text lacks can't be had: none of the other lines may differ.
+    known = set("".join(read("train.en.gz") + read("train.de.gz")))
+    for reference, text in zip(references, decoded, strict=True):
+        assert text == reference or set(reference) - known
+    assert sum(text != reference for reference, text in zip(references, decoded, strict=True)) <= 2

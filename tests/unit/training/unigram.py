@@ -1,0 +1,40 @@
+"""A second objective, unlike translation: the frequencies of single tokens."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from mtkit.data.batching import Indices, MicroBatch
+from mtkit.training.loss import LossSums
+
+
+class UnigramObjective:
+    """Cross entropy of tokens that don't depend on anything; the model is one logit per token.
+
+    What it can reach at best is the tokens' entropy, which is known by hand.
+    """
+
+    def __init__(self, tokens: list[int], vocab_size: int, *, batch_size: int) -> None:
+        self._tokens = torch.tensor(tokens)
+        self._batch_size = batch_size
+        self.model = nn.Linear(1, vocab_size, bias=False)
+        nn.init.zeros_(self.model.weight)
+        self.planned_epochs: list[int] = []
+
+    def plan_epoch(self, epoch: int) -> list[Indices]:
+        self.planned_epochs.append(epoch)
+        order = np.random.default_rng(epoch).permutation(len(self._tokens))
+        return np.split(order, len(order) // self._batch_size)
+
+    def split_update(self, examples: Indices, num_processes: int) -> list[list[MicroBatch]]:
+        parts = np.array_split(examples, num_processes)
+        # Two micro-batches a process, of unequal size: their sums must still weigh each token once.
+        return [[MicroBatch(part[:3], 3), MicroBatch(part[3:], len(part) - 3)] for part in parts]
+
+    def count_tokens(self, examples: Indices) -> int:
+        return len(examples)
+
+    def measure(self, examples: Indices) -> LossSums:
+        logits = self.model(torch.ones(len(examples), 1))
+        loss = nn.functional.cross_entropy(logits, self._tokens[examples], reduction="sum")
+        return LossSums(loss, loss.detach())
