@@ -39,7 +39,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        folder: Path,
+        folder: str | Path,
         *,
         device: str = "cpu",
         weights_file: Path | None = None,
@@ -57,7 +57,7 @@ class Translator:
             MtkitError: There is no such device; there is no model, or it is damaged.
         """
         place = find_device(device)
-        loaded = load_model_folder(folder, device=place, weights_file=weights_file)
+        loaded = load_model_folder(Path(folder), device=place, weights_file=weights_file)
         return cls(
             TorchEngine(loaded.model, place),
             loaded.tokenizer,

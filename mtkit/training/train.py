@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from mtkit.console import say
+from mtkit.console import say, warn
 from mtkit.data.prepare import open_prepared
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
@@ -59,6 +59,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
             checkpoints.restore(saved[-1], model, optimizer)
             state = saved[-1].state
         first_step = state.step
+        _warn_of_slow_arithmetic(recipe, processes)
         _announce(recipe, model, state, processes)
         if not is_finished(recipe, state):
             _write_down(recipe, workspace, processes)
@@ -150,6 +151,21 @@ def _announce(
         )
     elif state.step:
         say(f"going on from step {state.step:,}, epoch {state.epoch + 1}")
+
+
+def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
+    """Warns of bfloat16 on a processor that only imitates it: 20 times slower (docs/log.md)."""
+    if (
+        processes.is_first
+        and recipe.training.precision == "bf16"
+        and processes.device.type == "cpu"
+        and hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
+        and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    ):
+        warn(
+            "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
+            "--set training.precision=fp32"
+        )
 
 
 def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> None:

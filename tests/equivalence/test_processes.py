@@ -63,4 +63,4 @@ def test_accumulation_changes_nothing(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
     [whole] = train(run, tmp_path / "whole", "float64", 3, 1, "training.micro_batch_tokens=4096")
     [parts] = train(run, tmp_path / "parts", "float64", 3, 1, "training.micro_batch_tokens=256")
-    assert greatest_difference(parts, whole, "weight") <= 1e-12
+    assert greatest_difference(parts, whole, "weight") <= 1e-10

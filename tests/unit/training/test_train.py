@@ -1,0 +1,109 @@
+"""The front door of training: what it leaves, says and refuses."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.inference.translate import Translator
+from mtkit.training import train as train_module
+from mtkit.training.distributed import Processes
+from mtkit.training.metrics import read_metrics
+from mtkit.training.train import is_trained
+
+
+def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
+    run = tiny_run()
+    assert not is_trained(run.recipe, run.workspace)
+    assert run.train()
+    assert is_trained(run.recipe, run.workspace)
+    workspace = run.workspace
+    metrics = read_metrics(workspace.metrics_file)
+    assert [line["step"] for line in metrics if line["kind"] == "train"] == [2, 4, 6, 8, 10, 12]
+    dev = [line for line in metrics if line["kind"] == "dev"]
+    assert [line["step"] for line in dev] == [5, 10, 12]
+    assert all({"loss", "nll", "perplexity", "bleu", "chrf"} <= line.keys() for line in dev)
+    assert workspace.learning_curve.is_file()
+    assert len(list(Translator.load(workspace.model).translate(["The man sleeps."]))) == 1
+    manifest = workspace.read_manifest()
+    assert manifest["train"]["seed"] == 1
+    assert "torch" in manifest["train"]["environment"]
+    said = capsys.readouterr().err
+    # Three development sentences at each validation, with reference and translation.
+    assert said.count("  source     ") == said.count("  hypothesis ") == 3 * len(dev)
+    assert "target tokens/s" in said
+    assert "finished at step 12; next: mtkit average" in said
+
+
+def test_the_model_is_the_checkpoint_with_the_best_score(tiny_run) -> None:
+    run = tiny_run("training.validation.metric=loss")
+    run.train()
+    scores = {
+        path.parent.name: json.loads(path.read_text())["score"]
+        for path in run.workspace.checkpoints.glob("*/state.json")
+    }
+    best = max(scores, key=lambda name: scores[name])
+    assert run.workspace.read_manifest()["model"]["steps"] == [int(best.removeprefix("step-"))]
+    assert (run.workspace.model / "model.safetensors").read_bytes() == (
+        run.workspace.checkpoints / best / "model.safetensors"
+    ).read_bytes()
+
+
+def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> None:
+    run = tiny_run("training.max_steps=2")
+    run.train()
+    before = run.weights()
+    # As after a kill between the last checkpoint and the model.
+    shutil.rmtree(run.workspace.model)
+    assert run.train()
+    assert run.weights() == before
+    assert (run.workspace.model / "model.safetensors").is_file()
+    assert "already at step 2 of 2: nothing to do" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("model.d_ff=64", "model.d_ff was 32, now 64"),
+        ("training.batch_tokens=700", "training.batch_tokens was 600, now 700"),
+        ("model.norm=pre", "model.norm was 'post', now 'pre'"),
+    ],
+)
+def test_checkpoints_of_another_run_are_refused(tiny_run, override: str, said: str) -> None:
+    tiny_run("training.max_steps=1").train()
+    with pytest.raises(MtkitError) as caught:
+        tiny_run(override).train()
+    assert "holds checkpoints of another run" in caught.value.message
+    assert said in caught.value.message
+    assert "--workspace" in caught.value.hint
+
+
+def test_what_may_change_under_way(tiny_run) -> None:
+    tiny_run("training.max_steps=2").train()
+    run = tiny_run(
+        "training.max_steps=3", "training.micro_batch_tokens=300", "inference.beam_size=1"
+    )
+    assert run.train()
+
+
+def test_imitated_bfloat16_is_warned_of(tiny_run, capsys, monkeypatch) -> None:
+    recipe = tiny_run("training.precision=bf16").recipe
+    for is_supported in (True, False):
+        monkeypatch.setattr(
+            torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda answer=is_supported: answer
+        )
+        train_module._warn_of_slow_arithmetic(recipe, Processes(0, 1, torch.device("cpu")))
+        assert ("no bfloat16 arithmetic" in capsys.readouterr().err) is not is_supported
+
+
+def test_bf16_training_is_close_to_fp32(tiny_run) -> None:
+    losses = []
+    for precision in ("fp32", "bf16"):
+        run = tiny_run(f"training.precision={precision}", "model.dropout=0", name=precision)
+        run.train()
+        lines = read_metrics(run.workspace.metrics_file)
+        losses.append([line["loss"] for line in lines if line["kind"] == "train"])
+    assert losses[1] == pytest.approx(losses[0], rel=5e-3)
+    assert losses[1] != losses[0]
