@@ -27,7 +27,7 @@ class Dropout(nn.Module):
             return inputs
         if inputs.device.type != "cpu":
             return nn.functional.dropout(inputs, self.rate)
-        num_dropped_levels = round(self.rate * _LEVELS)
+        num_dropped_levels = min(round(self.rate * _LEVELS), _LEVELS - 1)
         is_kept = _draw_levels(inputs.shape) >= num_dropped_levels - _LEVELS // 2
         scale = _LEVELS / (_LEVELS - num_dropped_levels)
         masked: Tensor = _MaskAndScale.apply(inputs, is_kept, scale)  # type: ignore[no-untyped-call]

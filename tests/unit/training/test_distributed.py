@@ -1,0 +1,87 @@
+"""Processes: what they share, where they run, and what is said when one fails."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.training import distributed
+from mtkit.training.distributed import Processes, choose_device, launch
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_what_is_shared_out_comes_back_in_order(count: int, monkeypatch) -> None:
+    items = list(range(7))
+    parts = [Processes(rank, count, CPU).share(items) for rank in range(count)]
+    assert sorted(item for part in parts for item in part) == items
+
+    def gather_all(target: list, part: list) -> None:
+        target[:] = parts
+
+    monkeypatch.setattr(distributed.dist, "all_gather_object", gather_all)
+    assert Processes(0, count, CPU).gather(parts[0]) == items
+
+
+def test_a_machine_without_a_gpu_says_so(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert choose_device("auto") == CPU
+    with pytest.raises(MtkitError, match="no GPU that torch can use"):
+        choose_device("cuda")
+    with pytest.raises(MtkitError, match="--gpus 8: this machine has no GPU") as caught:
+        launch([], num_processes=8, needs_gpus=True)
+    assert "--processes" in caught.value.hint
+
+
+def test_too_few_gpus(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(MtkitError, match="--gpus 8: this machine has 2 GPUs") as caught:
+        launch([], num_processes=8, needs_gpus=True)
+    assert caught.value.hint == "use --gpus 2"
+
+
+def test_two_processes_train_and_a_workers_fault_is_told_once(tiny_run) -> None:
+    run = tiny_run("training.max_steps=2", "training.checkpoint_every=1")
+    command = run.command("train", "--processes", "2")
+    trained = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert trained.stderr.count("2 x cpu") == 1
+    assert trained.stderr.count("finished at step 2") == 1
+    assert trained.stdout == ""
+    # Both workers find the damage; it is one fault to the user.
+    weights = run.workspace.checkpoints / "step-00000002" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    command = tiny_run("training.max_steps=3").command("train", "--processes", "2")
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    lines = failed.stderr.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "hint"]
+    assert str(weights) in lines[0]
+
+
+def test_a_worker_that_dies_is_named(tmp_path, monkeypatch) -> None:
+    (tmp_path / "mtkit").mkdir()
+    (tmp_path / "mtkit" / "__main__.py").write_text(
+        "import os, signal\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MtkitError, match=r"worker 1 \(process \d+\) died: SIGKILL"):
+        launch([], num_processes=2, needs_gpus=False)
+
+
+def test_the_launcher_leaves_signals_as_they_were(tmp_path) -> None:
+    script = (
+        "import signal\n"
+        "from mtkit.training.distributed import launch\n"
+        "before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]\n"
+        "launch(['--version'], num_processes=1, needs_gpus=False)\n"
+        "assert before == [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "mtkit 0.1.0\n"), done.stderr
