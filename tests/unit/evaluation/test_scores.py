@@ -77,7 +77,7 @@ def test_agrees_with_sacrebleus_command_on_wmt17(
         ("hypotheses", f"newstest2017.{system}.*.txt.gz"),
         ("reference", "reference.*.txt.gz"),
     ):
-        [path] = Path(folder).glob(pattern)
+        [path] = (Path(folder) / "wmt17_en_de_systems").glob(pattern)
         texts[name] = gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:num_lines]
     expected = run_sacrebleu(tmp_path, texts, metrics=metrics)
     found = score_corpus(texts["hypotheses"], [texts["reference"]], Evaluation(metrics=metrics))

@@ -64,6 +64,7 @@ def test_two_processes_train_and_a_workers_fault_is_told_once(tiny_run) -> None:
 
 def test_a_worker_that_dies_is_named(tmp_path, monkeypatch) -> None:
     (tmp_path / "mtkit").mkdir()
+    (tmp_path / "mtkit" / "__init__.py").touch()
     (tmp_path / "mtkit" / "__main__.py").write_text(
         "import os, signal\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
     )
