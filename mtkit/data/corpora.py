@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
@@ -122,24 +122,33 @@ def _read_data_set(corpus: HubCorpus, source_language: str, target_language: str
     # Imported here: the library takes a second, and most recipes read files.
     import datasets  # noqa: PLC0415
 
+    number = 0
     try:
         rows = datasets.load_dataset(
             corpus.dataset, corpus.configuration, split=corpus.split, streaming=True
         )
+        for row in rows:
+            number += 1
+            yield _pair_of_row(row, number, corpus, source_language, target_language)
     except (OSError, ValueError, RuntimeError) as error:
+        place = f", after row {number}" if number else ""
         raise MtkitError(
-            f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split}): {error}",
+            f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split}){place}: {error}",
             "check its name, configuration and split, and that this machine reaches the hub; "
             "or name two text files instead: source = ..., target = ...",
         ) from error
-    for number, row in enumerate(rows, start=1):
-        pair = row.get("translation")
-        if not isinstance(pair, dict) or not {source_language, target_language} <= pair.keys():
-            raise MtkitError(
-                f"data set {corpus.dataset}, row {number}: expected a `translation` column with "
-                f"'{source_language}' and '{target_language}', found columns {sorted(row)}"
-                + (f" with {sorted(pair)}" if isinstance(pair, dict) else "")
-            )
-        # A sentence is a line here, so a line break within one is a space.
-        source, target = pair[source_language], pair[target_language]
-        yield " ".join(source.splitlines()), " ".join(target.splitlines())
+
+
+def _pair_of_row(
+    row: dict[str, Any], number: int, corpus: HubCorpus, source_language: str, target_language: str
+) -> Pair:
+    pair = row.get("translation")
+    if not isinstance(pair, dict) or not {source_language, target_language} <= pair.keys():
+        raise MtkitError(
+            f"data set {corpus.dataset}, row {number}: expected a `translation` column with "
+            f"'{source_language}' and '{target_language}', found columns {sorted(row)}"
+            + (f" with {sorted(pair)}" if isinstance(pair, dict) else "")
+        )
+    # A sentence is a line here, so a line break within one is a space; a missing one is blank.
+    source, target = pair[source_language] or "", pair[target_language] or ""
+    return " ".join(source.splitlines()), " ".join(target.splitlines())

@@ -80,7 +80,7 @@ class PreparedData:
         train: Training pairs as tokens.
         dev: The development set as tokens, for its loss.
         dev_text: Its source and target lines, for its score.
-        digest: Digest of everything that training data and tokenizer depend on, contents included.
+        digest: Digest of all that tokenizer, training and development data depend on, contents too.
     """
 
     tokenizer: SubwordTokenizer
@@ -111,7 +111,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         TokenStore(workspace.data / "train"),
         TokenStore(workspace.data / "dev"),
         (_read_side(workspace, "source"), _read_side(workspace, "target")),
-        digest([facts["fingerprint"], facts["train"]["digests"]]),
+        digest([facts["fingerprint"], facts["train"]["digests"], facts["dev"]["digest"]]),
     )
 
 
@@ -241,4 +241,4 @@ def _tokenize_dev(tokenizer: SubwordTokenizer, recipe: Recipe, draft: Path) -> d
     facts = _tokenize(pairs, tokenizer, recipe, draft / "dev")
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         write_atomically(draft / "dev" / f"{side}.txt", "".join(f"{line}\n" for line in lines))
-    return facts
+    return {**facts, "digest": digest(pairs)}

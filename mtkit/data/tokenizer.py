@@ -140,8 +140,11 @@ def _train(settings: Tokenizer, sentences: Iterable[str], what: str) -> bytes:
         )
     except RuntimeError as error:
         reason = str(error).rsplit("] ", 1)[-1].strip() or str(error)
+        too_small = "required_chars" in reason
         raise MtkitError(
             f"{what}: no vocabulary of {settings.vocab_size} pieces out of this text: {reason}",
-            "give a smaller tokenizer.vocab_size, or more text",
+            "give a greater tokenizer.vocab_size, or a lower tokenizer.character_coverage"
+            if too_small
+            else "give a smaller tokenizer.vocab_size, or more text",
         ) from error
     return model.getvalue()

@@ -32,8 +32,8 @@ def train(
     Raises:
         MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
     """
-    # torchrun, which takes any code but 0 for a crash, sets RANK in its workers.
-    if "RANK" in os.environ:
+    # torchrun, which takes any code but 0 for a crash, sets this in its workers.
+    if "TORCHELASTIC_RUN_ID" in os.environ:
         with telling_launcher():
             train_here(recipe, workspace, device=hardware.device)
         return 0

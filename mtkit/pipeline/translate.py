@@ -3,9 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.model_folder import WEIGHTS_FILE, load_model_folder
+from mtkit.inference.model_folder import (
+    WEIGHTS_FILE,
+    load_model_folder,
+    load_weights,
+    read_weights,
+)
 from mtkit.inference.translate import Translator, find_device
+from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.loading import override_section
 from mtkit.workspace import Workspace
@@ -25,6 +32,15 @@ def load_run(
     Raises:
         MtkitError: There is no model, or its files are damaged.
     """
+    if checkpoint is not None and not workspace.model.exists():
+        # While the first training goes on, or after it crashed.
+        place = find_device(device)
+        tokenizer = SubwordTokenizer.load(workspace.tokenizer)
+        model = EncoderDecoder(
+            recipe.model, tokenizer.source_vocab_size, tokenizer.target_vocab_size
+        )
+        load_weights(model, read_weights(checkpoint), origin=str(checkpoint))
+        return Translator(TorchEngine(model.to(place).eval(), place), tokenizer, recipe.inference)
     if checkpoint is not None and checkpoint.is_dir():
         checkpoint = checkpoint / WEIGHTS_FILE
     return Translator.load(

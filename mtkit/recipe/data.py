@@ -7,6 +7,8 @@ from pydantic import Discriminator, Field, PositiveInt, Tag
 
 from mtkit.recipe.section import Section
 
+_LANGUAGE = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*$"
+
 
 class FileCorpus(Section):
     """Two text files, aligned by line."""
@@ -76,9 +78,9 @@ class Cleaning(Section):
 class Data(Section):
     """Parallel text: what to train on and what to watch while training."""
 
-    source_language: str
+    source_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated from, as its ISO 639 code: `en`."""
-    target_language: str
+    target_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated into, as its ISO 639 code: `de`."""
     data_root: Path = Path()
     """Folder that relative corpus paths start from; itself relative to the recipe's folder, or to

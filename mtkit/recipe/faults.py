@@ -93,7 +93,11 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
         case "value_error":
             message = str(fault["msg"]).removeprefix("Value error, ")
         case "extra_forbidden":
-            message = f"unknown key '{last}'" + suggest(last, known)
+            message = (
+                f"'{last}' doesn't go with the keys beside it, which name another kind of corpus"
+                if last in known
+                else f"unknown key '{last}'" + suggest(last, known)
+            )
         case "missing" if last in ("source", "target") and not _CORPUS_KEYS & found.keys():
             message = _CORPUS_KINDS
         case "missing" | "union_tag_not_found":

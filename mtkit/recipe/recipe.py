@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import Field, model_validator
 
 from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
@@ -18,7 +18,7 @@ class Recipe(Section):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     """Name of the run; its workspace is `runs/<name>/`."""
-    seed: NonNegativeInt = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of everything random: the tokenizer's sample, weights, data order, dropout."""
     data: Data
     """Parallel text."""
@@ -53,6 +53,13 @@ class Recipe(Section):
             raise ValueError(
                 f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
                 f"fit in training.micro_batch_tokens = {self.training.micro_batch_tokens}"
+            )
+        averaging, training = self.training.averaging, self.training
+        kept = training.keep_last if averaging.choose == "last" else training.keep_best
+        if averaging.num_checkpoints > kept:
+            raise ValueError(
+                f"training.averaging takes the {averaging.choose} {averaging.num_checkpoints} "
+                f"checkpoints, but training.keep_{averaging.choose} = {kept}: raise the latter"
             )
         learned = self.model.positions == "learned"
         if learned and self.data.cleaning.max_tokens > self.model.max_positions:

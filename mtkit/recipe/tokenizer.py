@@ -12,7 +12,7 @@ class Tokenizer(Section):
 
     kind: Literal["bpe", "unigram"] = "bpe"
     """Subword algorithm: byte-pair encoding (arXiv 1508.07909) or unigram (arXiv 1804.10959)."""
-    vocab_size: Annotated[int, Field(ge=16)] = 8_000
+    vocab_size: Annotated[int, Field(ge=16, le=1_000_000)] = 8_000
     """Number of pieces, special ones included; of each side where `joint` is false."""
     joint: bool = True
     """One vocabulary for both languages; needed by three-way tied embeddings."""

@@ -9,11 +9,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.console import say, warn
-from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.data.prepare import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import save_model_folder
+from mtkit.inference.model_folder import read_settings, save_model_folder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, choose_best
+from mtkit.training.same_run import check_same_run
 from mtkit.workspace import Workspace
 
 
@@ -27,24 +28,33 @@ def average(
     """Leaves in `model/` the mean of a run's last or best checkpoints.
 
     Raises:
-        MtkitError: No checkpoints, or a damaged one.
+        MtkitError: No checkpoints, those of another run, or a damaged one.
     """
     saved = CheckpointFolder(workspace.checkpoints).list()
     if not saved:
         raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
+    data = open_prepared(recipe, workspace)
+    check_same_run(recipe, data.digest, saved)
     chosen = _choose(saved, choose, num_checkpoints)
     if len(chosen) < num_checkpoints:
         warn(f"{num_checkpoints} checkpoints wanted, {len(chosen)} found: averaging those")
+    if choose == "best" and num_checkpoints > recipe.training.keep_best:
+        warn(
+            f"only the best {recipe.training.keep_best} of all are sure to have been kept "
+            "(training.keep_best); the others are the best of the last"
+        )
     steps = [checkpoint.state.step for checkpoint in chosen]
     save_model_folder(
         workspace.model,
         recipe=recipe,
         weights=mean_weights([checkpoint.weights_file for checkpoint in chosen]),
-        tokenizer=SubwordTokenizer.load(workspace.tokenizer),
+        tokenizer=data.tokenizer,
         origin="the mean of the checkpoints of steps " + ", ".join(map(str, steps)),
     )
     workspace.record("model", {"made_by": "average", "steps": steps})
-    say(f"averaged {len(steps)} checkpoints (steps {', '.join(f'{s:,}' for s in steps)})")
+    plural = "s" * (len(steps) != 1)
+    numbers = ", ".join(f"{step:,}" for step in steps)
+    say(f"averaged {len(steps)} checkpoint{plural} (step{plural} {numbers})")
 
 
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
@@ -55,7 +65,11 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     steps = [checkpoint.state.step for checkpoint in chosen]
     record = workspace.read_manifest().get("model", {})
     is_mean_of_these = record.get("made_by") == "average" and record["steps"] == steps
-    return is_mean_of_these and workspace.model.is_dir()
+    return (
+        is_mean_of_these
+        and workspace.model.is_dir()
+        and read_settings(workspace.model) == recipe.inference
+    )
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:

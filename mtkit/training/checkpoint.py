@@ -128,12 +128,26 @@ class CheckpointFolder:
         return Checkpoint(folder, state, score, recipe, data_digest)
 
     def prune(self, *, keep_last: int, keep_best: int) -> None:
-        """Removes all but the most recent checkpoints and those with the best scores."""
+        """Removes all but the most recent checkpoints and those with the best scores.
+
+        One that was saved at a stop, without a score, is kept only until the next: it must not push
+        out any of those that the mean is taken of.
+        """
         checkpoints = self.list()
-        kept = checkpoints[-keep_last:] + choose_best(checkpoints, keep_best)
+        regular = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
+        kept = regular[-keep_last:] + choose_best(regular, keep_best) + checkpoints[-1:]
         for checkpoint in checkpoints:
             if checkpoint not in kept:
-                remove_folder(checkpoint.folder)
+                # Under another name first: a kill half way leaves no half of a checkpoint.
+                retired = checkpoint.folder.with_name(f".{checkpoint.folder.name}.retired")
+                checkpoint.folder.rename(retired)
+                remove_folder(retired)
+
+    def sweep(self) -> None:
+        """Removes what a kill left of checkpoints that were being saved or removed."""
+        for pattern in (".step-*.draft", ".step-*.retired"):
+            for folder in self._folder.glob(pattern):
+                remove_folder(folder)
 
     def restore(
         self, checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer

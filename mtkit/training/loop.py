@@ -89,6 +89,7 @@ class Trainer:
                     target_tokens=state.target_tokens + num_tokens,
                     elapsed_seconds=time.monotonic() - started_at,
                 )
+                self.view.show_step(state.step)
                 if state.step % training.log_every == 0:
                     self._log(state, rate, meter)
                 if state.step % training.checkpoint_every == 0 or self._is_last(state):
@@ -238,12 +239,14 @@ def _seed_step(seed: int, step: int, rank: int) -> None:
 
 @contextmanager
 def _stop_request() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells if Ctrl-C or SIGTERM has come; a second one ends at once."""
+    """Yields a function that tells if Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once."""
     received: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
-        signal.signal(number, previous[signal.Signals(number)])
+        # A batch system may send SIGTERM to each process and again through the launcher.
+        if number == signal.SIGINT:
+            signal.signal(number, previous[signal.SIGINT])
 
     previous = {number: signal.signal(number, note) for number in _STOP_SIGNALS}
     try:

@@ -46,15 +46,20 @@ def projected_cross_entropy(
         label_smoothing: Mass that is spread.
     """
     loss, negative_log_likelihood = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        states, output_weight, targets, label_smoothing
+        states, output_weight, targets, label_smoothing, torch.is_grad_enabled()
     )
     return LossSums(loss, negative_log_likelihood)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, states: Tensor, output_weight: Tensor, targets: Tensor, label_smoothing: float
+    def forward(  # noqa: PLR0917 (autograd passes them so)
+        ctx: Any,
+        states: Tensor,
+        output_weight: Tensor,
+        targets: Tensor,
+        label_smoothing: float,
+        needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         device = states.device.type
         is_mixed = torch.is_autocast_enabled(device)
@@ -62,7 +67,6 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         sum_type = torch.promote_types(states.dtype, torch.float32)
         vocab_size = output_weight.shape[0]
         weight_VD = output_weight.detach().to(product_type)
-        needs_gradient = states.requires_grad or output_weight.requires_grad
         states_gradient = torch.empty_like(states) if needs_gradient else None
         weight_gradient = torch.zeros_like(output_weight) if needs_gradient else None
         loss = torch.zeros((), dtype=sum_type, device=states.device)
@@ -99,11 +103,14 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return loss, negative_log_likelihood
 
     @staticmethod
-    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(
+        ctx: Any, loss_gradient: Tensor, _: Tensor
+    ) -> tuple[Tensor, Tensor, None, None, None]:
         states_gradient, weight_gradient = ctx.saved_tensors
         return (
             states_gradient * loss_gradient.to(states_gradient.dtype),
             weight_gradient * loss_gradient.to(weight_gradient.dtype),
+            None,
             None,
             None,
         )

@@ -43,6 +43,11 @@ class ProgressView:
         if self._live is not None:
             self._live.stop()
 
+    def show_step(self, step: int) -> None:
+        """Moves a terminal's bar; off a terminal an update is shown when it is logged."""
+        if self._live is not None:
+            self._live.update(self._task, completed=step)
+
     def show_update(self, metrics: dict[str, float]) -> None:
         """Shows a logged update: loss, rate, speed, time left."""
         if not self._is_shown:

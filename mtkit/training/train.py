@@ -1,28 +1,23 @@
 """The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
 
-from typing import Any
-
 import torch
 
 from mtkit.console import say, warn
 from mtkit.data.prepare import open_prepared
 from mtkit.data.tokenizer import SubwordTokenizer
-from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState, choose_best
+from mtkit.training.checkpoint import CheckpointFolder, TrainingState, choose_best
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.loop import Trainer, is_finished
 from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
+from mtkit.training.same_run import check_same_run
 from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace, write_atomically
-
-_FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
-"""Keys that the order of the data depends on; a run can't change them under way."""
 
 
 def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool:
@@ -46,7 +41,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
     data = open_prepared(recipe, workspace)
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = checkpoints.list()
-    _check_same_run(recipe, data.digest, saved)
+    check_same_run(recipe, data.digest, saved)
     processes = join_processes(device)
     try:
         torch.manual_seed(recipe.seed)
@@ -62,6 +57,8 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         _warn_of_slow_arithmetic(recipe, processes)
         _announce(recipe, model, state, processes)
         if not is_finished(recipe, state):
+            if processes.is_first:
+                checkpoints.sweep()
             _write_down(recipe, workspace, processes)
             validator = Validator(recipe, data, processes)
             is_first = processes.is_first
@@ -80,7 +77,9 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
                     data_digest=data.digest,
                 ).run(state)
         # Also where an earlier run was killed between its last checkpoint and this line.
-        if processes.is_first and (state.step != first_step or not workspace.model.exists()):
+        if processes.is_first and (
+            state.step != first_step or not _has_its_model(workspace, checkpoints)
+        ):
             _finish(recipe, workspace, checkpoints, data.tokenizer, state)
         return is_finished(recipe, state)
     finally:
@@ -92,44 +91,8 @@ def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
     saved = CheckpointFolder(workspace.checkpoints).list()
     if not saved:
         return False
-    _check_same_run(recipe, open_prepared(recipe, workspace).digest, saved)
+    check_same_run(recipe, open_prepared(recipe, workspace).digest, saved)
     return is_finished(recipe, saved[-1].state)
-
-
-def _check_same_run(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> None:
-    """Raises MtkitError where the checkpoints are of a run that this recipe can't continue."""
-    if not saved:
-        return
-    last = saved[-1]
-    tables = recipe.model_dump(mode="json", exclude_none=True)
-    differing = _differences(_fixed_part(tables), _fixed_part(last.recipe))
-    if data_digest != last.data_digest:
-        differing.append("the training data have changed")
-    if differing:
-        raise MtkitError(
-            f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
-            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
-        )
-
-
-def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
-    training = tables["training"]
-    return {
-        **{key: tables[key] for key in ("seed", "tokenizer", "model")},
-        "training": {key: training[key] for key in _FIXED_TRAINING_KEYS},
-    }
-
-
-def _differences(wanted: dict[str, Any], found: dict[str, Any], prefix: str = "") -> list[str]:
-    """Returns a phrase for each key whose value differs between two nested tables."""
-    phrases = []
-    for key in sorted(wanted.keys() | found.keys()):
-        mine, theirs = wanted.get(key), found.get(key)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            phrases += _differences(mine, theirs, f"{prefix}{key}.")
-        elif mine != theirs:
-            phrases.append(f"{prefix}{key} was {theirs!r}, now {mine!r}")
-    return phrases
 
 
 def _announce(
@@ -182,6 +145,14 @@ def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> N
         )
 
 
+def _has_its_model(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
+    """Returns whether `model/` is the best checkpoint, or was made by hand with `average`."""
+    record = workspace.read_manifest().get("model", {})
+    best = choose_best(checkpoints.list(), 1)
+    is_best = record.get("steps") == [checkpoint.state.step for checkpoint in best]
+    return workspace.model.is_dir() and (record.get("made_by") == "average" or is_best)
+
+
 def _finish(
     recipe: Recipe,
     workspace: Workspace,
@@ -189,10 +160,7 @@ def _finish(
     tokenizer: SubwordTokenizer,
     state: TrainingState,
 ) -> None:
-    """Draws the learning curve, fills `model/`, and says what comes next."""
-    metrics = read_metrics(workspace.metrics_file)
-    if metrics:
-        draw_learning_curve(metrics, workspace.learning_curve, title=recipe.name)
+    """Fills `model/`, draws the learning curve, and says what comes next."""
     best = choose_best(checkpoints.list(), 1)
     if best:
         save_model_folder(
@@ -203,6 +171,9 @@ def _finish(
             origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
         )
         workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
+    metrics = read_metrics(workspace.metrics_file)
+    if metrics:
+        draw_learning_curve(metrics, workspace.learning_curve, title=recipe.name)
     if is_finished(recipe, state):
         reason = (
             "" if state.step >= recipe.training.max_steps else ": the development score has stopped"

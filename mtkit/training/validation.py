@@ -8,6 +8,7 @@ import torch
 
 from mtkit.data.batching import cut
 from mtkit.data.prepare import PreparedData
+from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
@@ -48,6 +49,10 @@ class Validator:
         recipe: The run's recipe.
         data: The run's data, of which the development set is used.
         processes: Who takes part.
+
+    Raises:
+        MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
+            learned positions don't reach.
     """
 
     def __init__(self, recipe: Recipe, data: PreparedData, processes: Processes) -> None:
@@ -56,13 +61,22 @@ class Validator:
         self._store = data.dev
         self._sources, self._references = data.dev_text
         self._processes = processes
+        self._settings = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        # Before the first update, not after hours: what would fail at the first validation.
+        score_corpus(["a"], [["a"]], self._settings)
+        longest = max(map(len, self._tokenizer.encode_source(self._sources)))
+        if recipe.model.positions == "learned" and longest > recipe.model.max_positions:
+            raise MtkitError(
+                f"the development set has a source of {longest:,} tokens, but "
+                f"model.max_positions = {recipe.model.max_positions:,}",
+                "take it out of the development set, or raise model.max_positions",
+            )
 
     def validate(self, model: EncoderDecoder) -> Validation:
         """Returns the model's loss and scores; every process must call it."""
         loss, nll = self._measure_loss(model)
         hypotheses = self._translate(model)
-        settings = self._recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
-        scores = score_corpus(hypotheses, [self._references], settings)
+        scores = score_corpus(hypotheses, [self._references], self._settings)
         metrics: dict[str, float] = {
             "loss": loss,
             "nll": nll,

@@ -20,7 +20,7 @@ class Rooms:
         self.devices: list[str] = []
         self.launches: list[tuple[list[str], int, bool]] = []
         self.is_finished = True
-        monkeypatch.delenv("RANK", raising=False)
+        monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
         monkeypatch.setattr(train_module, "train_here", self._train)
         monkeypatch.setattr(train_module, "launch", self._launch)
         monkeypatch.setattr(train_module, "open_prepared", lambda *_: None)
@@ -63,7 +63,7 @@ def test_several_are_launched_with_the_same_options(rooms: Rooms) -> None:
 def test_a_worker_trains_and_launches_nothing(
     rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     rooms.is_finished = False
     # torchrun takes any other code for a crash, and a stop that was asked for is none.
     assert train_with(Hardware(num_processes=4, device="cuda")) == 0
@@ -80,7 +80,7 @@ def test_missing_data_are_told_before_workers_start(
     rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     with pytest.raises(MtkitError, match="no prepared data"):
         train_with(Hardware(num_processes=2, device="cpu"))
     assert rooms.launches == []

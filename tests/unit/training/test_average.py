@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
+from mtkit.recipe.inference import Inference
 from mtkit.training.average import average, is_averaged, mean_weights
 
 
@@ -94,6 +95,32 @@ def test_up_to_date_once_made(trained) -> None:
     assert is_averaged(trained.recipe, trained.workspace)
     average(trained.recipe, trained.workspace, choose="best", num_checkpoints=1)
     assert not is_averaged(trained.recipe, trained.workspace)
+
+
+def test_other_decoding_defaults_make_it_out_of_date(trained) -> None:
+    averaging = trained.recipe.training.averaging
+    chosen = {"choose": averaging.choose, "num_checkpoints": averaging.num_checkpoints}
+    average(trained.recipe, trained.workspace, **chosen)
+    changed = trained.recipe.model_copy(update={"inference": Inference(beam_size=7)})
+    assert not is_averaged(changed, trained.workspace)
+
+
+def test_checkpoints_of_another_model_are_refused(tiny_run) -> None:
+    # Four heads have the shapes of two: nothing but the recipe tells them apart.
+    tiny_run("training.max_steps=1").train()
+    other = tiny_run("model.num_heads=4")
+    with pytest.raises(MtkitError, match=r"another run: .*model\.num_heads was 2, now 4"):
+        average(other.recipe, other.workspace, choose="last", num_checkpoints=1)
+
+
+def test_the_best_beyond_those_kept_are_warned_of(trained, capsys) -> None:
+    average(trained.recipe, trained.workspace, choose="best", num_checkpoints=3)
+    assert "warning" not in capsys.readouterr().err
+    recipe = trained.recipe.model_copy(
+        update={"training": trained.recipe.training.model_copy(update={"keep_best": 2})}
+    )
+    average(recipe, trained.workspace, choose="best", num_checkpoints=3)
+    assert "only the best 2 of all are sure to have been kept" in capsys.readouterr().err
 
 
 def test_before_training(tiny_run) -> None:

@@ -85,6 +85,7 @@ def test_a_stop_does_not_push_the_best_out(tmp_path: Path) -> None:
     save(folder, 2, None)
     save(folder, 3, None)
     folder.prune(keep_last=1, keep_best=1)
+    # The last is what training goes on from, whatever its score.
     assert [checkpoint.state.step for checkpoint in folder.list()] == [1, 3]
 
 
@@ -133,3 +134,29 @@ def test_patience_counts_checkpoints_since_the_best() -> None:
     for score, best, waited in ((3.0, 3.0, 0), (3.0, 3.0, 1), (2.0, 3.0, 2), (4.0, 4.0, 0)):
         state = state.after_validation(score)
         assert (state.best_score, state.num_without_best) == (best, waited)
+
+
+def test_a_stop_does_not_push_out_what_the_mean_is_taken_of(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    for step, score in ((100, 9.0), (600, 1.0), (700, 2.0), (750, None), (800, 3.0), (850, None)):
+        save(folder, step, score)
+        folder.prune(keep_last=3, keep_best=1)
+    # As without the stops at 750 and 850; the last is what training goes on from.
+    assert [c.state.step for c in folder.list()] == [100, 600, 700, 800, 850]
+
+
+def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch) -> None:
+    folder = CheckpointFolder(tmp_path)
+    for step in (1, 2):
+        save(folder, step, float(step))
+
+    def killed(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mtkit.training.checkpoint.remove_folder", killed)
+    with pytest.raises(KeyboardInterrupt):
+        folder.prune(keep_last=1, keep_best=1)
+    monkeypatch.undo()
+    assert [checkpoint.state.step for checkpoint in folder.list()] == [2]
+    folder.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]

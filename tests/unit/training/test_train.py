@@ -69,6 +69,7 @@ def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> 
         ("model.d_ff=64", "model.d_ff was 32, now 64"),
         ("training.batch_tokens=700", "training.batch_tokens was 600, now 700"),
         ("model.norm=pre", "model.norm was 'post', now 'pre'"),
+        ("training.validation.metric=loss", "metric was 'bleu', now 'loss'"),
     ],
 )
 def test_checkpoints_of_another_run_are_refused(tiny_run, override: str, said: str) -> None:

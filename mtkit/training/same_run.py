@@ -1,0 +1,50 @@
+"""Whether checkpoints are of the run that a recipe describes."""
+
+from typing import Any
+
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.training.checkpoint import Checkpoint
+
+_FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
+"""Keys that the order of the data depends on; a run can't change them under way."""
+
+
+def check_same_run(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> None:
+    """Raises MtkitError where the checkpoints are of a run that this recipe can't continue."""
+    if not saved:
+        return
+    last = saved[-1]
+    tables = recipe.model_dump(mode="json", exclude_none=True)
+    differing = _differences(_fixed_part(tables), _fixed_part(last.recipe))
+    if data_digest != last.data_digest:
+        differing.append("the training or development data have changed")
+    if differing:
+        raise MtkitError(
+            f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
+            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
+        )
+
+
+def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
+    training = tables["training"]
+    return {
+        **{key: tables[key] for key in ("seed", "tokenizer", "model")},
+        "training": {
+            **{key: training[key] for key in _FIXED_TRAINING_KEYS},
+            # Scores by different measures don't rank checkpoints.
+            "validation": {"metric": training["validation"]["metric"]},
+        },
+    }
+
+
+def _differences(wanted: dict[str, Any], found: dict[str, Any], prefix: str = "") -> list[str]:
+    """Returns a phrase for each key whose value differs between two nested tables."""
+    phrases = []
+    for key in sorted(wanted.keys() | found.keys()):
+        mine, theirs = wanted.get(key), found.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            phrases += _differences(mine, theirs, f"{prefix}{key}.")
+        elif mine != theirs:
+            phrases.append(f"{prefix}{key} was {theirs!r}, now {mine!r}")
+    return phrases
