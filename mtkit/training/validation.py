@@ -103,7 +103,7 @@ class Validator:
         sums = torch.zeros(2, dtype=torch.float64)
         was_training = model.training
         model.eval()
-        with torch.inference_mode():
+        with torch.no_grad():
             for sentences in self._processes.share(batches):
                 measured = measure_translation(
                     model,
