@@ -78,11 +78,19 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def building(folder: Path) -> Iterator[Path]:
-    """Yields an empty draft folder that takes the place of `folder` once the block succeeds."""
+    """Yields an empty draft folder that takes the place of `folder` once the block succeeds.
+
+    Where it fails, the draft is removed and `folder` stays as it was.
+    """
     draft = folder.with_name(f".{folder.name}.draft")
     remove_folder(draft)
     draft.mkdir(parents=True)
-    yield draft
+    try:
+        yield draft
+    except BaseException:
+        # On a full disk, half of a checkpoint would keep it full.
+        remove_folder(draft)
+        raise
     for path in draft.rglob("*"):
         if path.is_file():
             with path.open("rb") as stream:

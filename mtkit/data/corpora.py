@@ -32,6 +32,7 @@ def read_pairs(
     """
     match corpus:
         case FileCorpus():
+            check_files(corpus)
             yield from _read_files(corpus.source, corpus.target)
         case HubCorpus():
             yield from _read_data_set(corpus, source_language, target_language)
@@ -53,7 +54,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         MtkitError: The file can't be read, or a line is no UTF-8.
     """
-    _check_is_file(path)
+    _check_is_file(path, "is its name right?")
     number = 0
     try:
         with _open(path) as stream:
@@ -64,11 +65,22 @@ def read_lines(path: Path) -> Iterator[str]:
         raise MtkitError(
             f"{path}:{number}: byte {error.start + 1} of the line is no UTF-8 "
             f"(0x{error.object[error.start]:02x})",
-            f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
-            "if that is what it is in",
+            _explain_encoding(path, number, error.object),
         ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise MtkitError(f"{path}: damaged gzip file after line {number}: {error}") from error
+
+
+def _explain_encoding(path: Path, number: int, line: bytes) -> str:
+    """Returns what to do about a line that is no UTF-8."""
+    if number == 1 and line.startswith(b"\x1f\x8b"):
+        return f"it is gzip'd: call it {path.name}.gz"
+    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return f"it is UTF-16: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
+    return (
+        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
+        "if that is what it is in"
+    )
 
 
 def count_lines(path: Path) -> int:
@@ -77,8 +89,6 @@ def count_lines(path: Path) -> int:
 
 
 def _read_files(source: Path, target: Path) -> Iterator[Pair]:
-    _check_is_file(source)
-    _check_is_file(target)
     number = 0
     for number, (source_line, target_line) in enumerate(
         zip_longest(read_lines(source), read_lines(target)), start=1
@@ -100,7 +110,21 @@ def _unequal(source: Path, target: Path, first_unpaired: int) -> MtkitError:
     )
 
 
-def _check_is_file(path: Path) -> None:
+def check_files(corpus: FileCorpus) -> None:
+    """Returns if both files of a corpus are there and hold something.
+
+    Raises:
+        MtkitError: One is missing, a folder, or empty.
+    """
+    for path in (corpus.source, corpus.target):
+        _check_is_file(
+            path, "corpus paths start from data_root: --set data.data_root=FOLDER moves them all"
+        )
+        if path.stat().st_size == 0:
+            raise MtkitError(f"{path}: no lines in it", "is the file complete?")
+
+
+def _check_is_file(path: Path, hint: str) -> None:
     if path.is_file():
         return
     near = [path.with_name(path.name + ".gz"), path.with_suffix("")]
@@ -108,9 +132,7 @@ def _check_is_file(path: Path) -> None:
     what = "is a folder, not a text file" if path.is_dir() else "no such file"
     raise MtkitError(
         f"{path}: {what}",
-        f"there is {found[0]}: name that one"
-        if found
-        else "corpus paths start from data_root: --set data.data_root=FOLDER moves them all",
+        f"there is {found[0]}: name that one" if found else hint,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtkit.console import say
 from mtkit.data.cleaning import drop_blank, is_too_long
-from mtkit.data.corpora import AnyCorpus, Pair, read_pairs
+from mtkit.data.corpora import AnyCorpus, Pair, check_files, read_pairs
 from mtkit.data.token_store import TokenStore, TokenStoreWriter
 from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
 from mtkit.errors import MtkitError
@@ -21,6 +21,8 @@ from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.data import FileCorpus
 from mtkit.workspace import Workspace, building, digest, read_json, write_atomically
 
+_FORMAT_VERSION = 1
+"""Raised when data that this version prepares can't be read by older ones, or the reverse."""
 _TOKENIZER_SAMPLE_STREAM = 1
 _PAIRS_AT_ONCE = 10_000
 
@@ -35,10 +37,15 @@ def prepare(recipe: Recipe, workspace: Workspace) -> None:
             tokenizer.
     """
     say(f"preparing {recipe.name} in {workspace.data}")
+    # Told now rather than after hours of training.
+    for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
+        if isinstance(corpus, FileCorpus):
+            check_files(corpus)
     with building(workspace.data) as draft:
         tokenizer, digests = _train_tokenizer_on_sample(recipe)
         tokenizer.save(draft / workspace.tokenizer.name)
         facts: dict[str, Any] = {
+            "format_version": _FORMAT_VERSION,
             "fingerprint": _fingerprint(recipe),
             "inputs": _describe_inputs(recipe),
             "train": {
@@ -67,7 +74,9 @@ def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
         return False
     facts = read_json(path)
     return bool(
-        facts["fingerprint"] == _fingerprint(recipe) and facts["inputs"] == _describe_inputs(recipe)
+        facts.get("format_version") == _FORMAT_VERSION
+        and facts["fingerprint"] == _fingerprint(recipe)
+        and facts["inputs"] == _describe_inputs(recipe)
     )
 
 
@@ -100,6 +109,11 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     if not path.is_file():
         raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
     facts = read_json(path)
+    if facts.get("format_version") != _FORMAT_VERSION:
+        raise MtkitError(
+            f"{workspace.data} was prepared by another version of mtkit",
+            "run `mtkit prepare` again",
+        )
     if facts["fingerprint"] != _fingerprint(recipe):
         raise MtkitError(
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "

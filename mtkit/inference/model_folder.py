@@ -8,6 +8,8 @@ README.md          the model card
 """
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +95,26 @@ def pack_weights(model: nn.Module) -> dict[str, Tensor]:
         name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
         for name, weight in _distinct_weights(model).items()
     }
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Leaves tensors in a safetensors file, with the rights that any new file gets.
+
+    Raises:
+        OSError: The disk is full, or the like.
+    """
+    # Made here first: the library gives its own files to their owner alone.
+    path.touch()
+    rights = path.stat().st_mode
+    try:
+        save_file(dict(tensors), path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
+    path.chmod(rights)
 
 
 def load_weights(
@@ -183,7 +205,7 @@ def save_model_folder(
         _write_section(draft / _CONFIG_FILE, config)
         _write_section(draft / _INFERENCE_FILE, recipe.inference)
         tokenizer.save(draft)
-        save_file(dict(weights), draft / WEIGHTS_FILE, metadata={"format": "pt"})
+        write_tensors(weights, draft / WEIGHTS_FILE)
         write_atomically(draft / _CARD_FILE, card)
 
 

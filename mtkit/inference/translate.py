@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import torch
 
+from mtkit.console import warn
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
@@ -16,6 +17,8 @@ from mtkit.inference.model_folder import load_model_folder
 from mtkit.recipe.inference import Inference
 
 _WINDOW_LINES = 1_024
+# Four times what training keeps by default (data.cleaning.max_tokens).
+_LONG_LINE_TOKENS = 1024
 """Lines read ahead: enough to batch sentences of like length, few enough to stream."""
 _LEAST_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
@@ -89,6 +92,11 @@ class Translator:
         )
         longest = self._engine.max_source_tokens
         for place, source in zip(places, sources, strict=True):
+            if len(source) > _LONG_LINE_TOKENS:
+                warn(
+                    f"input line {window[place][0]} has {len(source):,} tokens: models are trained "
+                    "on sentences, so expect a slow and poor translation; split it into sentences"
+                )
             if longest is not None and len(source) > longest:
                 raise MtkitError(
                     f"input line {window[place][0]}: {len(source)} tokens, but the model reads at "

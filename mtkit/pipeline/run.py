@@ -11,6 +11,8 @@ from mtkit.pipeline.score import Translation, read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
 from mtkit.training.average import average, is_averaged
+from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.same_run import check_same_run
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
 
@@ -35,6 +37,8 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     if is_prepared(recipe, workspace):
         say("prepare: up to date")
     else:
+        # Before data are replaced that checkpoints were made from.
+        check_same_run(recipe, None, CheckpointFolder(workspace.checkpoints).list())
         prepare(recipe, workspace)
     if is_trained(recipe, workspace):
         say("train: finished already")

@@ -35,14 +35,14 @@ class PhrasebookCorpus(Section):
 
     builtin: Literal["phrasebook"]
     """Name of the generator."""
-    sentences: PositiveInt = 40_000
+    sentences: Annotated[int, Field(ge=1, le=500_000)] = 40_000
     """How many distinct pairs to generate."""
 
 
 class HeldOutPhrasebook(PhrasebookCorpus):
     """The same generator; a development or test set is small by default."""
 
-    sentences: PositiveInt = 500
+    sentences: Annotated[int, Field(ge=1, le=20_000)] = 500
     """How many distinct pairs to generate; none of them stands in the training split."""
 
 

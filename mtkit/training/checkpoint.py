@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
@@ -24,6 +24,7 @@ from mtkit.inference.model_folder import (
     load_weights,
     pack_weights,
     read_weights,
+    write_tensors,
 )
 from mtkit.workspace import building, read_json, remove_folder, write_atomically
 
@@ -116,8 +117,8 @@ class CheckpointFolder:
         """Leaves a checkpoint that a crash can't leave half written."""
         folder = self._folder / f"step-{state.step:08d}"
         with building(folder) as draft:
-            save_file(pack_weights(model), draft / WEIGHTS_FILE, metadata={"format": "pt"})
-            save_file(_pack_moments(model, optimizer), draft / _OPTIMIZER_FILE)
+            write_tensors(pack_weights(model), draft / WEIGHTS_FILE)
+            write_tensors(_pack_moments(model, optimizer), draft / _OPTIMIZER_FILE)
             facts = {
                 "state": asdict(state),
                 "score": score,

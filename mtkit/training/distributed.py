@@ -180,15 +180,22 @@ def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) ->
 
 @contextmanager
 def telling_launcher() -> Iterator[None]:
-    """Hands a worker's MtkitError to the process that launched it, which prints it once."""
+    """Hands a worker's MtkitError to the process that launched it, which prints it once.
+
+    An OSError, a full disk for one, is handed over as what the system said and where.
+    """
     try:
         yield
-    except MtkitError as error:
+    except (MtkitError, OSError) as error:
         path = os.environ.get(_ERROR_FILE)
         if not path:
             raise
-        extra = {"timestamp": int(time.time()), _FAULT: [error.message, error.hint]}
-        content = {"message": {"message": error.message, "extraInfo": extra}}
+        if isinstance(error, MtkitError):
+            fault = [error.message, error.hint]
+        else:
+            fault = [str(error), "mend that; the same command goes on from the last checkpoint"]
+        extra = {"timestamp": int(time.time()), _FAULT: fault}
+        content = {"message": {"message": fault[0], "extraInfo": extra}}
         Path(path).write_text(json.dumps(content), "utf-8")
         raise SystemExit(1) from error
 

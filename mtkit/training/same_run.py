@@ -10,14 +10,23 @@ _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 """Keys that the order of the data depends on; a run can't change them under way."""
 
 
-def check_same_run(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> None:
-    """Raises MtkitError where the checkpoints are of a run that this recipe can't continue."""
+def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
+    """Returns if a recipe can continue the run that some checkpoints are of.
+
+    Args:
+        recipe: What is to be trained or averaged.
+        data_digest: Digest of its data; None before they are prepared.
+        saved: The checkpoints there are.
+
+    Raises:
+        MtkitError: They are of another run; it says which keys differ.
+    """
     if not saved:
         return
     last = saved[-1]
     tables = recipe.model_dump(mode="json", exclude_none=True)
     differing = _differences(_fixed_part(tables), _fixed_part(last.recipe))
-    if data_digest != last.data_digest:
+    if data_digest is not None and data_digest != last.data_digest:
         differing.append("the training or development data have changed")
     if differing:
         raise MtkitError(

@@ -156,7 +156,7 @@ def test_unequal_line_counts(project: Path) -> None:
 def test_empty_corpus(project: Path) -> None:
     (project / "train.en").write_text("")
     (project / "train.de").write_text("")
-    expect_fault(mtkit_in(project, "prepare"), "train.en", "train.de", "no lines", hint="complete")
+    expect_fault(mtkit_in(project, "prepare"), "train.en: no lines in it", hint="complete")
 
 
 def test_corpus_of_blank_lines(project: Path) -> None:

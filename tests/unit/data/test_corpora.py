@@ -4,10 +4,12 @@ import gzip
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from mtkit.data.corpora import read_lines, read_pairs
+from mtkit.data.phrasebook.splits import MAX_PAIRS
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import FileCorpus, HubCorpus, PhrasebookCorpus
+from mtkit.recipe.data import FileCorpus, HeldOutPhrasebook, HubCorpus, PhrasebookCorpus
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -81,7 +83,7 @@ def test_unequal_line_counts(tmp_path: Path, short: str, long: str) -> None:
 
 def test_an_empty_file(tmp_path: Path) -> None:
     corpus = FileCorpus(source=write(tmp_path / "en", b""), target=write(tmp_path / "de", b""))
-    with pytest.raises(MtkitError, match="no lines in them"):
+    with pytest.raises(MtkitError, match="en: no lines in it"):
         pairs_of(corpus)
 
 
@@ -135,3 +137,29 @@ def test_the_phrasebook_knows_one_direction() -> None:
     assert len(pairs_of(corpus)) == 3
     with pytest.raises(MtkitError, match="English-German"):
         pairs_of(corpus, "de", "en")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("text", gzip.compress(b"one\n"), "it is gzip'd: call it text.gz"),
+        ("text.en", "eins\n".encode("utf-16"), "it is UTF-16: iconv -f UTF-16 -t UTF-8 text.en"),
+        ("text.de", "schön\n".encode("latin-1"), "iconv -f WINDOWS-1252"),
+    ],
+)
+def test_what_a_file_is_when_it_is_no_utf8(tmp_path, name, content, hint) -> None:
+    with pytest.raises(MtkitError) as caught:
+        list(read_lines(plain(tmp_path / name, content)))
+    assert hint in caught.value.hint
+
+
+def plain(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_a_recipe_knows_how_much_the_phrasebook_has() -> None:
+    for section, split in ((PhrasebookCorpus, "train"), (HeldOutPhrasebook, "dev")):
+        section(builtin="phrasebook", sentences=MAX_PAIRS[split])
+        with pytest.raises(ValidationError, match="less than or equal"):
+            section(builtin="phrasebook", sentences=MAX_PAIRS[split] + 1)

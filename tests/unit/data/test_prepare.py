@@ -171,3 +171,32 @@ def test_the_manifest_says_what_was_read(project: Path) -> None:
     ]  # fmt: skip
     assert set(manifest["train"]["digests"]) == {"source", "target"}
     assert "torch" in manifest["environment"]
+
+
+def test_a_missing_test_set_is_told_before_anything_is_done(project: Path) -> None:
+    sets = "evaluation.test_sets=[{name='test', source='test.en', target='test.de'}]"
+    recipe, workspace = open_run(project, sets)
+    with pytest.raises(MtkitError, match=r"test\.en: no such file"):
+        prepare(recipe, workspace)
+    assert not workspace.root.exists()
+
+
+def test_data_of_another_version_are_prepared_again(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    path = workspace.data / "prepared.json"
+    facts = json.loads(path.read_text())
+    del facts["format_version"]
+    path.write_text(json.dumps(facts))
+    assert not is_prepared(recipe, workspace)
+    with pytest.raises(MtkitError, match="prepared by another version of mtkit"):
+        open_prepared(recipe, workspace)
+
+
+def test_another_development_set_is_other_data(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    digest = open_prepared(recipe, workspace).digest
+    write(project, "dev", generate_pairs("dev", 11))
+    prepare(recipe, workspace)
+    assert open_prepared(recipe, workspace).digest != digest

@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 
@@ -14,6 +15,7 @@ from mtkit.inference.model_folder import (
     read_weights,
     save_model_folder,
     write_scores,
+    write_tensors,
 )
 from mtkit.recipe.inference import Inference
 
@@ -278,3 +280,22 @@ def test_decoding_defaults_are_plain_json(folder):
     assert json.loads((folder / "inference.json").read_text()) == Inference(
         beam_size=2, max_extra_tokens=4
     ).model_dump(mode="json")
+
+
+def test_what_the_system_refuses_is_told_as_it_tells_it(tmp_path):
+    # A bound on a file's size stands for a full disk: both reach the library as an I/O error.
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            write_tensors({"a": torch.zeros(100_000)}, tmp_path / "a.safetensors")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename == str(tmp_path / "a.safetensors")
+
+
+def test_weights_have_the_rights_of_any_new_file(folder):
+    rights = {path.stat().st_mode for path in folder.iterdir()}
+    assert len(rights) == 1

@@ -236,3 +236,12 @@ def test_devices(monkeypatch):
     assert find_device("cuda:0") == torch.device("cuda:0")
     with pytest.raises(MtkitError, match="no device 'cuda:1': 1 GPUs found"):
         find_device("cuda:1")
+
+
+def test_a_very_long_line_is_warned_of_by_its_number(folder, capsys):
+    short = Inference(beam_size=1, max_extra_tokens=0)
+    translator = Translator.load(folder, settings=short)
+    assert len(list(translator.translate(["a", "a b " * 600]))) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("warning: input line 2 has 2,401 tokens")
+    assert "split it into sentences" in said
