@@ -15,3 +15,8 @@ class Hardware:
 
     num_processes: int = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    @property
+    def num_gpus(self) -> int:
+        """How many GPUs were asked for by number; 0 where none were."""
+        return self.num_processes if self.device == "cuda" else 0

@@ -12,6 +12,7 @@ from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
 from mtkit.training.average import average, is_averaged
 from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.distributed import check_gpus
 from mtkit.training.same_run import check_same_run
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
@@ -34,6 +35,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     Raises:
         MtkitError: Any stage's fault.
     """
+    check_gpus(hardware.num_gpus)
     if is_prepared(recipe, workspace):
         say("prepare: up to date")
     else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mtkit.data.prepare import open_prepared
 from mtkit.pipeline.hardware import Hardware
 from mtkit.recipe import Recipe
-from mtkit.training.distributed import launch, telling_launcher
+from mtkit.training.distributed import check_gpus, launch, telling_launcher
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
 from mtkit.workspace import Workspace
@@ -37,6 +37,7 @@ def train(
         with telling_launcher():
             train_here(recipe, workspace, device=hardware.device)
         return 0
+    check_gpus(hardware.num_gpus)
     if hardware.num_processes == 1:
         is_finished = train_here(recipe, workspace, device=hardware.device)
         return 0 if is_finished else STOPPED

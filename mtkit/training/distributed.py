@@ -148,7 +148,7 @@ def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) ->
     Raises:
         MtkitError: More GPUs are wanted than this machine has, or a worker failed.
     """
-    _check_gpus(num_processes if needs_gpus else 0)
+    check_gpus(num_processes if needs_gpus else 0)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_processes)))
     # A save may take longer than torchrun's half minute of patience after a signal.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SAVING_SECONDS))
@@ -213,8 +213,12 @@ def _explain(error: ChildFailedError) -> MtkitError:
     )
 
 
-def _check_gpus(num_wanted: int) -> None:
-    """Raises MtkitError where this machine has fewer GPUs."""
+def check_gpus(num_wanted: int) -> None:
+    """Returns if this machine has so many GPUs.
+
+    Raises:
+        MtkitError: It has fewer.
+    """
     num_gpus = torch.cuda.device_count()
     if num_gpus >= num_wanted:
         return

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from mtkit.errors import MtkitError
 from mtkit.evaluation.report import ScoreRow
 from mtkit.pipeline import run as run_module
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.run import run
 from mtkit.pipeline.score import Translation
 from mtkit.recipe import load_recipe
+from mtkit.training import distributed
 from mtkit.workspace import Workspace
 
 ROW = ScoreRow("phrasebook-test", "BLEU", 91.5, "nrefs:1", 12)
@@ -99,3 +101,22 @@ def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
 def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:
     assert run_all("~evaluation.test_sets") == 0
     assert stages.done == ["prepare", "train", "average"]
+
+
+def test_too_few_gpus_are_told_before_anything_is_prepared(stages: Stages, monkeypatch) -> None:
+    monkeypatch.setattr(distributed.torch.cuda, "device_count", lambda: 0)
+    recipe = load_recipe("phrasebook-en-de")
+    eight = Hardware(num_processes=8, device="cuda")
+    with pytest.raises(MtkitError, match="--gpus 8: this machine has no GPU"):
+        run(recipe, Workspace(Path("runs/demo")), hardware=eight, options=[])
+    assert stages.done == []
+
+
+def test_checkpoints_of_another_run_are_told_before_data_are_replaced(
+    stages: Stages, tiny_run
+) -> None:
+    tiny_run("training.max_steps=1").train()
+    other = tiny_run("model.d_ff=64")
+    with pytest.raises(MtkitError, match=r"model\.d_ff was 32, now 64"):
+        run(other.recipe, other.workspace, hardware=Hardware(), options=[])
+    assert stages.done == []

@@ -24,11 +24,16 @@ class Rooms:
         monkeypatch.setattr(train_module, "train_here", self._train)
         monkeypatch.setattr(train_module, "launch", self._launch)
         monkeypatch.setattr(train_module, "open_prepared", lambda *_: None)
+        monkeypatch.setattr(train_module, "check_gpus", self._check_gpus)
         monkeypatch.setattr(train_module, "is_trained", lambda *_: self.is_finished)
 
     def _train(self, _recipe: Recipe, _workspace: Workspace, *, device: str) -> bool:
         self.devices.append(device)
         return self.is_finished
+
+    def _check_gpus(self, num_wanted: int) -> None:
+        if num_wanted > 4:
+            raise MtkitError("too few")
 
     def _launch(self, arguments: list[str], *, num_processes: int, needs_gpus: bool) -> None:
         self.launches.append((arguments, num_processes, needs_gpus))
@@ -58,6 +63,12 @@ def test_several_are_launched_with_the_same_options(rooms: Rooms) -> None:
         (["train", "--set", "seed=2", "--gpus", "4"], 4, True),
         (["train", "--set", "seed=2", "--processes", "2"], 2, False),
     ]
+
+
+def test_too_few_gpus_are_told_before_anything_else(rooms: Rooms) -> None:
+    with pytest.raises(MtkitError, match="too few"):
+        train_with(Hardware(num_processes=8, device="cuda"))
+    assert (rooms.devices, rooms.launches) == ([], [])
 
 
 def test_a_worker_trains_and_launches_nothing(
