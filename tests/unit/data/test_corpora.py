@@ -142,10 +142,11 @@ def test_the_phrasebook_knows_one_direction() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "hint"),
     [
-        ("text", gzip.compress(b"one\n"), "it is gzip'd: call it text.gz"),
+        ("text", gzip.compress(b"one\n", mtime=0), "it is gzip'd: call it text.gz"),
         ("text.en", "eins\n".encode("utf-16"), "it is UTF-16: iconv -f UTF-16 -t UTF-8 text.en"),
         ("text.de", "schön\n".encode("latin-1"), "iconv -f WINDOWS-1252"),
     ],
+    ids=["gzip", "utf-16", "latin-1"],
 )
 def test_what_a_file_is_when_it_is_no_utf8(tmp_path, name, content, hint) -> None:
     with pytest.raises(MtkitError) as caught:
