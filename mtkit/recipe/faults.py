@@ -38,7 +38,12 @@ _CORPUS_KINDS = (
 
 
 def explain(
-    error: ValidationError, *, origin: str, tables: dict[str, Any], section: type[BaseModel]
+    error: ValidationError,
+    *,
+    origin: str,
+    tables: dict[str, Any],
+    section: type[BaseModel],
+    changed: Mapping[str, str] | None = None,
 ) -> MtkitError:
     """Returns one error that names every faulty key, with a suggestion for an unknown one.
 
@@ -47,6 +52,7 @@ def explain(
         origin: Where the recipe comes from.
         tables: What was validated.
         section: What it was validated as.
+        changed: Where the value of a key, or of a whole section, comes from instead.
     """
     # What a default is computed from failed: that is told already.
     faults = [
@@ -68,8 +74,11 @@ def explain(
         if fault["type"].startswith("union_tag"):
             steps = [*steps, _discriminator(fault)]
         key = ".".join(steps)
-        lines.append(f"{key}: {message}" if key else message)
-    return MtkitError(f"{origin}: " + f"\n  {origin}: ".join(dict.fromkeys(lines)), _HINT)
+        # Only an unknown section can have come into being by an override of a key inside it.
+        reaches_in = fault["type"] == "extra_forbidden"
+        found_in = _origin(key, changed or {}, origin, reaches_in=reaches_in)
+        lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
+    return MtkitError("\n  ".join(dict.fromkeys(lines)), _HINT)
 
 
 def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str]:
@@ -83,6 +92,16 @@ def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str
         # A step that leads to no section is a tag with which pydantic tells a union's kinds apart.
         sections = [child for child in inner if _SECTION_WORDS & child.keys()] or sections
     return sorted({key for parent in sections for key in parent.get("properties", {})})
+
+
+def _origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
+    """Returns where a key was written: in an override of it or of a section around it, or not."""
+    for override_key, override in changed.items():
+        is_around = f"{key}.".startswith(f"{override_key}.")
+        is_inside = f"{override_key}.".startswith(f"{key}.")
+        if is_around or (reaches_in and is_inside):
+            return override
+    return origin
 
 
 def _describe(fault: Mapping[str, Any], known: list[str]) -> str:

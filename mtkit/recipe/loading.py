@@ -48,16 +48,19 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         if override_key(override) == "data.data_root":
             # What is typed in a shell starts from the shell's folder.
             folder = Path.cwd()
-    return check_recipe(tables, str(path), folder)
+    return check_recipe(tables, str(path), folder, overrides)
 
 
-def check_recipe(tables: dict[str, Any], origin: str, folder: Path) -> Recipe:
+def check_recipe(
+    tables: dict[str, Any], origin: str, folder: Path, overrides: Sequence[str] = ()
+) -> Recipe:
     """Returns the recipe that parsed TOML tables describe.
 
     Args:
         tables: The recipe as nested dictionaries.
         origin: Where they come from, for messages.
         folder: Where a relative `data_root` starts from.
+        overrides: What changed the tables since, for messages.
 
     Raises:
         MtkitError: Every fault found, by key.
@@ -66,7 +69,10 @@ def check_recipe(tables: dict[str, Any], origin: str, folder: Path) -> Recipe:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
         recipe = Recipe.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        raise explain(error, origin=origin, tables=tables, section=Recipe) from error
+        changed = {override_key(override): f"--set {override}" for override in overrides}
+        raise explain(
+            error, origin=origin, tables=tables, section=Recipe, changed=changed
+        ) from error
     return _with_absolute_paths(recipe, folder)
 
 

@@ -158,22 +158,36 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
 def test_one_fault_is_one_line_in_the_recipes_words(
     project: Path, override: str, message: str
 ) -> None:
-    assert fault_of(override) == f"../recipes/small.toml: {message}"
+    assert fault_of(override) == f"--set {override}: {message}"
+
+
+def test_a_fault_names_the_override_or_the_file_that_it_stands_in(project: Path) -> None:
+    text = Path("../recipes/small.toml").read_text()
+    Path("../recipes/faulty.toml").write_text(text + "\n[inference]\nbeam_size = 0\n")
+    with pytest.raises(MtkitError) as caught:
+        load_recipe("../recipes/faulty.toml", ["seed=x", "inference.nbest=2", "modle.dropout=0"])
+    assert {tuple(line.strip().split(": ")[:2]) for line in caught.value.message.splitlines()} == {
+        ("--set seed=x", "seed"),
+        ("--set inference.nbest=2", "inference.nbest"),
+        ("--set modle.dropout=0", "modle"),
+        ("../recipes/faulty.toml", "inference.beam_size"),
+    }
 
 
 def test_a_corpus_of_no_kind_is_told_the_three_kinds(project: Path) -> None:
     message = fault_of("data.train.0={}")
-    assert message.startswith("../recipes/small.toml: data.train.0: no corpus is named")
+    assert message.startswith("--set data.train.0={}: data.train.0: no corpus is named")
     assert all(key in message for key in ("`source`", "`target`", "`dataset`", "`builtin ="))
     assert "\n" not in message
 
 
 def test_all_faults_are_told_at_once(project: Path) -> None:
     lines = fault_of("seed=x", "model.d_model=x", "training.max_stps=1").splitlines()
-    assert [line.strip().removeprefix("../recipes/small.toml: ") for line in lines] == [
-        'seed: expected an integer, found "x"',
-        'model.d_model: expected an integer, found "x"',
-        "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)",
+    assert [line.strip() for line in lines] == [
+        '--set seed=x: seed: expected an integer, found "x"',
+        '--set model.d_model=x: model.d_model: expected an integer, found "x"',
+        "--set training.max_stps=1: training.max_stps: unknown key 'max_stps' "
+        "(did you mean 'max_steps'?)",
     ]
 
 
