@@ -2,7 +2,7 @@
 # make test    sets up, then lints, checks types and runs every test
 # make docs    writes docs/reference anew from the recipe's models
 # make format  formats the code
-# make clean   removes what the others made
+# make clean   removes the environment and the demo
 
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin

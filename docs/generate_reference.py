@@ -15,7 +15,7 @@ Made from the models in `mtkit/recipe/` by `docs/generate_reference.py`; edit th
 
 A recipe is one TOML file. A key without a default must be given; a section that is off by default
 is turned on by writing it. On the command line, `--set section.key=value` overrides a key,
-`--set list.0.key=value` one in the first entry of a list, and `--set ~section` removes a section.
+`--set list.0.key=value` one in the first entry of a list, and `--set '~section'` removes a section.
 [recipe.schema.json](recipe.schema.json) lets an editor complete and check keys: with Taplo (Even
 Better TOML in VS Code), by a first line `#:schema path/to/recipe.schema.json`.
 """
@@ -31,23 +31,6 @@ def render_pages() -> dict[str, str]:
         "recipe.md": _render_page(schema),
         "recipe.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
     }
-
-
-def list_keys(schema: Schema) -> list[str]:
-    """Returns every key of a recipe; where a section has kinds, as `section[Kind].key`."""
-    definitions = schema["$defs"]
-
-    def walk(section: Schema, prefix: str) -> list[str]:
-        keys = []
-        for name, field in section["properties"].items():
-            key = prefix + name
-            keys.append(key)
-            sections = _sections_in(field, definitions)
-            for title, inner in sections:
-                keys += walk(inner, f"{key}[{title}]." if len(sections) > 1 else f"{key}.")
-        return keys
-
-    return walk(schema, "")
 
 
 def _render_page(schema: Schema) -> str:
@@ -123,8 +106,14 @@ def _describe_value(field: Schema, definitions: Schema) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    described = [f"{word} {field[bound]:g}" for bound, word in bounds.items() if bound in field]
+    described = [
+        f"{word} {_write_number(field[bound])}" for bound, word in bounds.items() if bound in field
+    ]
     return " ".join([str(field["type"]), ", ".join(described)]).strip()
+
+
+def _write_number(number: float) -> str:
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 
 def _describe_default(field: Schema, *, is_required: bool) -> str:

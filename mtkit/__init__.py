@@ -3,7 +3,7 @@
 Rooms, from the top down; each imports only from those below it, and rooms on one line never meet:
 
     cli          the commands: parse, call, render
-    pipeline     what spans rooms: score, run, init
+    pipeline     what spans rooms: prepare, train, translate, score, run, init
     training     data to checkpoints
     inference    a model and text to translations
     data | model | evaluation
@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtkit.data.prepare import prepare
     from mtkit.inference.translate import Translator
+    from mtkit.pipeline.prepare import prepare
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
     from mtkit.recipe import load_recipe
@@ -44,7 +44,7 @@ _HOMES = {
     "Workspace": "mtkit.workspace",
     "average": "mtkit.training.average",
     "load_recipe": "mtkit.recipe",
-    "prepare": "mtkit.data.prepare",
+    "prepare": "mtkit.pipeline.prepare",
     "score": "mtkit.pipeline.score",
     "train": "mtkit.training.train",
     "translate": "mtkit.pipeline.translate",

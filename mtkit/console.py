@@ -1,10 +1,8 @@
 """Everything that mtkit says to a person: on stderr, since stdout carries data alone."""
 
 import sys
-from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from mtkit.errors import MtkitError
 
@@ -14,7 +12,10 @@ def open_console() -> Console:
     if sys.stderr.isatty():
         return Console(stderr=True, highlight=False)
     # A log file is grepped and diffed: no wrapping at an imagined terminal's 80 columns.
-    return Console(stderr=True, highlight=False, width=10_000, color_system=None)
+    # FORCE_COLOR would have rich take it for a terminal, and redraw a bar line by line.
+    return Console(
+        stderr=True, highlight=False, width=10_000, color_system=None, force_terminal=False
+    )
 
 
 def say(text: str) -> None:
@@ -37,13 +38,3 @@ def report(error: MtkitError) -> None:
     if error.hint:
         console.print("[cyan]hint:[/cyan] ", end="")
         console.print(error.hint, markup=False, soft_wrap=True)
-
-
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table; numbers, which are all but the first column, stand to the right."""
-    table = Table(title=title, title_justify="left")
-    for index, name in enumerate(header):
-        table.add_column(name, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    open_console().print(table, soft_wrap=not sys.stderr.isatty())

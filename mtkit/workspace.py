@@ -74,6 +74,18 @@ def write_atomically(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Leaves a file's bytes, or a folder's entries, on the disk and not in a buffer alone."""
+    if path.is_dir() and os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -83,6 +95,10 @@ def building(folder: Path) -> Iterator[Path]:
     Where it fails, the draft is removed and `folder` stays as it was.
     """
     draft = folder.with_name(f".{folder.name}.draft")
+    retired = folder.with_name(f".{folder.name}.retired")
+    if retired.exists() and not folder.exists():
+        # A kill came between the two renames below.
+        retired.rename(folder)
     remove_folder(draft)
     draft.mkdir(parents=True)
     try:
@@ -91,15 +107,13 @@ def building(folder: Path) -> Iterator[Path]:
         # On a full disk, half of a checkpoint would keep it full.
         remove_folder(draft)
         raise
-    for path in draft.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
-    retired = folder.with_name(f".{folder.name}.retired")
+    for path in (draft, *draft.rglob("*")):
+        _sync(path)
     remove_folder(retired)
     if folder.exists():
         folder.rename(retired)
     draft.rename(folder)
+    _sync(folder.parent)
     remove_folder(retired)
 
 

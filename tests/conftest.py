@@ -1,12 +1,15 @@
 """What every test shares: shapes in signatures are checked while tests run; a tiny run."""
 
+import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
@@ -16,6 +19,21 @@ if TYPE_CHECKING:
 
 # Before any test imports mtkit, since a module is only rewritten while it is loaded.
 install_import_hook(["mtkit.model", "mtkit.inference.search"], "beartype.beartype")
+
+# A busy machine is no fault of the code.
+hypothesis.settings.register_profile("mtkit", deadline=None)
+hypothesis.settings.load_profile("mtkit")
+
+# The datasets library reads these once, when it is first imported, and would write to ~/.cache.
+_CACHE = tempfile.TemporaryDirectory(prefix="mtkit-test-cache-")
+os.environ |= {
+    "HF_HOME": _CACHE.name,
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+}
+# Set in many continuous integrations; rich would colour what tests read.
+for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
+    os.environ.pop(_name, None)
 
 RECIPE = """\
 name = "tiny"

@@ -8,6 +8,6 @@ def prepare(
 ) -> None:
     """Clean the corpora, train the tokenizer and store the data as numbers."""
     opened, place = open_run(recipe, workspace, overrides)
-    from mtkit.data.prepare import prepare as prepare_data
+    from mtkit.pipeline.prepare import prepare as prepare_data
 
     prepare_data(opened, place)

@@ -21,7 +21,6 @@ class Batch:
         target_inputs: int64 [batch, tgt_len]: `<s>` and the target.
         target_outputs: int64 [batch, tgt_len]: the target and `</s>`, what each input predicts.
         target_is_token: bool [batch, tgt_len], False at padding.
-        num_target_tokens: Real target tokens, `</s>` counted.
     """
 
     source_tokens: Tensor
@@ -29,7 +28,6 @@ class Batch:
     target_inputs: Tensor
     target_outputs: Tensor
     target_is_token: Tensor
-    num_target_tokens: int
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
@@ -45,7 +43,6 @@ class Batch:
             target_inputs=send(self.target_inputs),
             target_outputs=send(self.target_outputs),
             target_is_token=send(self.target_is_token),
-            num_target_tokens=self.num_target_tokens,
         )
 
 
@@ -62,7 +59,6 @@ def collate(sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.i
         torch.from_numpy(target_inputs),
         torch.from_numpy(target_outputs),
         torch.from_numpy(target_is_token),
-        num_target_tokens=int(target_is_token.sum()),
     )
 
 

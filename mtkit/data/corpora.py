@@ -14,6 +14,9 @@ from mtkit.recipe.data import FileCorpus, HubCorpus, PhrasebookCorpus
 AnyCorpus = FileCorpus | HubCorpus | PhrasebookCorpus
 Pair = tuple[str, str]
 
+BYTE_ORDER_MARK = "\ufeff"
+"""What editors on Windows put before the first line of UTF-8; no part of it."""
+
 
 def read_pairs(
     corpus: AnyCorpus, *, phrasebook_split: str, source_language: str, target_language: str
@@ -49,7 +52,8 @@ def read_pairs(
 def read_lines(path: Path) -> Iterator[str]:
     r"""Yields a text file's lines without their ends.
 
-    Only "\n" ends a line, and a "\r" before it belongs to it; a name in `.gz` is decompressed.
+    Only "\n" ends a line, and a "\r" before it belongs to it; a byte-order mark is no part of the
+    first; a name in `.gz` is decompressed.
 
     Raises:
         MtkitError: The file can't be read, or a line is no UTF-8.
@@ -60,7 +64,8 @@ def read_lines(path: Path) -> Iterator[str]:
         with _open(path) as stream:
             for line in stream:
                 number += 1
-                yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
     except UnicodeDecodeError as error:
         raise MtkitError(
             f"{path}:{number}: byte {error.start + 1} of the line is no UTF-8 "

@@ -1,9 +1,9 @@
-"""The front door of `mtkit prepare`: corpora to a workspace's data."""
+"""Corpora to a workspace's data, and the data opened again."""
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from mtkit.data.token_store import TokenStore, TokenStoreWriter
 from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.recipe.data import FileCorpus
+from mtkit.recipe.data import FileCorpus, HubCorpus
 from mtkit.workspace import Workspace, building, digest, read_json, write_atomically
 
 _FORMAT_VERSION = 1
@@ -27,10 +27,17 @@ _TOKENIZER_SAMPLE_STREAM = 1
 _PAIRS_AT_ONCE = 10_000
 
 
-def prepare(recipe: Recipe, workspace: Workspace) -> None:
+def prepare(
+    recipe: Recipe, workspace: Workspace, *, check: Callable[[str], None] | None = None
+) -> None:
     """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
 
     Nothing of an earlier `prepare` is touched until all of it is done.
+
+    Args:
+        recipe: Whose data to prepare.
+        workspace: Where they go.
+        check: Is told the new data's digest before they take the old ones' place, and may raise.
 
     Raises:
         MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
@@ -54,6 +61,8 @@ def prepare(recipe: Recipe, workspace: Workspace) -> None:
             },
             "dev": _tokenize_dev(tokenizer, recipe, draft),
         }
+        if check is not None:
+            check(_digest_of(facts))
         write_atomically(draft / "prepared.json", json.dumps(facts, indent=2))
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record("prepare", {"seed": recipe.seed, **facts})
@@ -125,8 +134,19 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         TokenStore(workspace.data / "train"),
         TokenStore(workspace.data / "dev"),
         (_read_side(workspace, "source"), _read_side(workspace, "target")),
-        digest([facts["fingerprint"], facts["train"]["digests"], facts["dev"]["digest"]]),
+        _digest_of(facts),
     )
+
+
+def read_digest(workspace: Workspace) -> str:
+    """Returns the digest of the workspace's data, whatever their recipe; empty without data."""
+    path = workspace.data / "prepared.json"
+    facts = read_json(path) if path.is_file() else {}
+    return _digest_of(facts) if facts.get("format_version") == _FORMAT_VERSION else ""
+
+
+def _digest_of(facts: dict[str, Any]) -> str:
+    return digest([facts["fingerprint"], facts["train"]["digests"], facts["dev"]["digest"]])
 
 
 def _read_side(workspace: Workspace, side: str) -> list[str]:
@@ -147,12 +167,13 @@ def _fingerprint(recipe: Recipe) -> str:
 
 def _describe_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     """Returns size and time of each corpus file, by which a change is noticed."""
-    files = [
-        path
-        for corpus in (*recipe.data.train, recipe.data.dev)
-        if isinstance(corpus, FileCorpus)
-        for path in (corpus.source, corpus.target)
-    ]
+    files: list[Path] = []
+    for corpus in (*recipe.data.train, recipe.data.dev):
+        if isinstance(corpus, FileCorpus):
+            files += [corpus.source, corpus.target]
+        elif isinstance(corpus, HubCorpus):
+            # A name on the hub is no folder, and nothing is found in it.
+            files += sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
     return [
         {"name": path.name, "size": path.stat().st_size, "modified_ns": path.stat().st_mtime_ns}
         if path.is_file()

@@ -9,6 +9,7 @@ from typing import BinaryIO
 import torch
 
 from mtkit.console import warn
+from mtkit.data.corpora import BYTE_ORDER_MARK
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
@@ -17,9 +18,10 @@ from mtkit.inference.model_folder import load_model_folder
 from mtkit.recipe.inference import Inference
 
 _WINDOW_LINES = 1_024
-# Four times what training keeps by default (data.cleaning.max_tokens).
-_LONG_LINE_TOKENS = 1024
 """Lines read ahead: enough to batch sentences of like length, few enough to stream."""
+_LONG_LINE_TOKENS = 1_024
+"""A line of more is warned of: four times what training keeps by default
+(data.cleaning.max_tokens)."""
 _LEAST_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
 vocabulary's size however short its source is."""
@@ -146,18 +148,21 @@ def translate_stream(translator: Translator, source: BinaryIO, target: BinaryIO)
 def read_lines(source: BinaryIO) -> Iterator[str]:
     r"""Yields the lines of UTF-8 text that `\n` ends, without it and without a `\r` before it.
 
+    A byte-order mark before the first line is left out.
+
     Raises:
         MtkitError: A line isn't UTF-8.
     """
     for number, line in enumerate(source, start=1):
         try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             raise MtkitError(
                 f"input line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) "
                 "is no UTF-8",
                 "convert the input, for example: iconv -f latin1 -t utf-8",
             ) from error
+        yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
 def make_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -191,6 +196,8 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1") from error
+    if device.type not in ("cpu", "cuda"):
+        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise MtkitError(
             f"no device '{name}': {torch.cuda.device_count()} GPUs found", "take cpu or auto"

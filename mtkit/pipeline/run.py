@@ -4,16 +4,15 @@ import shlex
 from collections.abc import Sequence
 
 from mtkit.console import open_console, say
-from mtkit.data.prepare import is_prepared, prepare
+from mtkit.data.prepare import is_prepared
 from mtkit.evaluation.report import show_table
 from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import Translation, read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
 from mtkit.training.average import average, is_averaged
-from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.distributed import check_gpus
-from mtkit.training.same_run import check_same_run
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
 
@@ -39,8 +38,6 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     if is_prepared(recipe, workspace):
         say("prepare: up to date")
     else:
-        # Before data are replaced that checkpoints were made from.
-        check_same_run(recipe, None, CheckpointFolder(workspace.checkpoints).list())
         prepare(recipe, workspace)
     if is_trained(recipe, workspace):
         say("train: finished already")
@@ -61,7 +58,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     if recipe.evaluation.test_sets:
         show_table(score(recipe, workspace, device=hardware.device), open_console())
         for test_set in recipe.evaluation.test_sets:
-            _show_samples(read_translation(recipe, workspace, test_set.name))
+            _show_samples(read_translation(workspace, test_set.name))
     say(f"the model is in {workspace.model}; to translate with it:")
     say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
     return 0

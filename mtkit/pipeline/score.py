@@ -81,7 +81,7 @@ def translate_test_sets(
     }
     translator: Translator | None = None
     for name, (sources, references) in pairs_by_name.items():
-        files = _TranslationFiles(recipe, workspace, name)
+        files = _TranslationFiles(workspace, name)
         made_from = {
             "model": model,
             # How many are translated together changes speed alone.
@@ -98,12 +98,12 @@ def translate_test_sets(
             _write_lines(files.hypothesis, list(translator.translate(sources)))
             record = {**made_from, "hypothesis": digest_file(files.hypothesis)}
             write_atomically(files.record, json.dumps(record, indent=2) + "\n")
-        yield read_translation(recipe, workspace, name)
+        yield read_translation(workspace, name)
 
 
-def read_translation(recipe: Recipe, workspace: Workspace, name: str) -> Translation:
+def read_translation(workspace: Workspace, name: str) -> Translation:
     """Returns a test set with the translation that the workspace holds of it."""
-    files = _TranslationFiles(recipe, workspace, name)
+    files = _TranslationFiles(workspace, name)
     return Translation(
         name,
         sources=list(read_lines(files.source)),
@@ -115,10 +115,10 @@ def read_translation(recipe: Recipe, workspace: Workspace, name: str) -> Transla
 class _TranslationFiles:
     """Where a test set's translation is kept, and what it was made from."""
 
-    def __init__(self, recipe: Recipe, workspace: Workspace, name: str) -> None:
+    def __init__(self, workspace: Workspace, name: str) -> None:
         self.source = workspace.translations / f"{name}.src"
         self.reference = workspace.translations / f"{name}.ref"
-        self.hypothesis = workspace.translations / f"{name}.{recipe.data.target_language}"
+        self.hypothesis = workspace.translations / f"{name}.hyp"
         self.record = workspace.translations / f"{name}.json"
 
     def are_made_from(self, origin: dict[str, Any]) -> bool:

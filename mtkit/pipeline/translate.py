@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mtkit.data.prepare import read_digest
 from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.model_folder import (
     WEIGHTS_FILE,
@@ -15,6 +17,7 @@ from mtkit.inference.translate import Translator, find_device
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.loading import override_section
+from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
 from mtkit.workspace import Workspace
 
 
@@ -30,8 +33,11 @@ def load_run(
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Raises:
-        MtkitError: There is no model, or its files are damaged.
+        MtkitError: There is no model, its files are damaged, or the checkpoint is of a run on other
+            data, with another tokenizer therefore.
     """
+    if checkpoint is not None:
+        _check_its_data(checkpoint, workspace)
     if checkpoint is not None and not workspace.model.exists():
         # While the first training goes on, or after it crashed.
         place = find_device(device)
@@ -46,6 +52,19 @@ def load_run(
     return Translator.load(
         workspace.model, device=device, weights_file=checkpoint, settings=recipe.inference
     )
+
+
+def _check_its_data(checkpoint: Path, workspace: Workspace) -> None:
+    """Returns unless a checkpoint says that it was trained on other data than the workspace's."""
+    if not (checkpoint / STATE_FILE).is_file():
+        return
+    wanted, found = read_digest(workspace), read_checkpoint(checkpoint).data_digest
+    if wanted and found != wanted:
+        raise MtkitError(
+            f"{checkpoint} was trained on other data than {workspace.data} holds: its tokenizer is "
+            "another",
+            "name the run that it belongs to with --workspace",
+        )
 
 
 def load_model(folder: Path, overrides: Sequence[str] = (), *, device: str = "auto") -> Translator:

@@ -23,7 +23,8 @@ class HubCorpus(Section):
     """A data set that the `datasets` library can stream: a hub name or a local folder."""
 
     dataset: str
-    """Name on the hub (`wmt/wmt14`) or path of a local folder of Parquet files."""
+    """Name on the hub (`wmt/wmt14`), or a local folder of Parquet files, which starts from
+    `data_root` as file names do."""
     configuration: str = "default"
     """Configuration of the data set, such as `de-en`."""
     split: str

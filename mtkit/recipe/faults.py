@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
 
-_HINT = "docs/reference/recipe.md lists every key; --set section.key=value overrides one"
+_HINT = "--set section.key=value overrides a key for one command"
 
 # pydantic speaks of Python's types, a recipe has TOML's.
 _EXPECTED = {
@@ -62,13 +62,17 @@ def explain(
     ]
     places = [fault["loc"] for fault in faults]
     lines = []
+    hint = _HINT
     for fault in faults:
         place = fault["loc"]
         # A list is told to be too short after its only entry failed: that is no second fault.
         if any(len(other) > len(place) and other[: len(place)] == place for other in places):
             continue
         steps = _path_in_tables(place, tables)
-        message = _describe(fault, known_keys(section, place))
+        known = known_keys(section, place)
+        message = _describe(fault, known)
+        if fault["type"] == "extra_forbidden" and hint == _HINT:
+            hint = list_keys(".".join(steps[:-1]) or "a recipe", known)
         if message == _CORPUS_KINDS:
             steps = steps[:-1]
         if fault["type"].startswith("union_tag"):
@@ -78,7 +82,12 @@ def explain(
         reaches_in = fault["type"] == "extra_forbidden"
         found_in = _origin(key, changed or {}, origin, reaches_in=reaches_in)
         lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
-    return MtkitError("\n  ".join(dict.fromkeys(lines)), _HINT)
+    return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
+
+
+def list_keys(section: str, known: Sequence[str]) -> str:
+    """Returns the sentence that lists the keys of a section."""
+    return f"{section} has the keys " + ", ".join(known)
 
 
 def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str]:

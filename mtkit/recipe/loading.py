@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.data import HubCorpus
 from mtkit.recipe.faults import explain
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
@@ -34,7 +35,8 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
     """
     path, folder = _find(recipe)
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        # Editors on Windows put a byte-order mark in front.
+        tables = tomllib.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise MtkitError(
@@ -145,11 +147,13 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     root = (folder / recipe.data.data_root.expanduser()).resolve()
 
     def rooted(corpus: Entry) -> Entry:
-        paths = {
+        paths: dict[str, Any] = {
             side: root / path.expanduser()
             for side in ("source", "target")
             if isinstance(path := getattr(corpus, side, None), Path)
         }
+        if isinstance(corpus, HubCorpus) and (root / corpus.dataset).is_dir():
+            paths["dataset"] = str(root / corpus.dataset)
         return corpus.model_copy(update=paths)
 
     data = recipe.data.model_copy(

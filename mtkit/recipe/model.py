@@ -52,7 +52,11 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _heads_have_a_width(self) -> "Model":
-        if self.d_key < 1 or self.d_value < 1:
+        for name in ("d_key", "d_value"):
+            if getattr(self, name) >= 1:
+                continue
+            if name in self.model_fields_set:
+                raise ValueError(f"{name} must be 1 or more, found {getattr(self, name)}")
             raise ValueError(
                 f"d_model = {self.d_model} is no multiple of num_heads = {self.num_heads}: "
                 "give d_key and d_value, or a d_model that is one"

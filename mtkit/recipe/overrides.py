@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.faults import known_keys
+from mtkit.recipe.faults import known_keys, list_keys
 from mtkit.recipe.recipe import Recipe
 
 
@@ -66,7 +66,7 @@ def _check_known(steps: list[str], override: str) -> None:
         if isinstance(step, str) and step not in known:
             raise MtkitError(
                 f"--set {override}: unknown key '{step}'" + suggest(step, known),
-                "docs/reference/recipe.md lists every key",
+                list_keys(".".join(steps[:depth]) or "a recipe", known),
             )
 
 

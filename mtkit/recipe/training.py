@@ -132,7 +132,8 @@ class Training(Section):
     updates less alike in length. The paper's eight GPUs each held one such group."""
     micro_batch_tokens: PositiveInt = 8_192
     """Greatest size of one forward pass on one process, in tokens of the longer side with padding;
-    what does not fit in one pass is accumulated. Bounds memory, changes no result."""
+    what does not fit in one pass is accumulated. Bounds memory; another cut draws other dropout
+    masks and rounds otherwise, and changes nothing else."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
     precision: Literal["fp32", "bf16"] = "fp32"

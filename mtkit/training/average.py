@@ -13,7 +13,12 @@ from mtkit.data.prepare import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_settings, save_model_folder
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, choose_best
+from mtkit.training.checkpoint import (
+    Checkpoint,
+    CheckpointFolder,
+    choose_best,
+    describe_training,
+)
 from mtkit.training.same_run import check_same_run
 from mtkit.workspace import Workspace
 
@@ -36,6 +41,12 @@ def average(
     data = open_prepared(recipe, workspace)
     check_same_run(recipe, data.digest, saved)
     chosen = _choose(saved, choose, num_checkpoints)
+    if not chosen:
+        raise MtkitError(
+            f"{workspace.checkpoints}: no checkpoint with a development score yet; training was "
+            "stopped before the first",
+            "go on with `mtkit train`, or set training.checkpoint_every lower",
+        )
     if len(chosen) < num_checkpoints:
         warn(f"{num_checkpoints} checkpoints wanted, {len(chosen)} found: averaging those")
     if choose == "best" and num_checkpoints > recipe.training.keep_best:
@@ -50,6 +61,7 @@ def average(
         weights=mean_weights([checkpoint.weights_file for checkpoint in chosen]),
         tokenizer=data.tokenizer,
         origin="the mean of the checkpoints of steps " + ", ".join(map(str, steps)),
+        training_facts=describe_training(chosen[-1].state, len(data.train)),
     )
     workspace.record("model", {"made_by": "average", "steps": steps})
     plural = "s" * (len(steps) != 1)
@@ -89,6 +101,8 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
                     raise MtkitError(f"{path}: holds other weights than {files[0]}")
                 for name in sorted(names):
                     weight = tensors.get_tensor(name)
+                    if name in sums and sums[name].shape != weight.shape:
+                        raise MtkitError(f"{path}: {name} is of another shape than in {files[0]}")
                     sums[name] = sums[name].add_(weight) if name in sums else weight.double()
         except (OSError, SafetensorError) as error:
             raise MtkitError(

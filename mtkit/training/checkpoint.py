@@ -10,6 +10,7 @@ Chance needs no state: each update's generator is seeded by the recipe's seed, s
 
 import json
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from mtkit.inference.model_folder import (
 from mtkit.workspace import building, read_json, remove_folder, write_atomically
 
 _OPTIMIZER_FILE = "optimizer.safetensors"
-_STATE_FILE = "state.json"
+STATE_FILE = "state.json"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -102,7 +103,7 @@ class CheckpointFolder:
         Raises:
             MtkitError: One of them is damaged.
         """
-        return [_read(folder) for folder in sorted(self._folder.glob("step-*"))]
+        return [read_checkpoint(folder) for folder in sorted(self._folder.glob("step-*"))]
 
     def save(
         self,
@@ -125,7 +126,7 @@ class CheckpointFolder:
                 "recipe": recipe,
                 "data_digest": data_digest,
             }
-            write_atomically(draft / _STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False))
+            write_atomically(draft / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False))
         return Checkpoint(folder, state, score, recipe, data_digest)
 
     def prune(self, *, keep_last: int, keep_best: int) -> None:
@@ -140,13 +141,13 @@ class CheckpointFolder:
         for checkpoint in checkpoints:
             if checkpoint not in kept:
                 # Under another name first: a kill half way leaves no half of a checkpoint.
-                retired = checkpoint.folder.with_name(f".{checkpoint.folder.name}.retired")
-                checkpoint.folder.rename(retired)
-                remove_folder(retired)
+                pruned = checkpoint.folder.with_name(f".{checkpoint.folder.name}.pruned")
+                checkpoint.folder.rename(pruned)
+                remove_folder(pruned)
 
     def sweep(self) -> None:
         """Removes what a kill left of checkpoints that were being saved or removed."""
-        for pattern in (".step-*.draft", ".step-*.retired"):
+        for pattern in (".step-*.draft", ".step-*.pruned"):
             for folder in self._folder.glob(pattern):
                 remove_folder(folder)
 
@@ -169,6 +170,7 @@ class CheckpointFolder:
             moments = load_file(path)
         except (OSError, SafetensorError) as error:
             raise MtkitError(f"{path}: damaged or missing: {error}", hint) from error
+        _check_moments(model, moments, path, hint)
         _load_moments(model, optimizer, moments, checkpoint.state.step)
 
 
@@ -178,9 +180,24 @@ def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda checkpoint: -(checkpoint.score or 0.0))[:count]
 
 
-def _read(folder: Path) -> Checkpoint:
+def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
+    """Returns what a model's card says of its training, by name."""
+    return {
+        "sentence pairs": f"{num_pairs:,}",
+        "updates": f"{state.step:,}",
+        "target tokens seen": f"{state.target_tokens:,}",
+        "time": str(timedelta(seconds=round(state.elapsed_seconds))),
+    }
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Returns the checkpoint in a folder.
+
+    Raises:
+        MtkitError: It is damaged.
+    """
     try:
-        facts = read_json(folder / _STATE_FILE)
+        facts = read_json(folder / STATE_FILE)
         state = TrainingState(**facts["state"])
         return Checkpoint(folder, state, facts["score"], facts["recipe"], facts["data_digest"])
     except (MtkitError, OSError, KeyError, TypeError) as error:
@@ -199,11 +216,30 @@ def _pack_moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[st
     }
 
 
+def _check_moments(model: nn.Module, moments: dict[str, Tensor], path: Path, hint: str) -> None:
+    expected = {
+        f"{moment}.{name}": weight.shape
+        for name, weight in model.named_parameters()
+        if weight.requires_grad
+        for moment in _MOMENTS
+    }
+    for name in sorted(expected.keys() | moments.keys()):
+        if name not in moments or name not in expected:
+            what = "missing" if name in expected else "unexpected"
+            raise MtkitError(f"{path}: {name} is {what}", hint)
+        if moments[name].shape != expected[name]:
+            raise MtkitError(
+                f"{path}: {name} is of shape {list(moments[name].shape)}, expected "
+                f"{list(expected[name])}",
+                hint,
+            )
+
+
 def _load_moments(
     model: nn.Module, optimizer: torch.optim.Optimizer, moments: dict[str, Tensor], step: int
 ) -> None:
     for name, weight in model.named_parameters():
-        if f"{_MOMENTS[0]}.{name}" in moments:
+        if weight.requires_grad:
             optimizer.state[weight] = {
                 "step": torch.tensor(float(step), device=weight.device),
                 **{

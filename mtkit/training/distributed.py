@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -31,6 +32,10 @@ _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _FAULT = "mtkit"
 _AGENT = "torch.distributed.elastic"
+_GO_ON = "mend that; the same command goes on from the last checkpoint"
+_LOST_PEER = re.compile("gloo|NCCL|Connection (closed|reset)|closed by peer")
+_DATED_LATER = 3_600
+"""Seconds by which a worker that lost another one dates its end, since the first end is told."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +154,14 @@ def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) ->
         MtkitError: More GPUs are wanted than this machine has, or a worker failed.
     """
     check_gpus(num_processes if needs_gpus else 0)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_processes)))
-    # A save may take longer than torchrun's half minute of patience after a signal.
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SAVING_SECONDS))
+    for_workers = {
+        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // num_processes)),
+        # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
+        # this from 2.12 on.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
+    }
+    added = {name: value for name, value in for_workers.items() if name not in os.environ}
+    os.environ.update(added)
     # Its own lines tell of signals and exit codes that are told below; each module has a level.
     for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -176,25 +186,31 @@ def launch(arguments: Sequence[str], *, num_processes: int, needs_gpus: bool) ->
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+            for name in added:
+                del os.environ[name]
 
 
 @contextmanager
 def telling_launcher() -> Iterator[None]:
     """Hands a worker's MtkitError to the process that launched it, which prints it once.
 
-    An OSError, a full disk for one, is handed over as what the system said and where.
+    An OSError, a full disk for one, is handed over as what the system said and where. A worker that
+    lost another one hands over that, dated later than what the other one died of.
     """
     try:
         yield
-    except (MtkitError, OSError) as error:
+    except (MtkitError, OSError, RuntimeError) as error:
         path = os.environ.get(_ERROR_FILE)
-        if not path:
+        is_lost = isinstance(error, RuntimeError)
+        if not path or (is_lost and not _LOST_PEER.search(str(error))):
             raise
         if isinstance(error, MtkitError):
             fault = [error.message, error.hint]
+        elif is_lost:
+            fault = [f"lost the other processes: {error}", _GO_ON]
         else:
-            fault = [str(error), "mend that; the same command goes on from the last checkpoint"]
-        extra = {"timestamp": int(time.time()), _FAULT: fault}
+            fault = [str(error), _GO_ON]
+        extra = {"timestamp": int(time.time()) + _DATED_LATER * is_lost, _FAULT: fault}
         content = {"message": {"message": fault[0], "extraInfo": extra}}
         Path(path).write_text(json.dumps(content), "utf-8")
         raise SystemExit(1) from error

@@ -64,9 +64,13 @@ class Trainer:
     def run(self, state: TrainingState) -> TrainingState:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
 
+        A state at the end already, saved at a stop, is validated.
+
         Raises:
-            MtkitError: The loss is no longer a number.
+            MtkitError: The loss or a weight is no longer a number.
         """
+        if is_finished(self.recipe, state):
+            return self._checkpoint(state)
         training = self.recipe.training
         self.objective.model.train()
         meter = _Meter(self.processes.device)
@@ -93,13 +97,15 @@ class Trainer:
                 if state.step % training.log_every == 0:
                     self._log(state, rate, meter)
                 if state.step % training.checkpoint_every == 0 or self._is_last(state):
+                    began_at = time.monotonic()
                     state = self._checkpoint(state)
                     saved_step = state.step
-                    meter.restart()
+                    meter.leave_out(time.monotonic() - began_at)
                 if is_finished(self.recipe, state):
                     break
                 if self._all_agree(stop_is_requested()):
                     if saved_step != state.step:
+                        self._check_weights(state)
                         self._save(state, score=None)
                     break
         return state
@@ -139,11 +145,7 @@ class Trainer:
     def _log(self, state: TrainingState, rate: float, meter: "_Meter") -> None:
         loss, nll = meter.means(self.processes)
         if not math.isfinite(loss):
-            raise MtkitError(
-                f"step {state.step:,}: the loss is {loss}: training has diverged",
-                "lower training.schedule's peak or factor, lengthen its warm-up, or add "
-                "training.clipping; checkpoints before this step are sound",
-            )
+            raise _diverged(state, f"the loss is {loss}")
         metrics = {
             "step": state.step,
             "epoch": state.epoch,
@@ -162,16 +164,23 @@ class Trainer:
 
     def _checkpoint(self, state: TrainingState) -> TrainingState:
         """Validates and saves; returns the state with the score taken in."""
+        self._check_weights(state)
         validation = self.validate()
         self.objective.model.train()
         state = state.after_validation(validation.score)
         if self.metrics is not None:
             facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
             self.metrics.append("dev", {**facts, **validation.metrics})
+            self.metrics.draw()
         is_best = state.num_without_best == 0
         self.view.show_validation(state.step, validation, is_best=is_best)
         self._save(state, score=validation.score)
         return state
+
+    def _check_weights(self, state: TrainingState) -> None:
+        """Returns if the weights are worth saving: a loss is looked at only when it is logged."""
+        if not all(bool(weight.isfinite().all()) for weight in self.objective.model.parameters()):
+            raise _diverged(state, "the weights are no numbers")
 
     def _save(self, state: TrainingState, *, score: float | None) -> None:
         if self.processes.is_first:
@@ -206,6 +215,14 @@ def is_finished(recipe: Recipe, state: TrainingState) -> bool:
     return state.step >= recipe.training.max_steps or is_out_of_patience
 
 
+def _diverged(state: TrainingState, reason: str) -> MtkitError:
+    return MtkitError(
+        f"step {state.step:,}: {reason}: training has diverged",
+        "lower training.schedule's peak or factor, lengthen its warm-up, or add "
+        "training.clipping; checkpoints before this step are sound",
+    )
+
+
 class _Meter:
     """Loss and speed since the last log line; kept on the device, so that no update waits."""
 
@@ -217,6 +234,10 @@ class _Meter:
         self._sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         self.num_target_tokens = 0
         self._started_at = time.monotonic()
+
+    def leave_out(self, seconds: float) -> None:
+        """Takes time that no update was made in out of the speed."""
+        self._started_at += seconds
 
     def add(self, loss: Tensor, negative_log_likelihood: Tensor) -> None:
         self._sums += torch.stack((loss, negative_log_likelihood))

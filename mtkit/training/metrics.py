@@ -2,10 +2,17 @@
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
 from mtkit.workspace import write_atomically
+
+_SECONDS_BETWEEN_PICTURES = 60.0
+LOSSES = ("loss", "nll", "perplexity")
+"""What every validation measures; all else that it measures is a score."""
+LABELS = {"bleu": "BLEU", "chrf": "chrF"}
+"""How scores are written; another's key is its label."""
 
 
 class MetricsLog:
@@ -13,12 +20,17 @@ class MetricsLog:
 
     Args:
         path: The workspace's file.
+        picture: The workspace's learning curve.
+        title: Name of the run.
         resumed_at: Step that training goes on from; what was logged after it is dropped, since the
             steps are done again.
     """
 
-    def __init__(self, path: Path, *, resumed_at: int) -> None:
+    def __init__(self, path: Path, *, picture: Path, title: str, resumed_at: int) -> None:
         self._path = path
+        self._picture = picture
+        self._title = title
+        self._drawn_at = -math.inf
         kept = [line for line in read_metrics(path) if line["step"] <= resumed_at]
         write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
 
@@ -31,6 +43,12 @@ class MetricsLog:
         }
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"kind": kind, **finite}) + "\n")
+
+    def draw(self) -> None:
+        """Leaves the learning curve of the lines so far, unless it was drawn a moment ago."""
+        if time.monotonic() - self._drawn_at >= _SECONDS_BETWEEN_PICTURES:
+            draw_learning_curve(read_metrics(self._path), self._picture, title=self._title)
+            self._drawn_at = time.monotonic()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -47,7 +65,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_learning_curve(metrics: list[dict[str, Any]], path: Path, *, title: str) -> None:
-    """Leaves a picture of loss and development score by step.
+    """Leaves a picture of loss and development scores by step.
 
     Args:
         metrics: Lines of the metrics file.
@@ -67,11 +85,14 @@ def draw_learning_curve(metrics: list[dict[str, Any]], path: Path, *, title: str
     loss_axes.plot(_column(dev, "step"), _column(dev, "nll"), "o-", label="development")
     loss_axes.set_ylabel("negative log-likelihood\n(nats per target token)")
     loss_axes.legend()
-    score_axes.plot(_column(dev, "step"), _column(dev, "bleu"), "o-", label="BLEU")
-    score_axes.plot(_column(dev, "step"), _column(dev, "chrf"), "o--", label="chrF")
+    no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
+    scores = [key for key in (dev[-1] if dev else {}) if key not in no_scores]
+    for key in scores:
+        score_axes.plot(_column(dev, "step"), _column(dev, key), "o-", label=LABELS.get(key, key))
     score_axes.set_ylabel("development score")
     score_axes.set_xlabel("step")
-    score_axes.legend()
+    if scores:
+        score_axes.legend()
     for axes in (loss_axes, score_axes):
         axes.grid(alpha=0.3)
     loss_axes.set_title(title)
@@ -81,4 +102,4 @@ def draw_learning_curve(metrics: list[dict[str, Any]], path: Path, *, title: str
 
 
 def _column(lines: list[dict[str, Any]], key: str) -> list[float]:
-    return [math.nan if line[key] is None else line[key] for line in lines]
+    return [math.nan if line.get(key) is None else line[key] for line in lines]

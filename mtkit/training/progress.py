@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from mtkit.console import open_console
+from mtkit.training.metrics import LABELS
 from mtkit.training.validation import Validation
 
 
@@ -69,20 +70,17 @@ class ProgressView:
         if not self._is_shown:
             return
         metrics = validation.metrics
-        self._print(
-            f"dev at step {step:,}: BLEU {metrics['bleu']:.2f}  chrF {metrics['chrf']:.2f}  "
-            f"loss {metrics['loss']:.3f}  ppl {metrics['perplexity']:.2f}"
-            + ("  (best so far)" if is_best else "")
-        )
+        words = [
+            *(f"{LABELS.get(key, key)} {value:.2f}" for key, value in validation.scores.items()),
+            f"loss {metrics['loss']:.3f}",
+            f"ppl {metrics['perplexity']:.2f}",
+            *(["(best so far)"] if is_best else []),
+        ]
+        self._print(f"dev at step {step:,}: " + "  ".join(words))
         for sample in validation.samples:
             self._print(f"  source     {sample.source}")
             self._print(f"  reference  {sample.reference}")
             self._print(f"  hypothesis {sample.hypothesis}")
-
-    def say(self, text: str) -> None:
-        """Prints one line."""
-        if self._is_shown:
-            self._print(text)
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)

@@ -8,6 +8,8 @@ from mtkit.training.checkpoint import Checkpoint
 
 _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 """Keys that the order of the data depends on; a run can't change them under way."""
+_TUNED_TRAINING_KEYS = ("label_smoothing", "precision", "optimizer", "schedule", "clipping")
+"""Keys that a run may change under way, and whose result is then another."""
 
 
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
@@ -33,6 +35,37 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
             f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
             "keep both with --workspace FOLDER, or remove the checkpoints to start over",
         )
+
+
+def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
+    """Returns if a finished run is what training by this recipe would have made.
+
+    Raises:
+        MtkitError: It was trained with other settings; it says which keys differ.
+    """
+    changes = list_changes(recipe, saved)
+    if changes:
+        raise MtkitError(
+            f"{saved[-1].folder.parent} holds a finished run with other settings: "
+            + "; ".join(changes),
+            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
+        )
+
+
+def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
+    """Returns a phrase for each setting of training that differs from the last checkpoint's.
+
+    Settings of how often to log, check and save aren't among them.
+    """
+    if not saved:
+        return []
+    tables = recipe.model_dump(mode="json", exclude_none=True)
+    return _differences(_tuned_part(tables), _tuned_part(saved[-1].recipe))
+
+
+def _tuned_part(tables: dict[str, Any]) -> dict[str, Any]:
+    training = tables["training"]
+    return {"training": {key: training.get(key) for key in _TUNED_TRAINING_KEYS}}
 
 
 def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:

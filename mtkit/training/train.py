@@ -3,19 +3,23 @@
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepare import open_prepared
-from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.data.prepare import PreparedData, open_prepared
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState, choose_best
+from mtkit.training.checkpoint import (
+    CheckpointFolder,
+    TrainingState,
+    choose_best,
+    describe_training,
+)
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.loop import Trainer, is_finished
 from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
-from mtkit.training.same_run import check_same_run
+from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace, write_atomically
 
@@ -42,6 +46,11 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = checkpoints.list()
     check_same_run(recipe, data.digest, saved)
+    state = saved[-1].state if saved else TrainingState()
+    # A stop's checkpoint has no score; where max_steps was lowered to it, it still needs one.
+    is_done = is_finished(recipe, state) and saved[-1].score is not None
+    if is_done:
+        check_unchanged(recipe, saved)
     processes = join_processes(device)
     try:
         torch.manual_seed(recipe.seed)
@@ -49,15 +58,13 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
             recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
         ).to(processes.device)
         optimizer = build_optimizer(model, recipe.training.optimizer)
-        state = TrainingState()
         if saved:
             checkpoints.restore(saved[-1], model, optimizer)
-            state = saved[-1].state
-        first_step = state.step
         _warn_of_slow_arithmetic(recipe, processes)
-        _announce(recipe, model, state, processes)
-        if not is_finished(recipe, state):
+        _announce(recipe, model, state, processes, is_done=is_done)
+        if not is_done:
             if processes.is_first:
+                _warn_of_changes(list_changes(recipe, saved))
                 checkpoints.sweep()
             _write_down(recipe, workspace, processes)
             validator = Validator(recipe, data, processes)
@@ -70,17 +77,20 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
                     processes=processes,
                     checkpoints=checkpoints,
                     validate=lambda: validator.validate(model),
-                    metrics=MetricsLog(workspace.metrics_file, resumed_at=state.step)
+                    metrics=MetricsLog(
+                        workspace.metrics_file,
+                        picture=workspace.learning_curve,
+                        title=recipe.name,
+                        resumed_at=state.step,
+                    )
                     if is_first
                     else None,
                     view=view,
                     data_digest=data.digest,
                 ).run(state)
         # Also where an earlier run was killed between its last checkpoint and this line.
-        if processes.is_first and (
-            state.step != first_step or not _has_its_model(workspace, checkpoints)
-        ):
-            _finish(recipe, workspace, checkpoints, data.tokenizer, state)
+        if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
+            _finish(recipe, workspace, checkpoints, data, state)
         return is_finished(recipe, state)
     finally:
         leave_processes()
@@ -92,11 +102,19 @@ def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
     if not saved:
         return False
     check_same_run(recipe, open_prepared(recipe, workspace).digest, saved)
-    return is_finished(recipe, saved[-1].state)
+    is_done = is_finished(recipe, saved[-1].state) and saved[-1].score is not None
+    if is_done:
+        check_unchanged(recipe, saved)
+    return is_done
 
 
 def _announce(
-    recipe: Recipe, model: EncoderDecoder, state: TrainingState, processes: Processes
+    recipe: Recipe,
+    model: EncoderDecoder,
+    state: TrainingState,
+    processes: Processes,
+    *,
+    is_done: bool,
 ) -> None:
     if not processes.is_first:
         return
@@ -107,13 +125,18 @@ def _announce(
         f"{processes.count} x {processes.device.type}; {training.batch_tokens:,} tokens a side per "
         f"update, up to {training.micro_batch_tokens:,} with padding in one pass"
     )
-    if is_finished(recipe, state):
+    if is_done:
         say(
             f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; "
             "--set training.max_steps=... goes on"
         )
     elif state.step:
         say(f"going on from step {state.step:,}, epoch {state.epoch + 1}")
+
+
+def _warn_of_changes(changes: list[str]) -> None:
+    if changes:
+        warn("from here on with other settings than so far: " + "; ".join(changes))
 
 
 def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
@@ -157,7 +180,7 @@ def _finish(
     recipe: Recipe,
     workspace: Workspace,
     checkpoints: CheckpointFolder,
-    tokenizer: SubwordTokenizer,
+    data: PreparedData,
     state: TrainingState,
 ) -> None:
     """Fills `model/`, draws the learning curve, and says what comes next."""
@@ -167,8 +190,9 @@ def _finish(
             workspace.model,
             recipe=recipe,
             weights=read_weights(best[0].weights_file),
-            tokenizer=tokenizer,
+            tokenizer=data.tokenizer,
             origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
+            training_facts=describe_training(best[0].state, len(data.train)),
         )
         workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
     metrics = read_metrics(workspace.metrics_file)

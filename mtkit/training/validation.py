@@ -15,6 +15,7 @@ from mtkit.inference.translate import Translator
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
+from mtkit.training.metrics import LOSSES
 from mtkit.training.objective import gather, measure_translation
 
 
@@ -33,13 +34,19 @@ class Validation:
 
     Attributes:
         score: What ranks checkpoints; greater is better.
-        metrics: `loss` and `nll` in nats per target token, `perplexity`, `bleu`, `chrf`.
+        metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores,
+            which are `bleu` and `chrf` for a translator.
         samples: A few sentences to read.
     """
 
     score: float
     metrics: dict[str, float]
     samples: list[Sample]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The metrics that are scores."""
+        return {name: value for name, value in self.metrics.items() if name not in LOSSES}
 
 
 class Validator:

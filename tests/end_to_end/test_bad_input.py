@@ -192,7 +192,7 @@ def test_typo_in_a_key(project: Path) -> None:
         mtkit_in(project, "train"),
         "mtkit.toml: training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)",
         'mtkit.toml: model.d_ff: expected an integer, found "8"',
-        hint="docs/reference/recipe.md",
+        hint="training has the keys averaging, batch_tokens, ",
     )
 
 

@@ -66,8 +66,8 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     scored = mtkit(project, "score")
     table = [line.split("\t") for line in scored.stdout.decode().splitlines()]
     assert [row[1] for row in table[-3:]] == ["BLEU", "chrF2", "TER"]
-    hypotheses = (root / "translations" / "held-out.de").read_text().split("\n")[:-1]
-    references = (root / "translations" / "held-out.ref").read_text().split("\n")[:-1]
+    hypotheses = (root / "translations" / "held-out.hyp").read_text("utf-8").split("\n")[:-1]
+    references = (root / "translations" / "held-out.ref").read_text("utf-8").split("\n")[:-1]
     assert len(hypotheses) == 10
     expected = sacrebleu.corpus_chrf(hypotheses, [references]).score
     assert float(table[-2][2]) == pytest.approx(expected, abs=0.005)
@@ -75,7 +75,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(project: Path) -> None:
     assert mtkit(project, "prepare").returncode == 0
-    command = [sys.executable, "-m", "mtkit", "train", "--set", "training.max_steps=4000"]
+    command = [sys.executable, "-m", "mtkit", "train", "--set", "training.max_steps=100000"]
     process = subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE)
     wait_until_training(project)
     process.send_signal(signal.SIGINT)
@@ -89,7 +89,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Path) -> None:
     step = int(checkpoint.name.removeprefix("step-"))
     resumed = mtkit(project, "train", "--set", f"training.max_steps={step + 2}")
     assert resumed.returncode == 0
-    assert f"going on from step {step}" in resumed.stderr.decode()
+    assert f"going on from step {step:,}" in resumed.stderr.decode()
 
 
 def wait_until_training(project: Path) -> None:

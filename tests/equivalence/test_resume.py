@@ -13,6 +13,8 @@ from mtkit.data.prepare import prepare
 from mtkit.training import loop
 from mtkit.training.metrics import read_metrics
 
+WITHOUT_END = "training.max_steps=100000"
+"""However late a busy machine sees a checkpoint, training still goes on."""
 _SAME_EVERY_TIME = ("step", "epoch", "loss", "nll", "learning_rate", "target_tokens")
 
 
@@ -73,17 +75,41 @@ def test_trained_further_than_the_recipe_first_said(tiny_run, never_stopped) -> 
     assert run.weights() == never_stopped.weights()
 
 
-def test_killed_at_a_moment_nobody_chose(tiny_run, never_stopped) -> None:
-    run = tiny_run()
+def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
+    run = tiny_run(WITHOUT_END)
     process = subprocess.Popen(run.command("train"), stderr=subprocess.DEVNULL)
     wait_for(run.workspace.checkpoints / "step-00000005")
     process.kill()
     assert process.wait() == -signal.SIGKILL
+    end = last_step(run) + 7
     # A draft that a kill left behind is no checkpoint.
-    (run.workspace.checkpoints / ".step-00000007.draft").mkdir()
-    subprocess.run(run.command("train"), check=True, stderr=subprocess.DEVNULL)
+    (run.workspace.checkpoints / f".step-{end:08d}.draft").mkdir()
+    go_on = run.command("train", "--set", f"training.max_steps={end}")
+    subprocess.run(go_on, check=True, stderr=subprocess.DEVNULL)
+    never_stopped = tiny_run(f"training.max_steps={end}", name="never stopped")
+    assert never_stopped.train()
     assert run.weights() == never_stopped.weights()
     assert (run.workspace.model / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_two_processes_stopped_at_a_moment_nobody_chose(tiny_run) -> None:
+    run = tiny_run(WITHOUT_END)
+    command = run.command("train", "--processes", "2")
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_for(run.workspace.checkpoints / "step-00000005")
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    end = last_step(run) + 7
+    never_stopped = tiny_run(name="never stopped")
+    for each in (run, never_stopped):
+        go_on = each.command("train", "--processes", "2", "--set", f"training.max_steps={end}")
+        subprocess.run(go_on, check=True, stderr=subprocess.DEVNULL)
+    assert run.weights() == never_stopped.weights()
+
+
+def last_step(run) -> int:
+    return int(max(run.workspace.checkpoints.glob("step-*")).name.removeprefix("step-"))
 
 
 def wait_for(path: Path) -> None:

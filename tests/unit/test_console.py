@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.console import print_table, report, say, warn
+from mtkit.console import open_console, report, say, warn
 from mtkit.errors import MtkitError
 
 
@@ -30,13 +30,6 @@ def test_a_long_line_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_table_has_its_cells_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("scores", ["metric", "value"], [["BLEU", "41.02"], ["TER", "40.00"]])
-    captured = capsys.readouterr()
-    rows = [
-        [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in captured.err.splitlines()
-        if "│" in line
-    ]
-    assert captured.out == ""
-    assert rows == [["BLEU", "41.02"], ["TER", "40.00"]]
+def test_forced_colour_makes_no_terminal_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert not open_console().is_terminal

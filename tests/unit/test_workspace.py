@@ -60,6 +60,28 @@ def test_a_folder_takes_its_place_only_when_it_is_done(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_a_kill_between_the_renames_loses_nothing(tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "model"
+    with building(folder) as draft:
+        (draft / "version").write_text("old")
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if path.name.endswith(".draft"):
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt), building(folder) as draft:
+        (draft / "version").write_text("new")
+    monkeypatch.undo()
+    assert not folder.exists()
+    # The next attempt fails too, and yet the old one is there again.
+    with pytest.raises(ZeroDivisionError):
+        _fail_while_building(folder)
+    assert (folder / "version").read_text() == "old"
+
+
 def _fail_while_building(folder: Path) -> None:
     with building(folder) as draft:
         (draft / "version").write_text("new")

@@ -125,7 +125,10 @@ class Chooser:
             person = self.choose_name()
         else:
             person = self.choose_person()
-        return person if person.english not in subject.english else self.choose_person()
+        subjects = subject.english.split(" and ")
+        while person.english in subjects:
+            person = self.choose_person()
+        return person
 
     def choose_object(self, noun: Noun, subject: NounPhrase, *, single: bool) -> NounPhrase:
         """Returns a thing as a noun phrase: the red car, three old books, cold water, her key."""

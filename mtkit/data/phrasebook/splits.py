@@ -7,7 +7,7 @@ from zlib import crc32
 from mtkit.data.phrasebook.sentences import SentenceMaker
 
 PHRASEBOOK_SPLITS = ("train", "dev", "test")
-# What a request may ask for at most; the grammar has more (see the tests).
+# What a request may ask for at most: the grammar has more than twice as many.
 MAX_PAIRS = {"train": 500_000, "dev": 20_000, "test": 20_000}
 MAX_ENGLISH_WORDS = 15
 MIN_ENGLISH_WORDS = 3
@@ -35,7 +35,7 @@ def generate_pairs(split: str, count: int, *, seed: int = 1) -> Iterator[tuple[s
         seed: Another seed draws other pairs of the same split.
 
     Raises:
-        ValueError: The split is unknown, or has fewer pairs than asked for.
+        ValueError: The split is unknown, or more pairs are asked for than `MAX_PAIRS` allows.
     """
     if split not in PHRASEBOOK_SPLITS:
         raise ValueError(f"split must be one of {', '.join(PHRASEBOOK_SPLITS)}, got {split!r}")

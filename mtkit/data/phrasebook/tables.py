@@ -101,7 +101,8 @@ NOUNS = {
     "thing": """
         key der Schlüssel Schlüssel lie; umbrella der Regenschirm Regenschirme lie;
         pencil der Bleistift Bleistifte lie; ball der Ball Bälle lie; doll die Puppe Puppen lie;
-        picture das Bild Bilder lie; photo das Foto Fotos lie; present das Geschenk Geschenke lie;
+        picture das Bild Bilder lie; photo/photos das Foto Fotos lie;
+        present das Geschenk Geschenke lie;
         ticket die Fahrkarte Fahrkarten lie; candle die Kerze Kerzen stand;
         hammer der Hammer Hämmer lie; map die Landkarte Landkarten lie;
         blanket die Decke Decken lie; cushion das Kissen Kissen lie;
@@ -215,7 +216,7 @@ TRANSITIVE = """
     invite ein|laden lädt eingeladen : person;
     call an|rufen angerufen : person;
     pick_up ab|holen abgeholt : person luggage present ticket picture;
-    wake_up wecken geweckt : person;
+    wake_up/woke wecken geweckt : person;
     open öffnen geöffnet : opening bottle box suitcase letter;
     close schließen geschlossen : opening box suitcase book;
     clean putzen geputzt : chamber window motor_vehicle bicycle motorbike mirror lamp;

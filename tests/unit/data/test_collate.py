@@ -16,6 +16,5 @@ def test_two_pairs_written_out() -> None:
     assert batch.target_inputs.tolist() == [[BOS, 5, PAD, PAD], [BOS, 6, 4, 5]]
     assert batch.target_outputs.tolist() == [[5, EOS, PAD, PAD], [6, 4, 5, EOS]]
     assert batch.target_is_token.tolist() == [[True, True, False, False], [True] * 4]
-    assert batch.num_target_tokens == 6
     assert batch.source_tokens.dtype == torch.int64
     assert batch.to(torch.device("cpu")) is batch

@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from mtkit.data import phrasebook
-from mtkit.data.prepare import is_prepared, open_prepared, prepare
+from mtkit.data.prepare import is_prepared, open_prepared, prepare, read_digest
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
@@ -200,3 +201,35 @@ def test_another_development_set_is_other_data(project: Path) -> None:
     write(project, "dev", generate_pairs("dev", 11))
     prepare(recipe, workspace)
     assert open_prepared(recipe, workspace).digest != digest
+
+
+def test_a_changed_data_set_folder_is_noticed(project: Path) -> None:
+    datasets = import_module("datasets")
+    rows = [{"en": source, "de": target} for source, target in generate_pairs("train", 300)]
+    (project / "set").mkdir()
+
+    def write_rows(rows: list[dict[str, str]]) -> None:
+        data_set = datasets.Dataset.from_dict({"translation": rows})
+        data_set.to_parquet(str(project / "set" / "train.parquet"))
+
+    write_rows(rows)
+    recipe, workspace = open_run(project, "data.train.0={dataset='set', split='train'}")
+    prepare(recipe, workspace)
+    assert is_prepared(recipe, workspace)
+    write_rows(rows[:-1])
+    assert not is_prepared(recipe, workspace)
+
+
+def test_new_data_can_be_refused_before_they_replace_the_old(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    digests: list[str] = []
+    prepare(recipe, workspace, check=digests.append)
+    assert digests == [open_prepared(recipe, workspace).digest] == [read_digest(workspace)]
+    write(project, "train", generate_pairs("train", 299))
+
+    def refuse(_: str) -> None:
+        raise MtkitError("not these")
+
+    with pytest.raises(MtkitError, match="not these"):
+        prepare(recipe, workspace, check=refuse)
+    assert read_digest(workspace) == digests[0]

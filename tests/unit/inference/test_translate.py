@@ -154,6 +154,11 @@ def test_only_a_line_feed_ends_a_line():
     assert list(read_lines(stream)) == ["a", "b\u2028c\x85d\x0ce\rf\r", "", "last"]
 
 
+def test_a_byte_order_mark_is_no_text():
+    stream = io.BytesIO("\ufeffone\n\ufefftwo\n".encode())
+    assert list(read_lines(stream)) == ["one", "\ufefftwo"]
+
+
 def test_a_byte_that_is_no_utf8_is_named():
     lines = read_lines(io.BytesIO(b"a\n\nGr\xfc\xdfe\n"))
     assert [next(lines), next(lines)] == ["a", ""]
@@ -228,8 +233,9 @@ def test_devices(monkeypatch):
     assert find_device("auto") == torch.device("cpu")
     with pytest.raises(MtkitError, match="no device 'cuda': 0 GPUs found"):
         find_device("cuda")
-    with pytest.raises(MtkitError, match="no device 'gpu'"):
-        find_device("gpu")
+    for name in ("gpu", "meta", "mps"):
+        with pytest.raises(MtkitError, match=f"no device '{name}'"):
+            find_device(name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert find_device("auto") == torch.device("cuda")

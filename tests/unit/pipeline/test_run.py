@@ -110,13 +110,3 @@ def test_too_few_gpus_are_told_before_anything_is_prepared(stages: Stages, monke
     with pytest.raises(MtkitError, match="--gpus 8: this machine has no GPU"):
         run(recipe, Workspace(Path("runs/demo")), hardware=eight, options=[])
     assert stages.done == []
-
-
-def test_checkpoints_of_another_run_are_told_before_data_are_replaced(
-    stages: Stages, tiny_run
-) -> None:
-    tiny_run("training.max_steps=1").train()
-    other = tiny_run("model.d_ff=64")
-    with pytest.raises(MtkitError, match=r"model\.d_ff was 32, now 64"):
-        run(other.recipe, other.workspace, hardware=Hardware(), options=[])
-    assert stages.done == []

@@ -74,7 +74,7 @@ def test_translations_and_scores_are_left_in_the_workspace(
     assert [(row.test_set, row.metric, row.num_sentences) for row in rows] == [
         ("test", "BLEU", 3), ("test", "chrF2", 3), ("test", "TER", 3)
     ]  # fmt: skip
-    translation = read_translation(recipe, workspace, "test")
+    translation = read_translation(workspace, "test")
     assert translation.sources == ["a b c d", "", "e\u2028f g h i"]
     assert translation.hypotheses == ["A B C D", "", "E\u2028F G H I"]
     assert translation.references == ["A B C D", "nichts", "E\u2028F G H I"]
@@ -104,7 +104,7 @@ def test_it_is_made_anew_when_model_settings_source_or_file_change(
     (tmp_path / "test.en").write_text("x\ny\nz\n")
     score(load_recipe(tmp_path / "small.toml", overrides), workspace)
     assert shouter.num_lines == 12
-    (workspace.translations / "test.de").write_text("cut off\n")
+    (workspace.translations / "test.hyp").write_text("cut off\n")
     score(load_recipe(tmp_path / "small.toml", overrides), workspace)
     assert shouter.num_lines == 15
 

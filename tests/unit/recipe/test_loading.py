@@ -198,6 +198,29 @@ def test_sections_that_disagree_are_told(project: Path) -> None:
     assert "model: d_model = 100 is no multiple of num_heads = 8" in fault_of("model.d_model=100")
 
 
+def test_a_head_without_width_is_told_by_its_key(project: Path) -> None:
+    assert "model: d_key must be 1 or more, found 0" in fault_of("model.d_key=0")
+
+
+def test_an_unknown_key_is_told_which_there_are(project: Path) -> None:
+    with pytest.raises(MtkitError) as caught:
+        load_recipe("../recipes/small.toml", ["training.validation.beam=3"])
+    assert caught.value.hint == "training.validation has the keys beam_size, metric, num_samples"
+
+
+def test_a_byte_order_mark_in_front_is_no_fault(project: Path) -> None:
+    path = Path("../recipes/small.toml")
+    path.write_text(RECIPE, "utf-8-sig")
+    assert load_recipe(path).data.source_language == "en"
+
+
+def test_a_data_sets_folder_starts_from_data_root(project: Path) -> None:
+    (project / "recipes" / "set").mkdir()
+    for name, found in (("set", str(project / "recipes" / "set")), ("wmt/wmt14", "wmt/wmt14")):
+        corpus = f"data.train.0={{dataset='{name}', split='train'}}"
+        assert load_recipe("../recipes/small.toml", [corpus]).data.train[0].dataset == found
+
+
 def test_numbers_are_read_as_toml_reads_them(project: Path) -> None:
     # In YAML 1.1, 1e-4 is a string and no is false.
     recipe = load_recipe(

@@ -123,6 +123,23 @@ def test_the_best_beyond_those_kept_are_warned_of(trained, capsys) -> None:
     assert "only the best 2 of all are sure to have been kept" in capsys.readouterr().err
 
 
+def test_before_the_first_validation_there_is_nothing_to_average(tiny_run) -> None:
+    run = tiny_run("training.max_steps=1")
+    assert run.train()
+    [state] = run.workspace.checkpoints.glob("*/state.json")
+    state.write_text(json.dumps({**json.loads(state.read_text()), "score": None}))
+    model = (run.workspace.model / "model.safetensors").read_bytes()
+    with pytest.raises(MtkitError, match="no checkpoint with a development score yet"):
+        average(run.recipe, run.workspace, choose="last", num_checkpoints=2)
+    assert (run.workspace.model / "model.safetensors").read_bytes() == model
+
+
+def test_weights_of_another_shape(tmp_path: Path) -> None:
+    files = write(tmp_path, [1.0, 2.0], [1.0])
+    with pytest.raises(MtkitError, match=r"layer\.weight is of another shape than in"):
+        mean_weights(files)
+
+
 def test_before_training(tiny_run) -> None:
     run = tiny_run()
     with pytest.raises(MtkitError, match="no checkpoints") as caught:

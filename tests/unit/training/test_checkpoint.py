@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from mtkit.errors import MtkitError
@@ -110,6 +111,31 @@ def test_damaged_numbers_are_named_with_the_way_out(tmp_path: Path, name: str, f
     else:
         path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(MtkitError, match=name) as caught:
+        folder.restore(saved, *build())
+    assert str(saved.folder) in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("lost", "exp_avg.bias is missing"),
+        ("added", "exp_avg.other is unexpected"),
+        ("cut", r"exp_avg_sq.weight is of shape \[1\], expected \[2, 3\]"),
+    ],
+)
+def test_moments_of_another_model_are_refused(tmp_path: Path, fault: str, said: str) -> None:
+    folder = CheckpointFolder(tmp_path)
+    saved = save(folder, 7, 1.0)
+    path = saved.folder / "optimizer.safetensors"
+    moments = load_file(path)
+    if fault == "lost":
+        del moments["exp_avg.bias"]
+    elif fault == "added":
+        moments["exp_avg.other"] = torch.zeros(1)
+    else:
+        moments["exp_avg_sq.weight"] = torch.zeros(1)
+    save_file(moments, path)
+    with pytest.raises(MtkitError, match=said) as caught:
         folder.restore(saved, *build())
     assert str(saved.folder) in caught.value.hint
 

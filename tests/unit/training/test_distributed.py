@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from mtkit import __version__
 from mtkit.errors import MtkitError
 from mtkit.training import distributed
 from mtkit.training.distributed import Processes, choose_device, launch
@@ -62,6 +63,19 @@ def test_two_processes_train_and_a_workers_fault_is_told_once(tiny_run) -> None:
     assert str(weights) in lines[0]
 
 
+def test_one_workers_fault_is_told_without_what_the_others_make_of_it(tiny_run) -> None:
+    run = tiny_run("training.max_steps=1")
+    # The first process alone saves, and can't; the second waits for it.
+    run.workspace.checkpoints.touch()
+    failed = subprocess.run(
+        run.command("train", "--processes", "2"), capture_output=True, text=True, check=False
+    )
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr, failed.stderr
+    [error] = [line for line in failed.stderr.splitlines() if line.startswith("error:")]
+    assert str(run.workspace.checkpoints) in error
+
+
 def test_a_worker_that_dies_is_named(tmp_path, monkeypatch) -> None:
     (tmp_path / "mtkit").mkdir()
     (tmp_path / "mtkit" / "__init__.py").touch()
@@ -85,4 +99,4 @@ def test_the_launcher_leaves_signals_as_they_were(tmp_path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "mtkit 0.1.0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"mtkit {__version__}\n"), done.stderr

@@ -1,6 +1,7 @@
 """The loop with a second objective, and what happens at its milestones."""
 
 import math
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
+from mtkit.training import loop
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.distributed import Processes
 from mtkit.training.loop import Trainer, is_finished
@@ -33,8 +35,8 @@ def build_trainer(folder: Path, recipe: Recipe, objective, scores=()) -> Trainer
 
     def validate() -> Validation:
         score = remaining.pop(0) if remaining else 0.0
-        names = ("loss", "nll", "perplexity", "bleu", "chrf")
-        return Validation(score, dict.fromkeys(names, score), [])
+        # No translation: no BLEU, no chrF.
+        return Validation(score, dict.fromkeys(("loss", "nll", "perplexity"), score), [])
 
     return Trainer(
         recipe=recipe,
@@ -43,7 +45,9 @@ def build_trainer(folder: Path, recipe: Recipe, objective, scores=()) -> Trainer
         processes=Processes(0, 1, torch.device("cpu")),
         checkpoints=CheckpointFolder(folder / "checkpoints"),
         validate=validate,
-        metrics=MetricsLog(folder / "metrics.jsonl", resumed_at=0),
+        metrics=MetricsLog(
+            folder / "metrics.jsonl", picture=folder / "curve.png", title="toy", resumed_at=0
+        ),
         view=ProgressView(recipe.training.max_steps, is_shown=False),
         data_digest="",
     )
@@ -111,6 +115,43 @@ def test_a_loss_that_is_no_number_ends_training_before_a_checkpoint(tmp_path: Pa
     with pytest.raises(MtkitError, match="step 1: the loss is nan: training has diverged"):
         build_trainer(tmp_path, recipe, objective).run(TrainingState())
     assert CheckpointFolder(tmp_path / "checkpoints").list() == []
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch) -> None:
+    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    # The loss of step 1 is sound; its update isn't, and no loss is logged before the stop.
+    recipe = load("training.max_steps=9", "training.checkpoint_every=9", "training.log_every=9")
+
+    def rate(*_: object, **__: object) -> float:
+        signal.raise_signal(signal.SIGINT)
+        return math.nan
+
+    monkeypatch.setattr(loop, "learning_rate", rate)
+    with pytest.raises(MtkitError, match="step 1: the weights are no numbers: training has div"):
+        build_trainer(tmp_path, recipe, objective).run(TrainingState())
+    assert CheckpointFolder(tmp_path / "checkpoints").list() == []
+
+
+def test_every_update_counts_in_the_logged_loss(tmp_path: Path) -> None:
+    losses = {}
+    for log_every in (1, 4):
+        folder = tmp_path / str(log_every)
+        objective = UnigramObjective(TOKENS, 3, batch_size=8)
+        # A checkpoint between two log lines takes nothing out of the mean.
+        recipe = load(
+            "training.max_steps=4", "training.checkpoint_every=3", f"training.log_every={log_every}"
+        )
+        build_trainer(folder, recipe, objective).run(TrainingState())
+        train = [m for m in read_metrics(folder / "metrics.jsonl") if m["kind"] == "train"]
+        losses[log_every] = [line["loss"] for line in train]
+    assert losses[4] == [pytest.approx(sum(losses[1]) / 4, rel=1e-6)]
+
+
+def test_the_curve_is_drawn_while_training_goes_on(tmp_path: Path) -> None:
+    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    recipe = load("training.max_steps=2", "training.checkpoint_every=1")
+    build_trainer(tmp_path, recipe, objective).run(TrainingState())
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_clipping_bounds_the_gradient(tmp_path: Path) -> None:

@@ -9,8 +9,13 @@ from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+def open_log(path: Path, *, resumed_at: int) -> MetricsLog:
+    picture = path.with_name("curve.png")
+    return MetricsLog(path, picture=picture, title="a run", resumed_at=resumed_at)
+
+
 def test_one_object_a_line(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl", resumed_at=0)
+    log = open_log(tmp_path / "metrics.jsonl", resumed_at=0)
     log.append("train", {"step": 1, "loss": 2.5})
     log.append("dev", {"step": 1, "perplexity": math.inf, "bleu": math.nan})
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
@@ -23,13 +28,13 @@ def test_one_object_a_line(tmp_path: Path) -> None:
 
 def test_what_came_after_the_checkpoint_is_dropped_on_resume(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path, resumed_at=0)
+    log = open_log(path, resumed_at=0)
     for step in (2, 4, 6):
         log.append("train", {"step": step})
     # A crash may cut the last line short.
     with path.open("a") as stream:
         stream.write('{"kind": "tra')
-    MetricsLog(path, resumed_at=4).append("train", {"step": 5})
+    open_log(path, resumed_at=4).append("train", {"step": 5})
     assert [line["step"] for line in read_metrics(path)] == [2, 4, 5]
 
 

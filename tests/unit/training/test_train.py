@@ -2,15 +2,18 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
+from mtkit.training import loop
 from mtkit.training import train as train_module
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
+from mtkit.training.schedule import learning_rate
 from mtkit.training.train import is_trained
 
 
@@ -27,6 +30,8 @@ def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
     assert all({"loss", "nll", "perplexity", "bleu", "chrf"} <= line.keys() for line in dev)
     assert workspace.learning_curve.is_file()
     assert len(list(Translator.load(workspace.model).translate(["The man sleeps."]))) == 1
+    card = (workspace.model / "README.md").read_text()
+    assert "- sentence pairs: 300\n- updates: " in card
     manifest = workspace.read_manifest()
     assert manifest["train"]["seed"] == 1
     assert "torch" in manifest["train"]["environment"]
@@ -87,6 +92,48 @@ def test_what_may_change_under_way(tiny_run) -> None:
         "training.max_steps=3", "training.micro_batch_tokens=300", "inference.beam_size=1"
     )
     assert run.train()
+
+
+def test_a_finished_run_is_not_passed_off_as_one_with_other_settings(tiny_run) -> None:
+    tiny_run("training.max_steps=2").train()
+    changed = tiny_run("training.max_steps=2", "training.label_smoothing=0.2")
+    said = r"finished run with other settings: training\.label_smoothing was 0\.1, now 0\.2"
+    with pytest.raises(MtkitError, match=said):
+        changed.train()
+    with pytest.raises(MtkitError, match=said):
+        is_trained(changed.recipe, changed.workspace)
+    # How often it was saved and logged makes no other run of it.
+    assert tiny_run("training.max_steps=2", "training.log_every=1").train()
+
+
+def test_settings_changed_under_way_are_told(tiny_run, capsys) -> None:
+    tiny_run("training.max_steps=2").train()
+    assert "warning" not in capsys.readouterr().err
+    assert tiny_run("training.max_steps=3", "training.schedule.peak=1e-3").train()
+    said = "other settings than so far: training.schedule.peak was 0.003, now 0.001"
+    assert said in capsys.readouterr().err
+
+
+def test_a_stop_that_becomes_the_end_is_validated(tiny_run, monkeypatch) -> None:
+    run = tiny_run()
+
+    def stop_at_3(*arguments, **sizes):
+        if arguments[1] == 3:
+            signal.raise_signal(signal.SIGINT)
+        return learning_rate(*arguments, **sizes)
+
+    monkeypatch.setattr(loop, "learning_rate", stop_at_3)
+    assert not run.train()
+    monkeypatch.undo()
+    assert not run.workspace.model.exists()
+    ended = tiny_run("training.max_steps=3")
+    assert not is_trained(ended.recipe, ended.workspace)
+    assert ended.train()
+    assert is_trained(ended.recipe, ended.workspace)
+    assert run.workspace.read_manifest()["model"]["steps"] == [3]
+    whole = tiny_run("training.max_steps=3", name="never stopped")
+    assert whole.train()
+    assert whole.weights() == ended.weights()
 
 
 def test_imitated_bfloat16_is_warned_of(tiny_run, capsys, monkeypatch) -> None:

@@ -1,0 +1,70 @@
+"""Every `mtkit` command in the documentation has subcommands, options and keys that exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from mtkit.cli.app import app
+from mtkit.recipe import load_recipe
+from mtkit.recipe.loading import shipped_recipes
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")]
+PAGES += [*ROOT.glob("recipes/*/README.md"), ROOT / "benchmarks" / "README.md"]
+_ENDS = {"|", "<", ">", "&&", ";"}
+# Stand for what a reader puts in their place.
+_PLACEHOLDERS = {"NAME", "KEY=VALUE", "training.max_steps=...", "section.key=value"}
+
+
+def commands_in(page: Path) -> list[list[str]]:
+    """Returns the arguments of each `mtkit` command in a page's shell blocks and code spans."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    spans = [" ".join(span.split()) for span in re.findall(r"`([^`]*)`", prose)]
+    lines = [line for block in blocks for line in block.splitlines()] + spans
+    return [arguments for line in lines for arguments in _commands_of(line)]
+
+
+def _commands_of(line: str) -> list[list[str]]:
+    words = shlex.split(line, comments=True)
+    starts = [index for index, word in enumerate(words) if Path(word).name == "mtkit"]
+    found = []
+    for start in starts:
+        # A path such as `mtkit/recipe` is no command, nor is a word after another command's name.
+        if start and words[start - 1] not in _ENDS:
+            continue
+        rest = words[start + 1 :]
+        end = next((index for index, word in enumerate(rest) if word in _ENDS), len(rest))
+        found.append(rest[:end])
+    return found
+
+
+COMMANDS = [
+    pytest.param(arguments, id=f"{page.relative_to(ROOT)}: {shlex.join(arguments)}")
+    for page in PAGES
+    for arguments in commands_in(page)
+    if arguments
+]
+
+
+def test_the_documentation_has_commands() -> None:
+    assert {param.values[0][0] for param in COMMANDS} >= {
+        "init", "prepare", "train", "average", "translate", "score", "run"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_a_documented_command_is_understood(arguments: list[str]) -> None:
+    group = get_command(app)
+    name, *options = ["2" if argument == "N" else argument for argument in arguments]
+    assert name in group.commands
+    values = group.commands[name].make_context(name, options).params
+    recipe = values.get("recipe") or "multi30k-en-de"
+    if recipe not in _PLACEHOLDERS:
+        assert recipe in shipped_recipes()
+        overrides = [o for o in values.get("overrides") or [] if o not in _PLACEHOLDERS]
+        load_recipe(recipe, overrides)
