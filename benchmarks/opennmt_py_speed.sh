@@ -3,7 +3,10 @@
 # (4+4 layers, 128, 256, 4 heads), batches of BATCH target tokens. It prints source and target tokens
 # per second every 20 updates.
 #
-#   python -m venv onmt && onmt/bin/pip install torch==2.13.0 OpenNMT-py==3.5.1 'numpy<2' setuptools
+#   python -m venv onmt
+#   onmt/bin/pip install OpenNMT-py==3.5.1 'numpy<2' setuptools sentencepiece
+#   onmt/bin/pip uninstall triton          # an older torch brings it, and a newer one trips over it
+#   onmt/bin/pip install --no-deps torch==2.13.0
 #   benchmarks/opennmt_py_speed.sh onmt/bin WORKSPACE SOURCE.gz TARGET.gz [BATCH] [UPDATES]
 set -eu
 bin=$1 workspace=$2 source=$3 target=$4 batch=${5:-2048} updates=${6:-200}

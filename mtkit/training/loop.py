@@ -171,10 +171,11 @@ class Trainer:
         if self.metrics is not None:
             facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
             self.metrics.append("dev", {**facts, **validation.metrics})
-            self.metrics.draw()
         is_best = state.num_without_best == 0
         self.view.show_validation(state.step, validation, is_best=is_best)
         self._save(state, score=validation.score)
+        if self.metrics is not None:
+            self.metrics.draw()
         return state
 
     def _check_weights(self, state: TrainingState) -> None:
