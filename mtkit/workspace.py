@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -79,13 +79,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _sync(path: Path) -> None:
     """Leaves a file's bytes, or a folder's entries, on the disk and not in a buffer alone."""
-    if path.is_dir() and os.name != "posix":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    # Not every system and file system can do that for a folder.
+    with suppress(OSError) if path.is_dir() else nullcontext():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -94,27 +94,48 @@ def building(folder: Path) -> Iterator[Path]:
 
     Where it fails, the draft is removed and `folder` stays as it was.
     """
+    restore_retired(folder)
     draft = folder.with_name(f".{folder.name}.draft")
-    retired = folder.with_name(f".{folder.name}.retired")
-    if retired.exists() and not folder.exists():
-        # A kill came between the two renames below.
-        retired.rename(folder)
     remove_folder(draft)
     draft.mkdir(parents=True)
     try:
         yield draft
+        for path in (draft, *draft.rglob("*")):
+            _sync(path)
     except BaseException:
         # On a full disk, half of a checkpoint would keep it full.
         remove_folder(draft)
         raise
-    for path in (draft, *draft.rglob("*")):
-        _sync(path)
-    remove_folder(retired)
+    retired = _retired(folder)
     if folder.exists():
         folder.rename(retired)
     draft.rename(folder)
     _sync(folder.parent)
-    remove_folder(retired)
+    discard_folder(retired)
+
+
+def restore_retired(folder: Path) -> None:
+    """Leaves a folder in its place that a kill between two renames of `building` took out of it."""
+    retired = _retired(folder)
+    if folder.exists():
+        discard_folder(retired)
+    elif retired.exists():
+        # Another process that came upon it may be quicker.
+        with suppress(FileNotFoundError):
+            retired.rename(folder)
+
+
+def _retired(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.retired")
+
+
+def discard_folder(folder: Path) -> None:
+    """Removes a folder; a kill half way leaves no half of it under its name."""
+    discarded = folder.with_name(f".{folder.name.strip('.')}.discarded")
+    remove_folder(discarded)
+    if folder.exists():
+        folder.rename(discarded)
+        remove_folder(discarded)
 
 
 def remove_folder(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What spans rooms: each front door is the module named like the command that calls it.
 
 init.py         a shipped recipe becomes a project's own
+prepare.py      data made, and never swapped under checkpoints
 train.py        training in this process, or in several
 translate.py    a run's model, or a model folder, opened for translation
 score.py        test sets translated and scored

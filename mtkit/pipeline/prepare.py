@@ -12,7 +12,7 @@ def prepare(recipe: Recipe, workspace: Workspace) -> None:
 
     Raises:
         MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
-            tokenizer; checkpoints that were trained on other data.
+            tokenizer; checkpoints of another run, on other data or with another model.
     """
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace)

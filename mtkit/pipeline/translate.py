@@ -56,13 +56,14 @@ def load_run(
 
 def _check_its_data(checkpoint: Path, workspace: Workspace) -> None:
     """Returns unless a checkpoint says that it was trained on other data than the workspace's."""
-    if not (checkpoint / STATE_FILE).is_file():
+    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    if not (folder / STATE_FILE).is_file():
         return
-    wanted, found = read_digest(workspace), read_checkpoint(checkpoint).data_digest
+    wanted, found = read_digest(workspace), read_checkpoint(folder).data_digest
     if wanted and found != wanted:
         raise MtkitError(
-            f"{checkpoint} was trained on other data than {workspace.data} holds: its tokenizer is "
-            "another",
+            f"{folder} was trained on other data than {workspace.data} holds, so perhaps with "
+            "another tokenizer",
             "name the run that it belongs to with --workspace",
         )
 

@@ -43,6 +43,7 @@ def explain(
     origin: str,
     tables: dict[str, Any],
     section: type[BaseModel],
+    name: str = "",
     changed: Mapping[str, str] | None = None,
 ) -> MtkitError:
     """Returns one error that names every faulty key, with a suggestion for an unknown one.
@@ -52,6 +53,7 @@ def explain(
         origin: Where the recipe comes from.
         tables: What was validated.
         section: What it was validated as.
+        name: Name of the section in a recipe; empty for a whole recipe.
         changed: Where the value of a key, or of a whole section, comes from instead.
     """
     # What a default is computed from failed: that is told already.
@@ -68,10 +70,11 @@ def explain(
         # A list is told to be too short after its only entry failed: that is no second fault.
         if any(len(other) > len(place) and other[: len(place)] == place for other in places):
             continue
-        steps = _path_in_tables(place, tables)
+        steps = [*([name] if name else []), *_path_in_tables(place, tables)]
         known = known_keys(section, place)
         message = _describe(fault, known)
-        if fault["type"] == "extra_forbidden" and hint == _HINT:
+        is_unknown = fault["type"] == "extra_forbidden" and place[-1] not in known
+        if is_unknown and hint == _HINT:
             hint = list_keys(".".join(steps[:-1]) or "a recipe", known)
         if message == _CORPUS_KINDS:
             steps = steps[:-1]
@@ -105,7 +108,8 @@ def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str
 
 def _origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
     """Returns where a key was written: in an override of it or of a section around it, or not."""
-    for override_key, override in changed.items():
+    # Of several, the last one counts.
+    for override_key, override in reversed(list(changed.items())):
         is_around = f"{key}.".startswith(f"{override_key}.")
         is_inside = f"{override_key}.".startswith(f"{key}.")
         if is_around or (reaches_in and is_inside):

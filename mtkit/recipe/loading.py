@@ -71,9 +71,8 @@ def check_recipe(
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
         recipe = Recipe.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        changed = {override_key(override): f"--set {override}" for override in overrides}
         raise explain(
-            error, origin=origin, tables=tables, section=Recipe, changed=changed
+            error, origin=origin, tables=tables, section=Recipe, changed=_by_key(overrides)
         ) from error
     return _with_absolute_paths(recipe, folder)
 
@@ -101,8 +100,23 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
         return type(section).model_validate_json(json.dumps(tables[name], default=str))
     except ValidationError as error:
         raise explain(
-            error, origin=f"--set {name}", tables=tables[name], section=type(section)
+            error,
+            origin=f"--set {name}",
+            tables=tables[name],
+            section=type(section),
+            name=name,
+            changed=_by_key(overrides),
         ) from error
+
+
+def _by_key(overrides: Sequence[str]) -> dict[str, str]:
+    """Returns each override as it was typed, by the key that it changes, in order."""
+    changed: dict[str, str] = {}
+    for override in overrides:
+        key = override_key(override)
+        changed.pop(key, None)
+        changed[key] = f"--set {override}"
+    return changed
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -152,8 +166,10 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
             for side in ("source", "target")
             if isinstance(path := getattr(corpus, side, None), Path)
         }
-        if isinstance(corpus, HubCorpus) and (root / corpus.dataset).is_dir():
-            paths["dataset"] = str(root / corpus.dataset)
+        if isinstance(corpus, HubCorpus):
+            folder_of_files = root / Path(corpus.dataset).expanduser()
+            if folder_of_files.is_dir():
+                paths["dataset"] = str(folder_of_files)
         return corpus.model_copy(update=paths)
 
     data = recipe.data.model_copy(

@@ -27,7 +27,14 @@ from mtkit.inference.model_folder import (
     read_weights,
     write_tensors,
 )
-from mtkit.workspace import building, read_json, remove_folder, write_atomically
+from mtkit.workspace import (
+    building,
+    discard_folder,
+    read_json,
+    remove_folder,
+    restore_retired,
+    write_atomically,
+)
 
 _OPTIMIZER_FILE = "optimizer.safetensors"
 STATE_FILE = "state.json"
@@ -103,6 +110,8 @@ class CheckpointFolder:
         Raises:
             MtkitError: One of them is damaged.
         """
+        for retired in list(self._folder.glob(".step-*.retired")):
+            restore_retired(retired.with_name(retired.name[1:].removesuffix(".retired")))
         return [read_checkpoint(folder) for folder in sorted(self._folder.glob("step-*"))]
 
     def save(
@@ -140,14 +149,11 @@ class CheckpointFolder:
         kept = regular[-keep_last:] + choose_best(regular, keep_best) + checkpoints[-1:]
         for checkpoint in checkpoints:
             if checkpoint not in kept:
-                # Under another name first: a kill half way leaves no half of a checkpoint.
-                pruned = checkpoint.folder.with_name(f".{checkpoint.folder.name}.pruned")
-                checkpoint.folder.rename(pruned)
-                remove_folder(pruned)
+                discard_folder(checkpoint.folder)
 
     def sweep(self) -> None:
         """Removes what a kill left of checkpoints that were being saved or removed."""
-        for pattern in (".step-*.draft", ".step-*.pruned"):
+        for pattern in (".step-*.draft", ".step-*.discarded"):
             for folder in self._folder.glob(pattern):
                 remove_folder(folder)
 

@@ -33,7 +33,9 @@ _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _FAULT = "mtkit"
 _AGENT = "torch.distributed.elastic"
 _GO_ON = "mend that; the same command goes on from the last checkpoint"
-_LOST_PEER = re.compile("gloo|NCCL|Connection (closed|reset)|closed by peer")
+_LOST_PEER = re.compile(
+    "(closed|reset) by peer|broken pipe|remote process|communicator was aborted", re.IGNORECASE
+)
 _DATED_LATER = 3_600
 """Seconds by which a worker that lost another one dates its end, since the first end is told."""
 
@@ -207,6 +209,8 @@ def telling_launcher() -> Iterator[None]:
         if isinstance(error, MtkitError):
             fault = [error.message, error.hint]
         elif is_lost:
+            # The launcher ends the others as soon as one has ended: let the first come first.
+            time.sleep(1)
             fault = [f"lost the other processes: {error}", _GO_ON]
         else:
             fault = [str(error), _GO_ON]

@@ -70,7 +70,10 @@ class Trainer:
             MtkitError: The loss or a weight is no longer a number.
         """
         if is_finished(self.recipe, state):
-            return self._checkpoint(state)
+            state = self._checkpoint(state)
+            # Not where the score is a new best, which patience then goes on from.
+            if is_finished(self.recipe, state):
+                return state
         training = self.recipe.training
         self.objective.model.train()
         meter = _Meter(self.processes.device)
@@ -97,6 +100,8 @@ class Trainer:
                 if state.step % training.log_every == 0:
                     self._log(state, rate, meter)
                 if state.step % training.checkpoint_every == 0 or self._is_last(state):
+                    # It waits for the device, whose time counts as the updates'.
+                    self._check_weights(state)
                     began_at = time.monotonic()
                     state = self._checkpoint(state)
                     saved_step = state.step
@@ -164,7 +169,6 @@ class Trainer:
 
     def _checkpoint(self, state: TrainingState) -> TrainingState:
         """Validates and saves; returns the state with the score taken in."""
-        self._check_weights(state)
         validation = self.validate()
         self.objective.model.train()
         state = state.after_validation(validation.score)

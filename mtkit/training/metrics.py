@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mtkit.console import warn
 from mtkit.workspace import write_atomically
 
 _SECONDS_BETWEEN_PICTURES = 60.0
@@ -46,9 +47,14 @@ class MetricsLog:
 
     def draw(self) -> None:
         """Leaves the learning curve of the lines so far, unless it was drawn a moment ago."""
-        if time.monotonic() - self._drawn_at >= _SECONDS_BETWEEN_PICTURES:
+        if time.monotonic() - self._drawn_at < _SECONDS_BETWEEN_PICTURES:
+            return
+        try:
             draw_learning_curve(read_metrics(self._path), self._picture, title=self._title)
-            self._drawn_at = time.monotonic()
+        except (OSError, RuntimeError, ValueError) as error:
+            # No picture is worth a training.
+            warn(f"{self._picture}: not drawn: {error}")
+        self._drawn_at = time.monotonic()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 """Keys that the order of the data depends on; a run can't change them under way."""
 _TUNED_TRAINING_KEYS = ("label_smoothing", "precision", "optimizer", "schedule", "clipping")
 """Keys that a run may change under way, and whose result is then another."""
+_SCHEDULES_TO_AN_END = ("cosine", "linear")
 
 
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
@@ -38,12 +39,15 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
 
 
 def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
-    """Returns if a finished run is what training by this recipe would have made.
+    """Returns if a finished run ended with this recipe's settings, and no later than it says.
 
     Raises:
-        MtkitError: It was trained with other settings; it says which keys differ.
+        MtkitError: It ended with other settings; it says which keys differ.
     """
     changes = list_changes(recipe, saved)
+    step, max_steps = saved[-1].state.step, recipe.training.max_steps
+    if step > max_steps and not changes:
+        changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
     if changes:
         raise MtkitError(
             f"{saved[-1].folder.parent} holds a finished run with other settings: "
@@ -65,7 +69,9 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
 
 def _tuned_part(tables: dict[str, Any]) -> dict[str, Any]:
     training = tables["training"]
-    return {"training": {key: training.get(key) for key in _TUNED_TRAINING_KEYS}}
+    # The rate of some schedules depends on where they end.
+    end = ("max_steps",) if training["schedule"]["kind"] in _SCHEDULES_TO_AN_END else ()
+    return {"training": {key: training.get(key) for key in (*_TUNED_TRAINING_KEYS, *end)}}
 
 
 def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from mtkit.recipe import load_recipe
 from mtkit.recipe.loading import shipped_recipes
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")]
-PAGES += [*ROOT.glob("recipes/*/README.md"), ROOT / "benchmarks" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/README.md")])
 _ENDS = {"|", "<", ">", "&&", ";"}
 # Stand for what a reader puts in their place.
 _PLACEHOLDERS = {"NAME", "KEY=VALUE", "training.max_steps=...", "section.key=value"}
@@ -30,7 +30,11 @@ def commands_in(page: Path) -> list[list[str]]:
 
 
 def _commands_of(line: str) -> list[list[str]]:
-    words = shlex.split(line, comments=True)
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        # A code span with one apostrophe is no shell command.
+        return []
     starts = [index for index, word in enumerate(words) if Path(word).name == "mtkit"]
     found = []
     for start in starts:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -77,10 +76,7 @@ def test_trained_further_than_the_recipe_first_said(tiny_run, never_stopped) -> 
 
 def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
     run = tiny_run(WITHOUT_END)
-    process = subprocess.Popen(run.command("train"), stderr=subprocess.DEVNULL)
-    wait_for(run.workspace.checkpoints / "step-00000005")
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert interrupt(run, signal.SIGKILL) == -signal.SIGKILL
     end = last_step(run) + 7
     # A draft that a kill left behind is no checkpoint.
     (run.workspace.checkpoints / f".step-{end:08d}.draft").mkdir()
@@ -95,11 +91,7 @@ def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
 @pytest.mark.slow
 def test_two_processes_stopped_at_a_moment_nobody_chose(tiny_run) -> None:
     run = tiny_run(WITHOUT_END)
-    command = run.command("train", "--processes", "2")
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    wait_for(run.workspace.checkpoints / "step-00000005")
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    assert interrupt(run, signal.SIGINT, "--processes", "2") == 130
     end = last_step(run) + 7
     never_stopped = tiny_run(name="never stopped")
     for each in (run, never_stopped):
@@ -112,12 +104,18 @@ def last_step(run) -> int:
     return int(max(run.workspace.checkpoints.glob("step-*")).name.removeprefix("step-"))
 
 
-def wait_for(path: Path) -> None:
-    """Returns once a path is there; fails after a minute."""
-    give_up_at = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < give_up_at, f"{path} never came"
-        time.sleep(0.005)
+def interrupt(run, number: signal.Signals, *options: str) -> int:
+    """Returns how `mtkit train` ends that is sent a signal once it has saved a checkpoint."""
+    process = subprocess.Popen(run.command("train", *options), stderr=subprocess.DEVNULL)
+    try:
+        give_up_at = time.monotonic() + 120
+        while not any(run.workspace.checkpoints.glob("step-*")):
+            assert time.monotonic() < give_up_at, "no checkpoint came"
+            time.sleep(0.005)
+        process.send_signal(number)
+        return process.wait(timeout=120)
+    finally:
+        process.kill()
 
 
 def test_another_seed_is_another_run(tiny_run, never_stopped) -> None:

@@ -221,6 +221,11 @@ def test_a_data_sets_folder_starts_from_data_root(project: Path) -> None:
         assert load_recipe("../recipes/small.toml", [corpus]).data.train[0].dataset == found
 
 
+def test_the_last_override_of_a_key_is_the_one_at_fault(project: Path) -> None:
+    assert fault_of("seed=1", "seed=x").startswith("--set seed=x: seed:")
+    assert fault_of("model={}", "model.d_ff=x").startswith("--set model.d_ff=x: model.d_ff:")
+
+
 def test_numbers_are_read_as_toml_reads_them(project: Path) -> None:
     # In YAML 1.1, 1e-4 is a string and no is false.
     recipe = load_recipe(
@@ -260,5 +265,10 @@ def test_a_section_overridden_alone_keeps_its_other_values() -> None:
 def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
     with pytest.raises(MtkitError, match="only evaluation can be changed"):
         override_section(Evaluation(), "evaluation", ["training.max_steps=3"])
-    with pytest.raises(MtkitError, match=r"tokenise: unknown key .*did you mean 'tokenize'"):
+    with pytest.raises(MtkitError) as caught:
         override_section(Evaluation(), "evaluation", ["evaluation.tokenise=none"])
+    assert caught.value.message == (
+        "--set evaluation.tokenise=none: evaluation.tokenise: unknown key 'tokenise' "
+        "(did you mean 'tokenize'?)"
+    )
+    assert caught.value.hint.startswith("evaluation has the keys lowercase, ")

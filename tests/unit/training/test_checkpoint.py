@@ -176,13 +176,25 @@ def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypa
     for step in (1, 2):
         save(folder, step, float(step))
 
-    def killed(_: Path) -> None:
-        raise KeyboardInterrupt
+    def killed(folder: Path) -> None:
+        if folder.exists():
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtkit.training.checkpoint.remove_folder", killed)
+    monkeypatch.setattr("mtkit.workspace.remove_folder", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.prune(keep_last=1, keep_best=1)
     monkeypatch.undo()
     assert [checkpoint.state.step for checkpoint in folder.list()] == [2]
+    folder.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_a_kill_while_saving_a_step_again_loses_no_checkpoint(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    saved = save(folder, 2, None)
+    # As a kill leaves it that comes between the two renames.
+    saved.folder.rename(tmp_path / ".step-00000002.retired")
+    (tmp_path / ".step-00000002.draft").mkdir()
+    assert folder.list() == [saved]
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]

@@ -102,6 +102,8 @@ def test_a_finished_run_is_not_passed_off_as_one_with_other_settings(tiny_run) -
         changed.train()
     with pytest.raises(MtkitError, match=said):
         is_trained(changed.recipe, changed.workspace)
+    with pytest.raises(MtkitError, match=r"it is at step 2, past training\.max_steps = 1"):
+        tiny_run("training.max_steps=1").train()
     # How often it was saved and logged makes no other run of it.
     assert tiny_run("training.max_steps=2", "training.log_every=1").train()
 
@@ -112,6 +114,13 @@ def test_settings_changed_under_way_are_told(tiny_run, capsys) -> None:
     assert tiny_run("training.max_steps=3", "training.schedule.peak=1e-3").train()
     said = "other settings than so far: training.schedule.peak was 0.003, now 0.001"
     assert said in capsys.readouterr().err
+
+
+def test_a_schedule_to_an_end_makes_the_end_a_setting(tiny_run, capsys) -> None:
+    line = "training.schedule={kind='linear', peak=1e-3, warmup_steps=1}"
+    tiny_run("training.max_steps=2", line).train()
+    assert tiny_run("training.max_steps=3", line).train()
+    assert "training.max_steps was 2, now 3" in capsys.readouterr().err
 
 
 def test_a_stop_that_becomes_the_end_is_validated(tiny_run, monkeypatch) -> None:
