@@ -82,8 +82,7 @@ def explain(
             steps = [*steps, _discriminator(fault)]
         key = ".".join(steps)
         # Only an unknown section can have come into being by an override of a key inside it.
-        reaches_in = fault["type"] == "extra_forbidden"
-        found_in = _origin(key, changed or {}, origin, reaches_in=reaches_in)
+        found_in = _origin(key, changed or {}, origin, reaches_in=is_unknown)
         lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
 
@@ -126,7 +125,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = str(fault["msg"]).removeprefix("Value error, ")
         case "extra_forbidden":
             message = (
-                f"'{last}' doesn't go with the keys beside it, which name another kind of corpus"
+                f"'{last}' doesn't go with the keys beside it, which are of another kind"
                 if last in known
                 else f"unknown key '{last}'" + suggest(last, known)
             )

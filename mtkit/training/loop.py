@@ -178,8 +178,6 @@ class Trainer:
         is_best = state.num_without_best == 0
         self.view.show_validation(state.step, validation, is_best=is_best)
         self._save(state, score=validation.score)
-        if self.metrics is not None:
-            self.metrics.draw()
         return state
 
     def _check_weights(self, state: TrainingState) -> None:
@@ -200,6 +198,8 @@ class Trainer:
             )
             training = self.recipe.training
             self.checkpoints.prune(keep_last=training.keep_last, keep_best=training.keep_best)
+        if self.metrics is not None:
+            self.metrics.draw()
         self.processes.wait()
 
     def _is_last(self, state: TrainingState) -> bool:

@@ -2,14 +2,12 @@
 
 import json
 import math
-import time
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import warn
 from mtkit.workspace import write_atomically
 
-_SECONDS_BETWEEN_PICTURES = 60.0
 LOSSES = ("loss", "nll", "perplexity")
 """What every validation measures; all else that it measures is a score."""
 LABELS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -31,7 +29,6 @@ class MetricsLog:
         self._path = path
         self._picture = picture
         self._title = title
-        self._drawn_at = -math.inf
         kept = [line for line in read_metrics(path) if line["step"] <= resumed_at]
         write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
 
@@ -46,15 +43,12 @@ class MetricsLog:
             stream.write(json.dumps({"kind": kind, **finite}) + "\n")
 
     def draw(self) -> None:
-        """Leaves the learning curve of the lines so far, unless it was drawn a moment ago."""
-        if time.monotonic() - self._drawn_at < _SECONDS_BETWEEN_PICTURES:
-            return
+        """Leaves the learning curve of the lines so far."""
         try:
             draw_learning_curve(read_metrics(self._path), self._picture, title=self._title)
         except (OSError, RuntimeError, ValueError) as error:
             # No picture is worth a training.
             warn(f"{self._picture}: not drawn: {error}")
-        self._drawn_at = time.monotonic()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

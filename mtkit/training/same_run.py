@@ -11,6 +11,7 @@ _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 _TUNED_TRAINING_KEYS = ("label_smoothing", "precision", "optimizer", "schedule", "clipping")
 """Keys that a run may change under way, and whose result is then another."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
+_KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to start over"
 
 
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
@@ -34,7 +35,7 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
     if differing:
         raise MtkitError(
             f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
-            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
+            _KEEP_BOTH,
         )
 
 
@@ -52,7 +53,7 @@ def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
         raise MtkitError(
             f"{saved[-1].folder.parent} holds a finished run with other settings: "
             + "; ".join(changes),
-            "keep both with --workspace FOLDER, or remove the checkpoints to start over",
+            _KEEP_BOTH,
         )
 
 
@@ -63,15 +64,14 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     """
     if not saved:
         return []
-    tables = recipe.model_dump(mode="json", exclude_none=True)
-    return _differences(_tuned_part(tables), _tuned_part(saved[-1].recipe))
-
-
-def _tuned_part(tables: dict[str, Any]) -> dict[str, Any]:
-    training = tables["training"]
+    wanted = recipe.model_dump(mode="json", exclude_none=True)["training"]
+    found = saved[-1].recipe["training"]
     # The rate of some schedules depends on where they end.
-    end = ("max_steps",) if training["schedule"]["kind"] in _SCHEDULES_TO_AN_END else ()
-    return {"training": {key: training.get(key) for key in (*_TUNED_TRAINING_KEYS, *end)}}
+    end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
+    keys = (*_TUNED_TRAINING_KEYS, *end)
+    return _differences(
+        {key: wanted.get(key) for key in keys}, {key: found.get(key) for key in keys}, "training."
+    )
 
 
 def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:

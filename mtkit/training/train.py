@@ -8,6 +8,7 @@ from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.training.checkpoint import (
+    Checkpoint,
     CheckpointFolder,
     TrainingState,
     choose_best,
@@ -15,7 +16,7 @@ from mtkit.training.checkpoint import (
 )
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.loop import Trainer, is_finished
-from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
+from mtkit.training.metrics import MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
@@ -45,13 +46,10 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
     data = open_prepared(recipe, workspace)
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = checkpoints.list()
-    check_same_run(recipe, data.digest, saved)
+    is_done = _is_done(recipe, data.digest, saved)
     state = saved[-1].state if saved else TrainingState()
-    # A stop's checkpoint has no score; where max_steps was lowered to it, it still needs one.
-    is_done = is_finished(recipe, state) and saved[-1].score is not None
-    if is_done:
-        check_unchanged(recipe, saved)
     processes = join_processes(device)
+    is_first = processes.is_first
     try:
         torch.manual_seed(recipe.seed)
         model = EncoderDecoder(
@@ -60,15 +58,15 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         optimizer = build_optimizer(model, recipe.training.optimizer)
         if saved:
             checkpoints.restore(saved[-1], model, optimizer)
-        _warn_of_slow_arithmetic(recipe, processes)
-        _announce(recipe, model, state, processes, is_done=is_done)
+        if is_first:
+            _warn_of_slow_arithmetic(recipe, processes)
+            _announce(recipe, model, state, processes, is_done=is_done)
         if not is_done:
-            if processes.is_first:
+            if is_first:
                 _warn_of_changes(list_changes(recipe, saved))
                 checkpoints.sweep()
-            _write_down(recipe, workspace, processes)
+                _write_down(recipe, workspace, processes)
             validator = Validator(recipe, data, processes)
-            is_first = processes.is_first
             with ProgressView(recipe.training.max_steps, is_shown=is_first) as view:
                 state = Trainer(
                     recipe=recipe,
@@ -89,7 +87,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
                     data_digest=data.digest,
                 ).run(state)
         # Also where an earlier run was killed between its last checkpoint and this line.
-        if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
+        if is_first and not (is_done and _has_its_model(workspace, checkpoints)):
             _finish(recipe, workspace, checkpoints, data, state)
         return is_finished(recipe, state)
     finally:
@@ -99,13 +97,19 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
 def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
     """Returns whether the workspace holds a finished training of this recipe."""
     saved = CheckpointFolder(workspace.checkpoints).list()
-    if not saved:
+    return bool(saved) and _is_done(recipe, open_prepared(recipe, workspace).digest, saved)
+
+
+def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
+    """Returns whether the checkpoints, of this run if of any, have come to its end.
+
+    A stop's checkpoint has no score; where `max_steps` was lowered to it, it still needs one.
+    """
+    check_same_run(recipe, data_digest, saved)
+    if not saved or saved[-1].score is None or not is_finished(recipe, saved[-1].state):
         return False
-    check_same_run(recipe, open_prepared(recipe, workspace).digest, saved)
-    is_done = is_finished(recipe, saved[-1].state) and saved[-1].score is not None
-    if is_done:
-        check_unchanged(recipe, saved)
-    return is_done
+    check_unchanged(recipe, saved)
+    return True
 
 
 def _announce(
@@ -116,8 +120,6 @@ def _announce(
     *,
     is_done: bool,
 ) -> None:
-    if not processes.is_first:
-        return
     training = recipe.training
     num_parameters = sum(weight.numel() for weight in model.parameters())
     say(
@@ -142,8 +144,7 @@ def _warn_of_changes(changes: list[str]) -> None:
 def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
     """Warns of bfloat16 on a processor that only imitates it: 20 times slower (docs/log.md)."""
     if (
-        processes.is_first
-        and recipe.training.precision == "bf16"
+        recipe.training.precision == "bf16"
         and processes.device.type == "cpu"
         and hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
         and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -155,17 +156,16 @@ def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
 
 
 def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> None:
-    if processes.is_first:
-        write_atomically(workspace.recipe_file, dump_recipe(recipe))
-        workspace.record(
-            "train",
-            {
-                "seed": recipe.seed,
-                "processes": processes.count,
-                "device": processes.device.type,
-                "threads": torch.get_num_threads(),
-            },
-        )
+    write_atomically(workspace.recipe_file, dump_recipe(recipe))
+    workspace.record(
+        "train",
+        {
+            "seed": recipe.seed,
+            "processes": processes.count,
+            "device": processes.device.type,
+            "threads": torch.get_num_threads(),
+        },
+    )
 
 
 def _has_its_model(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
@@ -183,7 +183,7 @@ def _finish(
     data: PreparedData,
     state: TrainingState,
 ) -> None:
-    """Fills `model/`, draws the learning curve, and says what comes next."""
+    """Fills `model/`, and says what comes next."""
     best = choose_best(checkpoints.list(), 1)
     if best:
         save_model_folder(
@@ -195,9 +195,6 @@ def _finish(
             training_facts=describe_training(best[0].state, len(data.train)),
         )
         workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
-    metrics = read_metrics(workspace.metrics_file)
-    if metrics:
-        draw_learning_curve(metrics, workspace.learning_curve, title=recipe.name)
     if is_finished(recipe, state):
         reason = (
             "" if state.step >= recipe.training.max_steps else ": the development score has stopped"

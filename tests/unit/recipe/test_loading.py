@@ -221,6 +221,14 @@ def test_a_data_sets_folder_starts_from_data_root(project: Path) -> None:
         assert load_recipe("../recipes/small.toml", [corpus]).data.train[0].dataset == found
 
 
+def test_a_key_of_another_kind_is_no_unknown_one(project: Path) -> None:
+    message = fault_of("training.schedule={kind='cosine', peak=1e-3, factor=2.0}")
+    assert message.endswith(
+        "training.schedule.factor: 'factor' doesn't go with the keys beside it, which are of "
+        "another kind"
+    )
+
+
 def test_the_last_override_of_a_key_is_the_one_at_fault(project: Path) -> None:
     assert fault_of("seed=1", "seed=x").startswith("--set seed=x: seed:")
     assert fault_of("model={}", "model.d_ff=x").startswith("--set model.d_ff=x: model.d_ff:")
