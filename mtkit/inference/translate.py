@@ -1,6 +1,7 @@
 """Lines of text to lines of text: the front door of the room."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -192,12 +193,9 @@ def find_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1") from error
-    if device.type not in ("cpu", "cuda"):
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
         raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise MtkitError(
             f"no device '{name}': {torch.cuda.device_count()} GPUs found", "take cpu or auto"
