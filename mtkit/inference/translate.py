@@ -193,7 +193,8 @@ def find_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
+    # torch keeps an index in a byte: 250 would pass for a negative one.
+    if re.fullmatch(r"cpu|cuda(:\d\d?)?", name) is None:
         raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

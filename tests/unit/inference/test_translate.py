@@ -233,7 +233,7 @@ def test_devices(monkeypatch):
     assert find_device("auto") == torch.device("cpu")
     with pytest.raises(MtkitError, match="no device 'cuda': 0 GPUs found"):
         find_device("cuda")
-    for name in ("gpu", "meta", "mps"):
+    for name in ("gpu", "meta", "mps", "cuda:250"):
         with pytest.raises(MtkitError, match=f"no device '{name}'"):
             find_device(name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
