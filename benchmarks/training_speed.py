@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from mtkit.data.batching import Indices
-from mtkit.data.prepare import open_prepared
+from mtkit.data.batches.ragged import Indices
+from mtkit.data.prepared import open_prepared
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import choose_device
@@ -33,14 +33,14 @@ def main() -> None:
     model = EncoderDecoder(
         recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
     ).to(device)
-    objective = TranslationObjective(model, data.train, recipe, device)
+    objective = TranslationObjective(model, data, recipe, device)
     optimizer = build_optimizer(model, recipe.training.optimizer)
 
     def update(examples: Indices) -> int:
-        num_tokens = objective.count_tokens(examples)
+        num_tokens = objective.count_tokens(examples, 0)
         optimizer.zero_grad(set_to_none=True)
         for micro_batch in objective.split_update(examples, 1)[0]:
-            (objective.measure(micro_batch.sentences).loss / num_tokens).backward()
+            (objective.measure(micro_batch.sentences, 0).loss / num_tokens).backward()
         optimizer.step()
         return num_tokens
 
@@ -53,7 +53,7 @@ def main() -> None:
     num_target_tokens = sum(update(examples) for examples in chosen)
     _wait(device)
     elapsed_seconds = time.perf_counter() - started_at
-    num_source_tokens = sum(int(data.train.source_lengths[e].sum()) for e in chosen)
+    num_source_tokens = sum(int(data.train.lengths(examples)[0].sum()) for examples in chosen)
     # Six operations per weight and token: two forward, four backward. Attention's own products and
     # all element-wise work count as nothing here, so the share is a lower bound.
     encoder_weights = sum(w.numel() for w in model.encoder.parameters())

@@ -98,8 +98,13 @@ def _describe_value(field: Schema, definitions: Schema) -> str:
         return ", ".join(f'`"{word}"`' for word in words)
     if field.get("format") == "path":
         return "path"
-    if field["type"] == "boolean":
-        return "`true`, `false`"
+    if options := [option for option in field.get("anyOf", []) if option["type"] != "null"]:
+        return " or ".join(_describe_value(option, definitions) for option in options)
+    return "`true`, `false`" if field["type"] == "boolean" else _describe_simple(field)
+
+
+def _describe_simple(field: Schema) -> str:
+    """Returns the type of a number or string, with its bounds."""
     bounds = {
         "minimum": "at least",
         "exclusiveMinimum": "above",

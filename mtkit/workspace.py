@@ -24,6 +24,7 @@ class Workspace:
         self.recipe_file = root / "recipe.toml"
         self.manifest_file = root / "manifest.json"
         self.data = root / "data"
+        self.data_draft = root / ".data.draft"
         self.tokenizer = self.data / "tokenizer"
         self.checkpoints = root / "checkpoints"
         self.metrics_file = root / "metrics.jsonl"
@@ -106,12 +107,68 @@ def building(folder: Path) -> Iterator[Path]:
         # On a full disk, half of a checkpoint would keep it full.
         remove_folder(draft)
         raise
+    put_in_place(draft, folder)
+
+
+def put_in_place(draft: Path, folder: Path) -> None:
+    """Leaves a finished draft as `folder`; a crash leaves the older one, or lets it be restored."""
     retired = _retired(folder)
     if folder.exists():
         folder.rename(retired)
     draft.rename(folder)
     _sync(folder.parent)
     discard_folder(retired)
+
+
+@contextmanager
+def at_work_alone(folder: Path, what: str) -> Iterator[None]:
+    """Keeps other processes from the same work in a folder while the block runs.
+
+    The system lifts the lock when the process ends, however it does.
+
+    Args:
+        folder: Where; it must exist.
+        what: Name of the work, for messages.
+
+    Raises:
+        MtkitError: Another process is at it.
+    """
+    try:
+        # Not on Windows, which can't lock a folder.
+        import fcntl  # noqa: PLC0415
+    except ModuleNotFoundError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise MtkitError(
+            f"{folder}: another {what} is at work here",
+            "wait for it, or name another folder with --workspace",
+        ) from error
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def reserve(path: Path) -> None:
+    """Leaves disk space set aside for all of a file, where the system can do that.
+
+    A file that is written through a memory map has holes first; filling them on a full disk would
+    kill the process.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as stream:
+            try:
+                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                # The system doesn't say which file.
+                raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def restore_retired(folder: Path) -> None:

@@ -1,13 +1,41 @@
 """`mtkit prepare`: corpora become cleaned, tokenised data."""
 
+from typing import Annotated
+
+import typer
+
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
 
 
 def prepare(
-    *, recipe: RecipeOption = "", workspace: WorkspaceOption = None, overrides: SetOption = None
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Read and count everything, say what would be made, and write nothing.",
+        ),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Processes that clean and tokenise; as many as there are cores if not given.",
+        ),
+    ] = None,
 ) -> None:
     """Clean the corpora, train the tokenizer and store the data as numbers."""
     opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.pipeline.prepare import check_data
     from mtkit.pipeline.prepare import prepare as prepare_data
 
-    prepare_data(opened, place)
+    if not check:
+        prepare_data(opened, place, num_workers=workers)
+    elif not check_data(opened, num_workers=workers):
+        raise typer.Exit(1)

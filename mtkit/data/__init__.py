@@ -1,11 +1,17 @@
-"""Text in, batches out; numpy throughout, torch in collate.py alone.
+"""Text in, batches out; numpy throughout, torch in batches/collate.py alone.
 
-corpora.py      pairs of lines out of files, data sets and the phrasebook, with faults by file:line
-cleaning.py     which pairs are left out, and how many by what reason
-tokenizer.py    text to subword tokens and back (SentencePiece); the special tokens' ids
-token_store.py  tokens on disk, memory-mapped
-batching.py     which sentences make up each update: a pure function of seed and epoch
-collate.py      a list of sentences to padded tensors
-phrasebook/     the embedded English-German corpus
-prepare.py      the front door: corpora to a workspace's data
+prepare.py           the front door: corpora to a workspace's data, stage by stage
+preparation/         what the stages do, and the report on them
+prepared.py          those data opened again, and whether they are up to date
+
+sources/             corpora of every kind, read in blocks, with faults by file and line
+cleaning/            which pairs are left out, and why
+phrasebook/          the embedded English-German corpus
+
+tokenizer.py         text to subword tokens and back (SentencePiece); the special tokens' ids
+punctuation.py       Moses' punctuation rules
+segmentations.py     other segmentations than the best: BPE-dropout, subword regularisation
+subword_sampling.py  another segmentation of each sentence in each epoch
+
+batches/             which sentences make up each update, and their tokens as tensors
 """

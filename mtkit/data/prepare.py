@@ -1,279 +1,331 @@
-"""Corpora to a workspace's data, and the data opened again."""
+"""Corpora to a workspace's data, stage by stage: the front door of `mtkit prepare`.
 
-import hashlib
+text/       cleaned pairs, duplicates marked         depends on corpora, cleaning, held-out sets
+tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed
+train/      tokens of the training pairs             depends on text, tokenizer, tags, max_tokens
+dev/        the development set, as tokens and text  depends on it and on the tokenizer
+"""
+
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mtkit.console import say
-from mtkit.data.cleaning import drop_blank, is_too_long
-from mtkit.data.corpora import AnyCorpus, Pair, check_files, read_pairs
-from mtkit.data.token_store import TokenStore, TokenStoreWriter
-from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.console import open_console, say
+from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.length_order import LengthOrder
+from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.preparation.clean_corpora import clean_corpora
+from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
+from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
+from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.preparation.tokenize_text import (
+    TokenizingJob,
+    list_tags,
+    tokenize_dev,
+    tokenize_text,
+)
+from mtkit.data.prepared import (
+    FACTS_FILE,
+    FORMAT_VERSION,
+    STAGES,
+    describe_file,
+    describe_inputs,
+    fingerprint,
+    read_facts,
+    relative_to_root,
+)
+from mtkit.data.sources.corpora import check_corpus, read_pairs
+from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.recipe.data import FileCorpus, HubCorpus
-from mtkit.workspace import Workspace, building, digest, read_json, write_atomically
+from mtkit.workspace import (
+    Workspace,
+    at_work_alone,
+    digest,
+    digest_file,
+    put_in_place,
+    remove_folder,
+    restore_retired,
+    write_atomically,
+)
 
-_FORMAT_VERSION = 1
-"""Raised when data that this version prepares can't be read by older ones, or the reverse."""
 _TOKENIZER_SAMPLE_STREAM = 1
-_PAIRS_AT_ONCE = 10_000
 
 
 def prepare(
-    recipe: Recipe, workspace: Workspace, *, check: Callable[[str], None] | None = None
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    num_workers: int | None = None,
+    check: Callable[[str], None] | None = None,
 ) -> None:
     """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
 
-    Nothing of an earlier `prepare` is touched until all of it is done.
+    Nothing of an earlier `prepare` is touched until all of it is done; stages that nothing new
+    bears on are taken over.
 
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
+        num_workers: Processes that clean and tokenise; as many as there are cores where None.
         check: Is told the new data's digest before they take the old ones' place, and may raise.
 
     Raises:
-        MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
-            tokenizer.
+        MtkitError: A corpus that can't be read, of which nothing is left, or that is too small for
+            the tokenizer; another `prepare` at work in the same workspace.
     """
-    say(f"preparing {recipe.name} in {workspace.data}")
-    # Told now rather than after hours of training.
+    if not is_prepared(recipe, workspace):
+        # Told before anything is done, rather than after hours of cleaning, or of training.
+        check_inputs(recipe)
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    with at_work_alone(workspace.root, "`mtkit prepare`"):
+        _prepare(recipe, workspace, num_workers or count_cores(), check)
+
+
+def count_cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_inputs(recipe: Recipe) -> None:
+    """Returns if the files of all corpora are there and look readable.
+
+    Raises:
+        MtkitError: One isn't, or doesn't.
+    """
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
-        if isinstance(corpus, FileCorpus):
-            check_files(corpus)
-    with building(workspace.data) as draft:
-        tokenizer, digests = _train_tokenizer_on_sample(recipe)
-        tokenizer.save(draft / workspace.tokenizer.name)
-        facts: dict[str, Any] = {
-            "format_version": _FORMAT_VERSION,
-            "fingerprint": _fingerprint(recipe),
-            "inputs": _describe_inputs(recipe),
-            "train": {
-                **_tokenize(_training_pairs(recipe), tokenizer, recipe, draft / "train"),
-                "digests": digests,
-            },
-            "dev": _tokenize_dev(tokenizer, recipe, draft),
-        }
-        if check is not None:
-            check(_digest_of(facts))
-        write_atomically(draft / "prepared.json", json.dumps(facts, indent=2))
-    write_atomically(workspace.recipe_file, dump_recipe(recipe))
-    workspace.record("prepare", {"seed": recipe.seed, **facts})
-    train = facts["train"]
-    say(
-        f"prepared {train['kept']:,} of {train['read']:,} pairs "
-        f"({train['dropped']['blank']:,} with a blank side and {train['dropped']['too_long']:,} "
-        f"longer than {recipe.data.cleaning.max_tokens} tokens left out): "
-        f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens, "
-        f"{tokenizer.target_vocab_size:,} pieces"
-    )
+        check_corpus(
+            corpus,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+        )
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
     """Returns whether the workspace holds this recipe's data, from input files unchanged since."""
-    path = workspace.data / "prepared.json"
-    if not path.is_file():
+    if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
-    facts = read_json(path)
-    return bool(
-        facts.get("format_version") == _FORMAT_VERSION
-        and facts["fingerprint"] == _fingerprint(recipe)
-        and facts["inputs"] == _describe_inputs(recipe)
+    found: dict[str, Facts] = {}
+    for name in STAGES:
+        record = read_record(workspace.data / name)
+        if record is None or record["key"] != _key(name, recipe, found):
+            return False
+        found[name] = record["facts"]
+    return True
+
+
+def _prepare(
+    recipe: Recipe,
+    workspace: Workspace,
+    num_workers: int,
+    check: Callable[[str], None] | None,
+) -> None:
+    restore_retired(workspace.data)
+    if is_prepared(recipe, workspace):
+        say(f"{workspace.data} is up to date: nothing to do")
+        return
+    say(f"preparing {recipe.name} in {workspace.data}")
+    draft = workspace.data_draft
+    clear_stages(draft, STAGES)
+    try:
+        facts = _run_stages(recipe, draft, workspace.data, num_workers)
+    except BaseException:
+        # Finished stages stay, and the next `prepare` goes on with them.
+        if draft.is_dir() and not any((draft / name).is_dir() for name in STAGES):
+            remove_folder(draft)
+        raise
+    if check is not None:
+        try:
+            check(facts["digest"])
+        except MtkitError:
+            remove_folder(draft)
+            raise
+    report = Report.of(recipe, facts, _measure_epoch(recipe, draft))
+    write_report(report, draft)
+    noted = {key: facts[key] for key in ("format_version", "fingerprint", "digest")}
+    write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
+    write_atomically(workspace.recipe_file, dump_recipe(recipe))
+    workspace.record(
+        "prepare",
+        {
+            "seed": recipe.seed,
+            **noted,
+            "inputs": describe_inputs((*recipe.data.train, recipe.data.dev)),
+            "digests": {name: facts[name]["digest"] for name in STAGES},
+            **report.summary(),
+        },
     )
+    # Last: where a kill comes between, the next `prepare` does this part again.
+    put_in_place(draft, workspace.data)
+    show_report(report, open_console())
+    say(f"all of it, with sentences to read: {workspace.data / 'report.html'}")
 
 
-@dataclass(frozen=True)
-class PreparedData:
-    """What `prepare` left.
-
-    Attributes:
-        tokenizer: The run's tokenizer.
-        train: Training pairs as tokens.
-        dev: The development set as tokens, for its loss.
-        dev_text: Its source and target lines, for its score.
-        digest: Digest of all that tokenizer, training and development data depend on, contents too.
-    """
-
-    tokenizer: SubwordTokenizer
-    train: TokenStore
-    dev: TokenStore
-    dev_text: tuple[list[str], list[str]]
-    digest: str
-
-
-def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
-    """Returns the workspace's data.
-
-    Raises:
-        MtkitError: They aren't there, or were prepared from another recipe.
-    """
-    path = workspace.data / "prepared.json"
-    if not path.is_file():
-        raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
-    facts = read_json(path)
-    if facts.get("format_version") != _FORMAT_VERSION:
-        raise MtkitError(
-            f"{workspace.data} was prepared by another version of mtkit",
-            "run `mtkit prepare` again",
-        )
-    if facts["fingerprint"] != _fingerprint(recipe):
-        raise MtkitError(
-            f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
-            f"(compare {workspace.recipe_file})",
-            "run `mtkit prepare` again, or keep both runs apart with --workspace",
-        )
-    return PreparedData(
-        SubwordTokenizer.load(workspace.tokenizer),
-        TokenStore(workspace.data / "train"),
-        TokenStore(workspace.data / "dev"),
-        (_read_side(workspace, "source"), _read_side(workspace, "target")),
-        _digest_of(facts),
-    )
-
-
-def read_digest(workspace: Workspace) -> str:
-    """Returns the digest of the workspace's data, whatever their recipe; empty without data."""
-    path = workspace.data / "prepared.json"
-    facts = read_json(path) if path.is_file() else {}
-    return _digest_of(facts) if facts.get("format_version") == _FORMAT_VERSION else ""
-
-
-def _digest_of(facts: dict[str, Any]) -> str:
-    return digest([facts["fingerprint"], facts["train"]["digests"], facts["dev"]["digest"]])
-
-
-def _read_side(workspace: Workspace, side: str) -> list[str]:
-    # Bytes: reading as text would take a lone "\r" for the end of a line.
-    content = (workspace.data / "dev" / f"{side}.txt").read_bytes().decode("utf-8")
-    return content.split("\n")[:-1]
-
-
-def _fingerprint(recipe: Recipe) -> str:
-    """Returns a digest of what the prepared data depend on, but for the corpora's contents.
-
-    Where the corpora lie doesn't count: a project's folder may move.
-    """
-    chosen = recipe.model_dump(mode="json", include={"data", "tokenizer", "seed"})
-    root = chosen["data"].pop("data_root")
-    return digest(json.loads(json.dumps(chosen).replace(json.dumps(f"{root}/")[1:-1], "")))
-
-
-def _describe_inputs(recipe: Recipe) -> list[dict[str, Any]]:
-    """Returns size and time of each corpus file, by which a change is noticed."""
-    files: list[Path] = []
-    for corpus in (*recipe.data.train, recipe.data.dev):
-        if isinstance(corpus, FileCorpus):
-            files += [corpus.source, corpus.target]
-        elif isinstance(corpus, HubCorpus):
-            # A name on the hub is no folder, and nothing is found in it.
-            files += sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
-    return [
-        {"name": path.name, "size": path.stat().st_size, "modified_ns": path.stat().st_mtime_ns}
-        if path.is_file()
-        else {"name": path.name}
-        for path in files
-    ]
-
-
-def _pairs(recipe: Recipe, corpus: AnyCorpus, split: str) -> Iterator[Pair]:
-    return read_pairs(
-        corpus,
-        phrasebook_split=split,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
-    )
-
-
-def _training_pairs(recipe: Recipe) -> Iterator[Pair]:
-    for corpus in recipe.data.train:
-        yield from _pairs(recipe, corpus, "train")
-
-
-def _train_tokenizer_on_sample(recipe: Recipe) -> tuple[SubwordTokenizer, dict[str, str]]:
-    """Returns a tokenizer, and the digests of both sides of the training text it read."""
-    digests = {"source": hashlib.sha256(), "target": hashlib.sha256()}
-
-    def digested(pairs: Iterable[Pair]) -> Iterator[Pair]:
-        for source, target in pairs:
-            digests["source"].update(f"{source}\n".encode())
-            digests["target"].update(f"{target}\n".encode())
-            yield source, target
-
-    pairs = drop_blank(digested(_training_pairs(recipe)), Counter())
-    sample = _draw(pairs, max(1, recipe.tokenizer.max_training_sentences // 2), seed=recipe.seed)
-    if not sample:
-        raise MtkitError(
-            "data.train: no pair with text on both sides", "are these the right files?"
-        )
-    say(f"training the tokenizer on {len(sample):,} pairs")
-    tokenizer = train_tokenizer(
-        recipe.tokenizer,
-        (source for source, _ in sample),
-        (target for _, target in sample),
+def _measure_epoch(recipe: Recipe, draft: Path) -> Epoch:
+    """Returns what one pass over the prepared data is."""
+    epoch = plan_epoch(
+        LengthOrder(draft / "train"),
+        weights=[corpus.weight for corpus in recipe.data.train],
+        batch_tokens=recipe.training.batch_tokens,
+        length_groups=recipe.training.length_groups,
         seed=recipe.seed,
+        epoch=0,
     )
-    return tokenizer, {side: running.hexdigest() for side, running in digests.items()}
+    return Epoch(
+        pairs=epoch.num_pairs,
+        source_tokens=epoch.num_source_tokens,
+        target_tokens=epoch.num_target_tokens,
+        updates=len(epoch),
+    )
 
 
-def _draw(pairs: Iterable[Pair], size: int, *, seed: int) -> list[Pair]:
-    """Returns `size` pairs drawn evenly, or all where there are fewer (Vitter 1985, R)."""
-    generator = np.random.Generator(np.random.PCG64([seed, _TOKENIZER_SAMPLE_STREAM]))
-    drawn: list[Pair] = []
-    for number, pair in enumerate(pairs):
-        if number < size:
-            drawn.append(pair)
-        elif (place := int(generator.integers(number + 1))) < size:
-            drawn[place] = pair
-    return drawn
-
-
-def _tokenize(
-    pairs: Iterable[Pair], tokenizer: SubwordTokenizer, recipe: Recipe, folder: Path
-) -> dict[str, Any]:
-    """Writes a token store; returns what was read, kept and dropped."""
-    folder.mkdir()
-    dropped: Counter[str] = Counter(blank=0, too_long=0)
-    usable = drop_blank(pairs, dropped)
-    vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
-    num_source_tokens = num_target_tokens = 0
-    with TokenStoreWriter(folder, vocab_size) as store:
-        while chunk := list(islice(usable, _PAIRS_AT_ONCE)):
-            sources = tokenizer.encode_source([source for source, _ in chunk])
-            targets = tokenizer.encode_target([target for _, target in chunk])
-            for source, target in zip(sources, targets, strict=True):
-                if is_too_long(source, target, recipe.data.cleaning.max_tokens):
-                    dropped["too_long"] += 1
-                    continue
-                store.append(source, target)
-                num_source_tokens += len(source)
-                num_target_tokens += len(target)
-    if not store.num_pairs:
-        raise MtkitError(
-            f"{folder.name}: no pair left: {dropped['blank']:,} with a blank side, "
-            f"{dropped['too_long']:,} longer than data.cleaning.max_tokens = "
-            f"{recipe.data.cleaning.max_tokens}",
-            "are these the right files?",
-        )
+def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) -> Facts:
+    """Leaves every stage finished in the draft; returns their facts."""
+    stages = Stages(draft, earlier)
+    builds: dict[str, Callable[[Path], Facts]] = {
+        "text": lambda folder: clean_corpora(recipe, folder, num_workers=num_workers),
+        "tokenizer": lambda folder: _make_tokenizer(recipe, draft, found["text"], folder),
+        "train": lambda folder: tokenize_text(
+            TokenizingJob(
+                text=draft / "text",
+                tokenizer=draft / "tokenizer",
+                tags=tuple(corpus.tag for corpus in recipe.data.train),
+                max_tokens=recipe.data.cleaning.max_tokens,
+                sampling=recipe.tokenizer.sampling,
+                seed=recipe.seed,
+            ),
+            found["text"]["parts"],
+            folder,
+            num_workers=num_workers,
+        ),
+        "dev": lambda folder: _tokenize_dev(recipe, draft, folder),
+    }
+    found: dict[str, Facts] = {}
+    for name in STAGES:
+        started_at = time.monotonic()
+        stage = stages.run(name, _key(name, recipe, found), builds[name])
+        elapsed_seconds = time.monotonic() - started_at
+        say(f"{name}: " + (f"{elapsed_seconds:.1f} s" if stage.is_new else "unchanged, taken over"))
+        found[name] = stage.facts
+    # What training depends on beside the stages' files.
+    weights = [corpus.weight for corpus in recipe.data.train]
+    longest = recipe.data.cleaning.max_tokens if recipe.tokenizer.sampling is not None else 0
     return {
-        "read": store.num_pairs + dropped.total(),
-        "kept": store.num_pairs,
-        "dropped": dict(dropped),
-        "source_tokens": num_source_tokens,
-        "target_tokens": num_target_tokens,
+        "format_version": FORMAT_VERSION,
+        "fingerprint": fingerprint(recipe),
+        "digest": digest([*(found[name]["digest"] for name in STAGES[1:]), weights, longest]),
+        **found,
     }
 
 
-def _tokenize_dev(tokenizer: SubwordTokenizer, recipe: Recipe, draft: Path) -> dict[str, Any]:
-    """Writes the development set as tokens, for its loss, and as text, for its score."""
-    pairs = list(_pairs(recipe, recipe.data.dev, "dev"))
-    facts = _tokenize(pairs, tokenizer, recipe, draft / "dev")
+def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
+    """Returns a digest of all that a stage depends on, given the facts of those before it."""
+    data, tokenizer = recipe.data, recipe.tokenizer
+    root = str(data.data_root)
+
+    def settings(section: Any, *left_out: str) -> Any:
+        return relative_to_root(section.model_dump(mode="json", exclude=set(left_out)), root)
+
+    match name:
+        case "text":
+            tests = recipe.evaluation.test_sets
+            depends: list[Any] = [
+                [settings(corpus, "name", "weight", "tag") for corpus in data.train],
+                settings(data.cleaning, "max_tokens"),
+                [settings(corpus, "tag") for corpus in (data.dev, *tests)],
+                [data.source_language, data.target_language, tokenizer.punctuation],
+                describe_inputs((*data.train, data.dev, *tests)),
+            ]
+        case "tokenizer":
+            pretrained = tokenizer.pretrained
+            paths = [] if pretrained is None else [pretrained.source, pretrained.target]
+            depends = [
+                found["text"]["digest"],
+                settings(tokenizer, "sampling"),
+                # Moses' rules depend on the languages.
+                [data.source_language, data.target_language],
+                [recipe.seed, list_tags(recipe)],
+                [describe_file(path) for path in paths if path is not None],
+            ]
+        case "train":
+            depends = [
+                found["text"]["digest"],
+                # Which corpus each pair is of, which the text itself doesn't tell.
+                found["text"]["parts"],
+                found["tokenizer"]["digest"],
+                [corpus.tag for corpus in data.train],
+                data.cleaning.max_tokens,
+                None if tokenizer.sampling is None else settings(tokenizer.sampling),
+            ]
+        case _:
+            depends = [
+                found["tokenizer"]["digest"],
+                [data.source_language, data.target_language],
+                settings(data.dev),
+                data.cleaning.max_tokens,
+                describe_inputs((data.dev,)),
+            ]
+    return digest([name, FORMAT_VERSION, *depends])
+
+
+def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:
+    """Leaves a tokenizer trained on a sample of the cleaned text, or the one that the user has."""
+    settings, tags = recipe.tokenizer, list_tags(recipe)
+    languages = (recipe.data.source_language, recipe.data.target_language)
+    punctuation = languages if settings.punctuation == "moses" else None
+    if settings.pretrained is not None:
+        models = read_pretrained(settings)
+        tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
+    else:
+        store = TextStore(draft / "text")
+        size = min(max(1, settings.max_training_sentences // 2), text["kept"])
+        say(f"training the tokenizer on {size:,} pairs")
+        seed = [recipe.seed, _TOKENIZER_SAMPLE_STREAM]
+        tokenizer = train_tokenizer(
+            settings,
+            (source for source, _ in store.sample(size, text["kept"], seed=seed)),
+            (target for _, target in store.sample(size, text["kept"], seed=seed)),
+            seed=recipe.seed,
+            tags=tags,
+            punctuation=punctuation,
+        )
+    tokenizer.save(folder)
+    return {
+        "source_pieces": tokenizer.source_vocab_size,
+        "target_pieces": tokenizer.target_vocab_size,
+        "joint": tokenizer.is_joint,
+        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+    }
+
+
+def _tokenize_dev(recipe: Recipe, draft: Path, folder: Path) -> Facts:
+    """Leaves the development set as tokens, for its loss, and as text, for its score."""
+    tokenizer = SubwordTokenizer.load(draft / "tokenizer")
+    dev = recipe.data.dev
+    pairs = list(
+        read_pairs(
+            dev,
+            phrasebook_split="dev",
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+        )
+    )
+    source, target = tokenize_dev(tokenizer, recipe, pairs)
+    vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+    with TokenStoreWriter(folder, vocab_size) as store:
+        batch = make_batch(source, target, vocab_size=vocab_size)
+        store.append(batch, corpus=0)
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        write_atomically(draft / "dev" / f"{side}.txt", "".join(f"{line}\n" for line in lines))
-    return {**facts, "digest": digest(pairs)}
+        write_atomically(folder / f"{side}.txt", "".join(f"{line}\n" for line in lines))
+    return {
+        "read": len(pairs),
+        "kept": len(source),
+        "source_tokens": len(source.tokens),
+        "target_tokens": len(target.tokens),
+        "digest": digest(pairs),
+    }

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import torch
 
 from mtkit.console import warn
-from mtkit.data.corpora import BYTE_ORDER_MARK
+from mtkit.data.sources.lines import BYTE_ORDER_MARK
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine

@@ -1,21 +1,30 @@
 """The front door of `mtkit prepare`: data are made, and never swapped under a run's checkpoints."""
 
+from mtkit.console import open_console, report, say
+from mtkit.data.preparation.preflight import check_data as look_at_data
+from mtkit.data.preparation.report import show_longest, show_report
+from mtkit.data.prepare import count_cores
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.recipe import Recipe
 from mtkit.workspace import Workspace
 
 
-def prepare(recipe: Recipe, workspace: Workspace) -> None:
+def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None) -> None:
     """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
 
     Nothing of an earlier `prepare` is touched until all of it is done.
+
+    Args:
+        recipe: Whose data to prepare.
+        workspace: Where they go.
+        num_workers: Processes that clean and tokenise; as many as there are cores where None.
 
     Raises:
         MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
             tokenizer; checkpoints of another run, on other data or with another model.
     """
     if not any(workspace.checkpoints.glob("step-*")):
-        prepare_data(recipe, workspace)
+        prepare_data(recipe, workspace, num_workers=num_workers)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
     from mtkit.training.checkpoint import CheckpointFolder  # noqa: PLC0415
@@ -23,4 +32,31 @@ def prepare(recipe: Recipe, workspace: Workspace) -> None:
 
     saved = CheckpointFolder(workspace.checkpoints).list()
     check_same_run(recipe, None, saved)
-    prepare_data(recipe, workspace, check=lambda digest: check_same_run(recipe, digest, saved))
+    prepare_data(
+        recipe,
+        workspace,
+        num_workers=num_workers,
+        check=lambda digest: check_same_run(recipe, digest, saved),
+    )
+
+
+def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
+    """Says what preparing a recipe's data would find and make; writes nothing.
+
+    Returns:
+        Whether `prepare` would find no fault that ends it.
+    """
+    found = look_at_data(recipe, num_workers=num_workers or count_cores())
+    if found.report.corpora:
+        show_report(found.report, open_console())
+        show_longest(found.report, open_console())
+    if found.report.epoch is not None:
+        say(
+            f"the data would take about {found.num_bytes / 1e6:,.0f} MB of disk; tokens and "
+            "updates are estimates"
+        )
+    for fault in found.faults:
+        report(fault)
+    if not found.faults:
+        say("nothing stands in the way of `mtkit prepare`")
+    return not found.faults

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import say
-from mtkit.data.corpora import read_lines, read_pairs
+from mtkit.data.sources.corpora import read_pairs
+from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.report import ScoreRow, as_cells, as_tables, list_rows
 from mtkit.evaluation.scores import score_corpus

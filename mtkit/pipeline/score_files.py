@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.data.corpora import read_lines
+from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.report import ScoreRow, list_rows
 from mtkit.evaluation.scores import score_corpus

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from mtkit.data.prepare import open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.pipeline.hardware import Hardware
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import check_gpus, launch, telling_launcher

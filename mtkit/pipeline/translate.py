@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from mtkit.data.prepare import read_digest
+from mtkit.data.prepared import read_digest
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine

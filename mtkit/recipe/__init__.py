@@ -2,7 +2,8 @@
 
 recipe.py       the whole recipe, and what must hold between sections
 section.py      what every section has in common
-data.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py, test_sets.py
+data.py, cleaning.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py,
+test_sets.py
                 a file per section; defaults are written here and nowhere else
 loading.py      recipes found by path or name, read, checked, written
 overrides.py    `--set` applied

@@ -29,11 +29,15 @@ _EXPECTED = {
     "string_pattern_mismatch": "letters, digits, '.', '_' and '-', the first a letter or a digit",
 }
 
+# Where a key has a form of its own.
+_FORMS = {"tag": 'a tag in angle brackets without spaces, such as "<BT>"'}
+
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
-_CORPUS_KEYS = {"source", "target", "dataset", "builtin"}
+_CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _CORPUS_KINDS = (
-    "no corpus is named: give `source` and `target` (two text files), `dataset` and `split` "
-    '(of the datasets library), or `builtin = "phrasebook"`'
+    "no corpus is named: give `source` and `target` (two text files), `path` (one file with both "
+    "sides: .tsv, .jsonl, .parquet, .tmx or .zip), `dataset` and `split` (of the datasets "
+    'library), or `builtin = "phrasebook"`'
 )
 
 
@@ -139,6 +143,8 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = _list_choices(found, context["expected"])
         case "too_short":
             message = f"expected {context['min_length']} or more entries, found {len(found)}"
+        case "string_pattern_mismatch" if last in _FORMS:
+            message = f"expected {_FORMS[last]}, found {_toml(found)}"
         case _ if kind in _EXPECTED:
             message = f"expected {_EXPECTED[kind]}, found {_toml(found)}"
         case _:

@@ -162,9 +162,9 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
 
     def rooted(corpus: Entry) -> Entry:
         paths: dict[str, Any] = {
-            side: root / path.expanduser()
-            for side in ("source", "target")
-            if isinstance(path := getattr(corpus, side, None), Path)
+            key: root / path.expanduser()
+            for key in ("source", "target", "path")
+            if isinstance(path := getattr(corpus, key, None), Path)
         }
         if isinstance(corpus, HubCorpus):
             folder_of_files = root / Path(corpus.dataset).expanduser()
@@ -181,4 +181,9 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     )
     test_sets = tuple(rooted(test_set) for test_set in recipe.evaluation.test_sets)
     evaluation = recipe.evaluation.model_copy(update={"test_sets": test_sets})
-    return recipe.model_copy(update={"data": data, "evaluation": evaluation})
+    tokenizer = recipe.tokenizer
+    if tokenizer.pretrained is not None:
+        tokenizer = tokenizer.model_copy(update={"pretrained": rooted(tokenizer.pretrained)})
+    return recipe.model_copy(
+        update={"data": data, "tokenizer": tokenizer, "evaluation": evaluation}
+    )

@@ -4,7 +4,13 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from mtkit.recipe.data import FileCorpus, HeldOutPhrasebook, HubCorpus, corpus_kind
+from mtkit.recipe.data import (
+    FileCorpus,
+    HeldOutPhrasebook,
+    HubCorpus,
+    PairedFileCorpus,
+    corpus_kind,
+)
 from mtkit.recipe.section import Section
 
 
@@ -17,6 +23,10 @@ class FileTestSet(_Named, FileCorpus):
     """Two aligned text files."""
 
 
+class PairedFileTestSet(_Named, PairedFileCorpus):
+    """One file that holds both sides."""
+
+
 class HubTestSet(_Named, HubCorpus):
     """A split of a data set that `datasets` can stream."""
 
@@ -27,6 +37,7 @@ class PhrasebookTestSet(_Named, HeldOutPhrasebook):
 
 TestSet = Annotated[
     Annotated[FileTestSet, Tag("files")]
+    | Annotated[PairedFileTestSet, Tag("path")]
     | Annotated[HubTestSet, Tag("dataset")]
     | Annotated[PhrasebookTestSet, Tag("builtin")],
     Discriminator(corpus_kind),

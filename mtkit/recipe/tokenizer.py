@@ -1,10 +1,39 @@
 """The `tokenizer` section: how text becomes subword tokens."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Section, refuse_special
+
+Symbol = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(refuse_special)]
+
+
+class Pretrained(Section):
+    """SentencePiece models to use instead of training one; keys on training have no effect then."""
+
+    source: Path
+    """Model of the source; of both sides where `joint` is true. Starts from `data.data_root`."""
+    target: Path | None = None
+    """Model of the target, where `joint` is false."""
+
+
+class Sampling(Section):
+    """Another segmentation of each training sentence in each epoch.
+
+    Subword regularisation (arXiv 1804.10959) with a unigram model, BPE-dropout (arXiv 1910.13267)
+    with a BPE model: a pure function of seed, epoch and sentence. Validation and translation don't
+    sample.
+    """
+
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
+    """BPE: the probability that a merge is left out. Unigram: the exponent of a segmentation's
+    probability, drawn among all of them; 0.1 doubles the tokens, 0.5 adds 6 %."""
+    max_growth: Annotated[float, Field(ge=1.0, le=8.0)] = 2.0
+    """A segmentation of more than this times the best one's tokens, or of more than
+    `data.cleaning.max_tokens`, gives way to the best. Updates are planned by the best ones;
+    `training.micro_batch_tokens` holds for the longest that this allows."""
 
 
 class Tokenizer(Section):
@@ -19,7 +48,11 @@ class Tokenizer(Section):
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
     """SentencePiece's normalisation rule; `identity` leaves text as it is, which tokenised text
     needs to survive a round trip."""
-    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    punctuation: Literal["as-is", "moses"] = "as-is"
+    """`moses` has sacremoses normalise quotation marks, dashes and spaces before all else, in
+    translation too. It takes the extra `mtkit[punctuation]`, and loses typography that a
+    translation may want; hence not by default."""
+    character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 1.0
     """Share of the characters in the sample that the vocabulary must cover; 0.9995 suits Chinese
     and Japanese."""
     split_by_unicode_script: bool = True
@@ -28,5 +61,23 @@ class Tokenizer(Section):
     """Never let a piece span a digit and a letter."""
     byte_fallback: bool = False
     """Spell unknown characters as bytes, which takes 256 pieces of the vocabulary."""
+    user_symbols: tuple[Symbol, ...] = ()
+    """Strings that are always one piece, such as placeholders; tags of corpora needn't be named."""
     max_training_sentences: PositiveInt = 1_000_000
-    """Sentences, drawn evenly from the training text, that the tokenizer is trained on."""
+    """Sentences, drawn evenly from the cleaned text, that the tokenizer is trained on. A million
+    take half a gigabyte of memory as BPE, and one and a half as unigram."""
+    pretrained: Pretrained | None = None
+    """SentencePiece models to use instead of training one."""
+    sampling: Sampling | None = None
+    """Another segmentation in each epoch."""
+
+    @model_validator(mode="after")
+    def _models_fit(self) -> "Tokenizer":
+        if self.pretrained is not None and (self.pretrained.target is None) != self.joint:
+            raise ValueError(
+                "pretrained.target is given, but with joint = true one model serves both sides: "
+                "remove it, or set joint = false"
+                if self.joint
+                else "pretrained.target is missing: joint = false has a model for each side"
+            )
+        return self

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.console import say, warn
-from mtkit.data.prepare import open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_settings, save_model_folder
 from mtkit.recipe import Recipe

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.data.batching import Indices
+from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
@@ -80,14 +80,14 @@ class Trainer:
         started_at = time.monotonic() - state.elapsed_seconds
         saved_step = state.step
         with _stop_request() as stop_is_requested:
-            for place, examples in self._updates(state):
+            for epoch, place, examples in self._updates(state):
                 rate = learning_rate(
                     training.schedule,
                     state.step + 1,
                     d_model=self.recipe.model.d_model,
                     max_steps=training.max_steps,
                 )
-                num_tokens = self._update(state.step + 1, examples, rate, meter)
+                num_tokens = self._update(state.step + 1, examples, epoch, rate, meter)
                 state = replace(
                     state,
                     step=state.step + 1,
@@ -115,25 +115,27 @@ class Trainer:
                     break
         return state
 
-    def _updates(self, state: TrainingState) -> Iterator[tuple["_Place", Indices]]:
-        """Yields each update's examples with the place in the data behind it, without end."""
+    def _updates(self, state: TrainingState) -> Iterator[tuple[int, "_Place", Indices]]:
+        """Yields each update's epoch, the place in the data behind it, and its examples."""
         epoch, position = state.epoch, state.position
         while True:
             updates = self.objective.plan_epoch(epoch)
             for index in range(position, len(updates)):
                 is_last = index + 1 == len(updates)
                 place = _Place(epoch + 1, 0) if is_last else _Place(epoch, index + 1)
-                yield place, updates[index]
+                yield epoch, place, updates[index]
             epoch, position = epoch + 1, 0
 
-    def _update(self, step: int, examples: Indices, rate: float, meter: "_Meter") -> int:
+    def _update(
+        self, step: int, examples: Indices, epoch: int, rate: float, meter: "_Meter"
+    ) -> int:
         """Changes the weights by the gradient of the mean loss per token; returns the tokens."""
         _seed_step(self.recipe.seed, step, self.processes.rank)
-        num_tokens = self.objective.count_tokens(examples)
+        num_tokens = self.objective.count_tokens(examples, epoch)
         parts = self.objective.split_update(examples, self.processes.count)
         self.optimizer.zero_grad(set_to_none=True)
         for micro_batch in parts[self.processes.rank]:
-            sums = self.objective.measure(micro_batch.sentences)
+            sums = self.objective.measure(micro_batch.sentences, epoch)
             # Divided before: the sum over micro-batches and processes is then the mean per token.
             (sums.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
             meter.add(sums.loss.detach(), sums.negative_log_likelihood)

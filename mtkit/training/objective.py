@@ -1,13 +1,17 @@
 """What training minimises: the trainer knows updates and gradients, an objective knows the rest."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import nn
 
-from mtkit.data.batching import Indices, MicroBatch, plan_epoch, split_update
-from mtkit.data.collate import Batch, collate
-from mtkit.data.token_store import TokenStore
+from mtkit.data.batches.collate import Batch, collate
+from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.micro_batches import MicroBatch, split_update
+from mtkit.data.batches.ragged import Indices
+from mtkit.data.prepared import PreparedData
+from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.loss import LossSums, projected_cross_entropy
@@ -21,7 +25,7 @@ class Objective(Protocol):
         """The model whose weights are learned."""
         ...
 
-    def plan_epoch(self, epoch: int) -> list[Indices]:
+    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the examples of each update of an epoch: a pure function of `epoch`."""
         ...
 
@@ -29,11 +33,11 @@ class Objective(Protocol):
         """Returns each process's micro-batches of one update."""
         ...
 
-    def count_tokens(self, examples: Indices) -> int:
-        """Returns how many tokens the loss of these examples is a sum over."""
+    def count_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns how many tokens the loss of these examples is a sum over in an epoch."""
         ...
 
-    def measure(self, examples: Indices) -> LossSums:
+    def measure(self, examples: Indices, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its tokens, ready for `backward`."""
         ...
 
@@ -43,25 +47,38 @@ class TranslationObjective:
 
     Args:
         model: The network, on the device where it is to be trained.
-        store: Sentence pairs.
+        data: The run's data.
         recipe: The run's recipe.
         device: Where the network is.
     """
 
     def __init__(
-        self, model: EncoderDecoder, store: TokenStore, recipe: Recipe, device: torch.device
+        self, model: EncoderDecoder, data: PreparedData, recipe: Recipe, device: torch.device
     ) -> None:
         self.model = model
-        self._store = store
+        self._store = data.train
+        self._order = data.train_order
+        self._weights = data.weights
+        self._sampler = (
+            None
+            if recipe.tokenizer.sampling is None
+            else SegmentationSampler(
+                data.train,
+                data.tokenizer,
+                recipe.tokenizer.sampling,
+                max_tokens=recipe.data.cleaning.max_tokens,
+                seed=recipe.seed,
+            )
+        )
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
 
-    def plan_epoch(self, epoch: int) -> list[Indices]:
+    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the sentences of each update of an epoch."""
         return plan_epoch(
-            self._store.source_lengths,
-            self._store.target_lengths,
+            self._order,
+            weights=self._weights,
             batch_tokens=self._settings.batch_tokens,
             length_groups=self._settings.length_groups,
             seed=self._seed,
@@ -69,24 +86,37 @@ class TranslationObjective:
         )
 
     def split_update(self, examples: Indices, num_processes: int) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update."""
+        """Returns each process's micro-batches of one update.
+
+        Where segmentations are sampled, each has room for the longest that may come.
+        """
+        lengths = self._store.lengths(examples)
+        if self._sampler is not None:
+            lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
         return split_update(
             examples,
-            self._store.source_lengths,
-            self._store.target_lengths,
+            *lengths,
             micro_batch_tokens=self._settings.micro_batch_tokens,
             num_processes=num_processes,
         )
 
-    def count_tokens(self, examples: Indices) -> int:
-        """Returns the target tokens of these sentences, `</s>` counted."""
-        return int(self._store.target_lengths[examples].sum())
+    def count_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
+        if self._sampler is not None:
+            return self._sampler.count_target_tokens(examples, epoch)
+        _, target_lengths = self._store.lengths(examples)
+        return int(target_lengths.sum())
 
-    def measure(self, examples: Indices) -> LossSums:
+    def measure(self, examples: Indices, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its real target tokens."""
+        pairs = (
+            self._store.gather(examples)
+            if self._sampler is None
+            else self._sampler.gather(examples, epoch)
+        )
         return measure_translation(
             self.model,
-            gather(self._store, examples).to(self._device),
+            collate(*pairs).to(self._device),
             label_smoothing=self._settings.label_smoothing,
             precision=self._settings.precision,
         )
@@ -106,11 +136,3 @@ def measure_translation(
             batch.target_outputs[batch.target_is_token],
             label_smoothing=label_smoothing,
         )
-
-
-def gather(store: TokenStore, examples: Indices) -> Batch:
-    """Returns stored sentence pairs as one padded batch."""
-    return collate(
-        [store.source(int(index)) for index in examples],
-        [store.target(int(index)) for index in examples],
-    )

@@ -77,7 +77,11 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
 def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
     training = tables["training"]
     return {
-        **{key: tables[key] for key in ("seed", "tokenizer", "model")},
+        **{key: tables[key] for key in ("seed", "model")},
+        # The data's digest covers what lies where a pretrained tokenizer is.
+        "tokenizer": {
+            key: value for key, value in tables["tokenizer"].items() if key != "pretrained"
+        },
         "training": {
             **{key: training[key] for key in _FIXED_TRAINING_KEYS},
             # Scores by different measures don't rank checkpoints.

@@ -3,7 +3,7 @@
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepare import PreparedData, open_prepared
+from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, dump_recipe
@@ -70,7 +70,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
             with ProgressView(recipe.training.max_steps, is_shown=is_first) as view:
                 state = Trainer(
                     recipe=recipe,
-                    objective=TranslationObjective(model, data.train, recipe, processes.device),
+                    objective=TranslationObjective(model, data, recipe, processes.device),
                     optimizer=optimizer,
                     processes=processes,
                     checkpoints=checkpoints,

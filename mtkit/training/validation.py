@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from mtkit.data.batching import cut
-from mtkit.data.prepare import PreparedData
+from mtkit.data.batches.collate import collate
+from mtkit.data.batches.micro_batches import cut
+from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -16,7 +17,7 @@ from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import LOSSES
-from mtkit.training.objective import gather, measure_translation
+from mtkit.training.objective import measure_translation
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,8 @@ class Validator:
     def _measure_loss(self, model: EncoderDecoder) -> tuple[float, float]:
         """Returns loss and negative log-likelihood per target token."""
         store, training = self._store, self._recipe.training
-        by_length = np.lexsort((store.source_lengths, store.target_lengths))
-        batches = cut(
-            by_length,
-            store.source_lengths,
-            store.target_lengths,
-            max_tokens=training.micro_batch_tokens,
-        )
+        lengths = store.lengths(np.arange(len(store)))
+        batches = cut(np.lexsort(lengths), *lengths, max_tokens=training.micro_batch_tokens)
         sums = torch.zeros(2, dtype=torch.float64)
         was_training = model.training
         model.eval()
@@ -114,15 +110,14 @@ class Validator:
             for sentences in self._processes.share(batches):
                 measured = measure_translation(
                     model,
-                    gather(store, sentences).to(self._processes.device),
+                    collate(*store.gather(sentences)).to(self._processes.device),
                     label_smoothing=training.label_smoothing,
                     precision=training.precision,
                 )
                 sums += torch.stack(measured).cpu()
         model.train(was_training)
         totals = self._processes.sum(sums.to(self._processes.device)).tolist()
-        num_tokens = int(store.target_lengths.sum())
-        return totals[0] / num_tokens, totals[1] / num_tokens
+        return totals[0] / store.num_target_tokens, totals[1] / store.num_target_tokens
 
     def _translate(self, model: EncoderDecoder) -> list[str]:
         beam_size = self._recipe.training.validation.beam_size

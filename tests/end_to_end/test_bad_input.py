@@ -179,7 +179,7 @@ def test_windows_line_ends_make_the_same_data(trained: Path, project: Path) -> N
     assert outcome.code == 0, outcome.stderr
     prepared = Path("runs/tiny/data")
     files = [path.relative_to(trained) for path in (trained / prepared).rglob("*")]
-    compared = [path for path in files if path.suffix in (".spm", ".tokens", ".ends", ".txt")]
+    compared = [path for path in files if path.suffix in (".spm", ".arrow", ".npy", ".txt")]
     assert len({path.suffix for path in compared}) == 4
     for path in compared:
         assert (project / path).read_bytes() == (trained / path).read_bytes(), path

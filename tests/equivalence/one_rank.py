@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from mtkit.data.prepare import open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
@@ -32,7 +32,7 @@ def main(recipe_file: str, workspace: str, dtype: str, output: str, *overrides: 
     names = ("loss", "nll", "perplexity", "bleu", "chrf")
     Trainer(
         recipe=recipe,
-        objective=TranslationObjective(model, data.train, recipe, processes.device),
+        objective=TranslationObjective(model, data, recipe, processes.device),
         optimizer=build_optimizer(model, recipe.training.optimizer),
         processes=processes,
         checkpoints=CheckpointFolder(Path(output) / "checkpoints"),

@@ -10,6 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mtkit.data.prepare import prepare
+
 SCRIPT = Path(__file__).with_name("one_rank.py")
 NO_DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.activation_dropout=0")
 
@@ -64,3 +66,13 @@ def test_accumulation_changes_nothing(tiny_run, tmp_path: Path) -> None:
     [whole] = train(run, tmp_path / "whole", "float64", 3, 1, "training.micro_batch_tokens=4096")
     [parts] = train(run, tmp_path / "parts", "float64", 3, 1, "training.micro_batch_tokens=256")
     assert greatest_difference(parts, whole, "weight") <= 1e-10
+
+
+def test_sampled_segmentations_are_the_same_in_any_process(tiny_run, tmp_path: Path) -> None:
+    sampling = "tokenizer.sampling={alpha=0.2}"
+    run = tiny_run(sampling)
+    prepare(run.recipe, run.workspace)
+    [one] = train(run, tmp_path / "one", "float64", 5, 1, sampling)
+    first, second = train(run, tmp_path / "two", "float64", 5, 2, sampling)
+    assert greatest_difference(first, one, "weight") <= 1e-10
+    assert all(torch.equal(first[name], second[name]) for name in first)

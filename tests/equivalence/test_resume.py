@@ -123,3 +123,21 @@ def test_another_seed_is_another_run(tiny_run, never_stopped) -> None:
     prepare(run.recipe, run.workspace)
     assert run.train()
     assert run.weights() != never_stopped.weights()
+
+
+SAMPLING = "tokenizer.sampling={alpha=0.2}"
+
+
+def test_stopped_while_segmentations_are_sampled(tiny_run, never_stopped, monkeypatch) -> None:
+    sampled = tiny_run(SAMPLING, name="sampled")
+    prepare(sampled.recipe, sampled.workspace)
+    assert sampled.train()
+    assert sampled.weights() != never_stopped.weights()
+    run = tiny_run(SAMPLING)
+    prepare(run.recipe, run.workspace)
+    monkeypatch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, 7))
+    assert not run.train()
+    monkeypatch.undo()
+    assert run.train()
+    assert run.weights() == sampled.weights()
+    assert logged(run)[4:] == logged(sampled)[4:]

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.data.collate import pad
+from mtkit.data.batches.collate import pad
+from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.hypothesis import Hypothesis
@@ -66,7 +66,7 @@ class TorchEngine:
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Returns token lists as one tensor, padded at the end, and which of it are tokens."""
-        tokens, is_token = pad([np.array(sentence, dtype=np.int64) for sentence in batch])
+        tokens, is_token = pad(Ragged.of(batch))
         return (
             torch.from_numpy(tokens).to(self._device),
             torch.from_numpy(is_token).to(self._device),

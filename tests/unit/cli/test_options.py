@@ -15,7 +15,7 @@ RUN = ["--recipe", "--workspace", "--set"]
 
 OPTIONS = {
     "init": ["recipe"],
-    "prepare": RUN,
+    "prepare": [*RUN, "--check", "--workers"],
     "train": [*RUN, "--gpus", "--processes"],
     "average": [*RUN, "--last", "--best"],
     "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
@@ -27,21 +27,41 @@ OPTIONS = {
 KEYS = {
     "": "name seed data tokenizer model training inference evaluation",
     "data": "source_language target_language data_root train dev cleaning",
-    "data.train[FileCorpus]": "source target",
-    "data.train[HubCorpus]": "dataset configuration split",
-    "data.train[PhrasebookCorpus]": "builtin sentences",
-    "data.dev[FileCorpus]": "source target",
-    "data.dev[HubCorpus]": "dataset configuration split",
-    "data.dev[HeldOutPhrasebook]": "builtin sentences",
-    "data.cleaning": "max_tokens",
-    "tokenizer": "kind vocab_size joint normalization character_coverage split_by_unicode_script "
-    "split_by_number byte_fallback max_training_sentences",
+    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs",
+    "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
+    "max_pairs",
+    "data.train[HubTrainingCorpus]": "tag dataset configuration split source_column target_column "
+    "name weight max_pairs",
+    "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs",
+    "data.dev[FileCorpus]": "tag source target",
+    "data.dev[PairedFileCorpus]": "tag path source_column target_column",
+    "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
+    "data.dev[HeldOutPhrasebook]": "tag builtin sentences",
+    "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
+    "urls repetition language overlap duplicates",
+    "data.cleaning.encoding": "enabled invalid_utf8",
+    "data.cleaning.length": "enabled min_characters max_characters",
+    "data.cleaning.length_ratio": "enabled max_ratio smoothing",
+    "data.cleaning.identical": "enabled",
+    "data.cleaning.letters": "enabled min_share",
+    "data.cleaning.script": "enabled min_share source target",
+    "data.cleaning.numbers": "enabled min_value min_numbers min_match",
+    "data.cleaning.urls": "enabled min_match",
+    "data.cleaning.repetition": "enabled max_repeats",
+    "data.cleaning.language": "enabled min_characters min_confidence candidates",
+    "data.cleaning.overlap": "enabled min_letters",
+    "data.cleaning.duplicates": "enabled by",
+    "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
+    "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
+    "pretrained sampling",
+    "tokenizer.pretrained": "source target",
+    "tokenizer.sampling": "alpha max_growth",
     "model": "num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key d_value norm "
     "activation positions max_positions tied_embeddings dropout attention_dropout "
     "activation_dropout",
-    "training": "max_steps batch_tokens length_groups micro_batch_tokens label_smoothing precision "
-    "optimizer schedule clipping early_stopping checkpoint_every keep_last keep_best validation "
-    "averaging log_every",
+    "training": "max_steps batch_tokens length_groups micro_batch_tokens label_smoothing "
+    "precision optimizer schedule clipping early_stopping checkpoint_every keep_last keep_best "
+    "validation averaging log_every",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
     "training.schedule[PaperSchedule]": "kind warmup_steps factor",
     "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
@@ -55,9 +75,11 @@ KEYS = {
     "inference": "beam_size length_penalty max_extra_tokens batch_tokens",
     "inference.length_penalty": "kind alpha",
     "evaluation": "test_sets metrics tokenize smooth lowercase",
-    "evaluation.test_sets[FileTestSet]": "source target name",
-    "evaluation.test_sets[HubTestSet]": "dataset configuration split name",
-    "evaluation.test_sets[PhrasebookTestSet]": "builtin sentences name",
+    "evaluation.test_sets[FileTestSet]": "tag source target name",
+    "evaluation.test_sets[PairedFileTestSet]": "tag path source_column target_column name",
+    "evaluation.test_sets[HubTestSet]": "tag dataset configuration split source_column "
+    "target_column name",
+    "evaluation.test_sets[PhrasebookTestSet]": "tag builtin sentences name",
 }
 
 

@@ -5,10 +5,12 @@ import shutil
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mtkit.data import phrasebook
-from mtkit.data.prepare import is_prepared, open_prepared, prepare, read_digest
+from mtkit.data.prepare import is_prepared, prepare
+from mtkit.data.prepared import open_prepared, read_digest
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
@@ -62,27 +64,30 @@ def test_tokens_are_those_of_the_text(project: Path) -> None:
     data = open_prepared(recipe, workspace)
     pairs = generate_pairs("train", 300)
     assert len(data.train) == 300
-    for index in (0, 17, 299):
-        assert data.tokenizer.decode_target(data.train.target(index).tolist()) == pairs[index][1]
-        [tokens] = data.tokenizer.encode_source([pairs[index][0]])
-        assert data.train.source(index).tolist() == tokens
+    chosen = [0, 17, 299]
+    source, target = (side.to_lists() for side in data.train.gather(np.array(chosen)))
+    decoded = [data.tokenizer.decode_target(tokens) for tokens in target]
+    assert decoded == [pairs[index][1] for index in chosen]
+    assert source == data.tokenizer.encode_source([pairs[index][0] for index in chosen])
     assert data.dev_text == tuple(map(list, zip(*generate_pairs("dev", 10), strict=True)))
     assert len(data.dev) == 10
 
 
 def test_blank_and_long_pairs_are_left_out_and_counted(project: Path) -> None:
     pairs = generate_pairs("train", 300)
-    pairs[3:3] = [("", "leer"), ("blank", " "), ("the man " * 60, "der Mann")]
+    long = (" ".join(lines) for lines in zip(*pairs[10:20], strict=True))
+    pairs[3:3] = [("", "leer"), ("blank", " "), tuple(long)]
     write(project, "train", pairs)
     recipe, workspace = open_run(project)
     prepare(recipe, workspace)
     train = workspace.read_manifest()["prepare"]["train"]
     assert (train["read"], train["kept"]) == (303, 300)
-    assert train["dropped"] == {"blank": 2, "too_long": 1}
+    dropped = {name: count for name, count in train["dropped"].items() if count}
+    assert dropped == {"blank": 2, "max_tokens": 1}
     data = open_prepared(recipe, workspace)
     assert (train["source_tokens"], train["target_tokens"]) == (
-        data.train.source_lengths.sum(),
-        data.train.target_lengths.sum(),
+        data.train.num_source_tokens,
+        data.train.num_target_tokens,
     )
 
 
@@ -147,7 +152,9 @@ def test_a_failed_prepare_leaves_the_earlier_data_alone(project: Path) -> None:
 
 def test_nothing_left_after_cleaning(project: Path) -> None:
     recipe, workspace = open_run(project, "data.cleaning.max_tokens=1")
-    with pytest.raises(MtkitError, match="no pair left: 0 with a blank side, 300 longer"):
+    with pytest.raises(
+        MtkitError, match="no pair is left: all 300 that passed the filters are longer"
+    ):
         prepare(recipe, workspace)
     assert not workspace.data.exists()
 
@@ -170,7 +177,7 @@ def test_the_manifest_says_what_was_read(project: Path) -> None:
     assert [entry["name"] for entry in manifest["inputs"]] == [
         "train.en", "train.de", "dev.en", "dev.de"
     ]  # fmt: skip
-    assert set(manifest["train"]["digests"]) == {"source", "target"}
+    assert set(manifest["digests"]) == {"text", "tokenizer", "train", "dev"}
     assert "torch" in manifest["environment"]
 
 
@@ -233,3 +240,90 @@ def test_new_data_can_be_refused_before_they_replace_the_old(project: Path) -> N
     with pytest.raises(MtkitError, match="not these"):
         prepare(recipe, workspace, check=refuse)
     assert read_digest(workspace) == digests[0]
+
+
+def write_rows(path: Path, pairs, languages=("en", "de")) -> None:
+    rows = (json.dumps({"translation": dict(zip(languages, pair, strict=True))}) for pair in pairs)
+    path.write_text("".join(f"{row}\n" for row in rows))
+
+
+def test_another_direction_turns_the_development_set_too(project: Path) -> None:
+    for split, count in (("train", 300), ("dev", 10)):
+        write_rows(project / f"{split}.jsonl", generate_pairs(split, count))
+    overrides = ("data.train=[{path='train.jsonl'}]", "data.dev={path='dev.jsonl'}")
+    turned = ("data.source_language=de", "data.target_language=en")
+    recipe, workspace = open_run(project, *overrides)
+    prepare(recipe, workspace)
+    assert open_prepared(recipe, workspace).dev_text[0][0] == generate_pairs("dev", 1)[0][0]
+    recipe, workspace = open_run(project, *overrides, *turned)
+    prepare(recipe, workspace)
+    assert open_prepared(recipe, workspace).dev_text[0][0] == generate_pairs("dev", 1)[0][1]
+
+
+def test_a_pair_belongs_to_the_corpus_that_has_it_now(project: Path) -> None:
+    """The same text, but of the second corpus where it was of the first."""
+    for language in ("en", "de"):
+        (project / f"same.{language}").write_text("nothing but the same\n" * 5)
+    full, empty = "{source='train.en', target='train.de'}", "{source='same.en', target='same.de'}"
+    for corpora, expected in (([full, empty], [300]), ([empty, full], [0, 300])):
+        recipe, workspace = open_run(project, f"data.train=[{', '.join(corpora)}]")
+        prepare(recipe, workspace)
+        assert open_prepared(recipe, workspace).train.corpus_pairs == expected
+
+
+def test_what_changes_training_changes_the_digest(project: Path) -> None:
+    sampling = "tokenizer.sampling={alpha=0.2}"
+    digests = set()
+    for overrides in (
+        (),
+        ("data.train.0.weight=2.0",),
+        (sampling,),
+        # Drawn segmentations may be as long as this says.
+        (sampling, "data.cleaning.max_tokens=90"),
+    ):
+        recipe, workspace = open_run(project, *overrides)
+        prepare(recipe, workspace)
+        digests.add(open_prepared(recipe, workspace).digest)
+    assert len(digests) == 4
+    plain, _ = open_run(project)
+    named, workspace = open_run(project, "data.train.0.name=other")
+    prepare(plain, workspace)
+    digest = open_prepared(plain, workspace).digest
+    prepare(named, workspace)
+    assert open_prepared(named, workspace).digest == digest
+
+
+@pytest.mark.parametrize("damage", ["a file is gone", "a file is cut", "its record is empty"])
+def test_damaged_data_are_made_again(project: Path, damage: str) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    path = workspace.data / "train" / "tokens.arrow"
+    content = path.read_bytes()
+    match damage:
+        case "a file is gone":
+            path.unlink()
+        case "a file is cut":
+            path.write_bytes(content[:-1])
+        case _:
+            (workspace.data / "train" / "stage.json").write_bytes(b"")
+    assert not is_prepared(recipe, workspace)
+    prepare(recipe, workspace)
+    assert path.read_bytes() == content
+    assert len(open_prepared(recipe, workspace).train) == 300
+
+
+def test_tags_and_models_of_ones_own(project: Path) -> None:
+    prepare(*open_run(project, "data.train.0.tag=<BT>"))
+    _, workspace = open_run(project)
+    (project / "own.model").write_bytes((workspace.tokenizer / "joint.spm").read_bytes())
+    overrides = ("tokenizer.pretrained.source=own.model", "data.train.0.tag=<BT>")
+    recipe, workspace = open_run(project, *overrides)
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    [tag, _] = data.tokenizer.encode_source(["<BT>"])[0]
+    source, _ = data.train.gather(np.arange(300))
+    assert {tokens[0] for tokens in source.to_lists()} == {tag}
+    # The development set has no tag.
+    assert tag not in data.dev.gather(np.arange(10))[0].tokens
+    with pytest.raises(MtkitError, match="no piece '<XX>'"):
+        prepare(*open_run(project, *overrides[:1], "data.train.0.tag=<XX>"))

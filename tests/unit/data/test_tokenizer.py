@@ -8,10 +8,18 @@ import pytest
 import sentencepiece
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.tokenizer import BOS, EOS, PAD, UNK, SubwordTokenizer, train_tokenizer
+from mtkit.data.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    SubwordTokenizer,
+    read_pretrained,
+    train_tokenizer,
+)
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
-from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.recipe.tokenizer import Pretrained, Tokenizer
 
 PAIRS = list(generate_pairs("train", 400))
 SOURCES = [source for source, _ in PAIRS]
@@ -48,7 +56,8 @@ def test_special_ids_are_the_same_in_every_vocabulary(tmp_path: Path) -> None:
 def test_saved_and_loaded(tmp_path: Path, files: list[str], *, joint: bool) -> None:
     tokenizer = train(joint=joint)
     tokenizer.save(tmp_path / "tokenizer")
-    assert sorted(path.name for path in (tmp_path / "tokenizer").iterdir()) == files
+    found = sorted(path.name for path in (tmp_path / "tokenizer").iterdir())
+    assert found == [*files, "tokenizer.json"]
     loaded = SubwordTokenizer.load(tmp_path / "tokenizer")
     assert loaded.encode_source(SOURCES[:5]) == tokenizer.encode_source(SOURCES[:5])
     assert loaded.encode_target(TARGETS[:5]) == tokenizer.encode_target(TARGETS[:5])
@@ -106,6 +115,92 @@ def test_a_folder_without_a_sound_tokenizer(tmp_path: Path, fault: str) -> None:
         (tmp_path / "joint.spm").write_bytes(b"\x00\xffnothing")
     with pytest.raises(MtkitError, match=r"no such tokenizer|damaged tokenizer"):
         SubwordTokenizer.load(tmp_path)
+
+
+def test_a_tag_is_one_token_before_the_source(tmp_path: Path) -> None:
+    settings = Tokenizer(vocab_size=300, user_symbols=("<ph>",))
+    tokenizer = train_tokenizer(settings, SOURCES, TARGETS, seed=1, tags=["<BT>", "<de>"])
+    tokenizer.save(tmp_path)
+    loaded = SubwordTokenizer.load(tmp_path)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "joint.spm"))
+    [plain] = tokenizer.encode_source([SOURCES[0]])
+    for tag in ("<BT>", "<de>"):
+        tagged = [model.piece_to_id(tag), *plain]
+        assert loaded.encode_source([f"{tag} {SOURCES[0]}"]) == [tagged]
+        assert loaded.encode_source([f" {tag}{SOURCES[0]}"]) == [tagged]
+        assert loaded.tokenize_source([SOURCES[0]], tag=tag) == [tagged]
+    both = [model.piece_to_id("<BT>"), model.piece_to_id("<de>"), *plain]
+    assert loaded.encode_source([f"<BT> <de> {SOURCES[0]}"]) == [both]
+    assert loaded.encode_source([]) == []
+    # A tag in the middle, and a symbol anywhere, are one token too.
+    for symbol in ("<de>", "<ph>"):
+        assert model.piece_to_id(symbol) in loaded.encode_source([f"the {symbol} man"])[0]
+
+
+def train_elsewhere(folder: Path, **options) -> Path:
+    """A model as a user has it: trained by SentencePiece alone."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*SOURCES, *TARGETS]),
+        model_prefix=str(folder / "own"),
+        vocab_size=300,
+        minloglevel=2,
+        **options,
+    )
+    return folder / "own.model"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"unk_id": 3, "bos_id": -1, "eos_id": 0, "pad_id": 7},
+        {"unk_id": 0, "bos_id": -1, "eos_id": -1},
+        {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+    ],
+    ids=["default ids", "other ids", "no sentence ends", "mtkit's ids"],
+)
+def test_a_model_from_elsewhere_keeps_its_pieces(tmp_path: Path, options: dict) -> None:
+    path = train_elsewhere(tmp_path, **options)
+    settings = Tokenizer(pretrained=Pretrained(source=path))
+    tokenizer = SubwordTokenizer(*read_pretrained(settings))
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    specials = {model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id()} - {-1}
+    assert tokenizer.source_vocab_size == 300 - len(specials) + 4
+    for line in (SOURCES[0], SOURCES[7], "東 Mann"):
+        [tokens] = tokenizer.encode_target([line])
+        assert tokens[-1] == EOS
+        assert tokenizer.decode_target(tokens) == model.decode(model.encode(line))
+        # Unknown is where the model has it, and each piece has one token.
+        assert [token == UNK for token in tokens[:-1]] == [
+            piece == model.unk_id() for piece in model.encode(line)
+        ]
+    distinct = {piece for line in SOURCES for piece in model.encode(line)}
+    ours = {token for tokens in tokenizer.encode_source(SOURCES) for token in tokens[:-1]}
+    assert len(ours) == len(distinct)
+    assert max(ours) < tokenizer.source_vocab_size
+
+
+def test_faults_of_a_model_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "own.vocab").write_text("the 0\nman -1\n")
+    for name, message in (("absent.model", "no such file"), ("own.vocab", "no SentencePiece")):
+        with pytest.raises(MtkitError, match=message):
+            read_pretrained(Tokenizer(pretrained=Pretrained(source=tmp_path / name)))
+    models = read_pretrained(Tokenizer(pretrained=Pretrained(source=train_elsewhere(tmp_path))))
+    with pytest.raises(MtkitError, match="no piece '<BT>'") as caught:
+        SubwordTokenizer(*models, tags=["<BT>"])
+    assert "user_defined_symbols" in caught.value.hint
+
+
+def test_moses_punctuation_is_part_of_the_tokenizer(tmp_path: Path) -> None:
+    settings = Tokenizer(vocab_size=300, punctuation="moses")
+    tokenizer = train_tokenizer(
+        settings, SOURCES, TARGETS, seed=1, punctuation=("en", "de"), tags=["<BT>"]
+    )
+    tokenizer.save(tmp_path)
+    loaded = SubwordTokenizer.load(tmp_path)
+    [plain] = loaded.encode_source(["<BT> the man, the dog"])
+    assert loaded.encode_source(["<BT> the man, the  dog"]) == [plain]
+    assert loaded.encode_target(["der Hund …"]) == loaded.encode_target(["der Hund ..."])
 
 
 @pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set")

@@ -8,7 +8,7 @@ from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
 from mtkit.inference.model_folder import pack_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookCorpus
+from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookTrainingCorpus
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.tokenizer import Tokenizer
@@ -44,7 +44,7 @@ def make_recipe() -> Callable[..., Recipe]:
             data=Data(
                 source_language="en",
                 target_language="de",
-                train=(PhrasebookCorpus(builtin="phrasebook"),),
+                train=(PhrasebookTrainingCorpus(builtin="phrasebook"),),
                 dev=HeldOutPhrasebook(builtin="phrasebook"),
                 cleaning=Cleaning(max_tokens=2),
             ),

@@ -135,6 +135,7 @@ def test_a_folder_comes_back_as_it_went(folder, make_recipe, make_model, tokeniz
         "inference.json",
         "joint.spm",
         "model.safetensors",
+        "tokenizer.json",
     ]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mtkit.data.prepare import open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.translate import load_run

@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import dump_recipe, load_recipe, shipped_recipes
-from mtkit.recipe.data import FileCorpus, PhrasebookCorpus
+from mtkit.recipe.data import FileCorpus, PhrasebookTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.loading import override_section
@@ -255,7 +255,7 @@ def test_overrides_reach_into_lists_and_tables(project: Path) -> None:
             "training.clipping.max_norm=1.0",
         ],
     )
-    assert recipe.data.train == (PhrasebookCorpus(builtin="phrasebook", sentences=7),)
+    assert recipe.data.train == (PhrasebookTrainingCorpus(builtin="phrasebook", sentences=7),)
     assert recipe.training.schedule == InverseSquareRootSchedule(kind="inverse-sqrt", peak=0.001)
     assert recipe.training.clipping is not None
 

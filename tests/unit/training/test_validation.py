@@ -1,10 +1,11 @@
 """The development score is that of `translate` and `score`; its loss, that of each sentence."""
 
+import numpy as np
 import pytest
 import sacrebleu
 import torch
 
-from mtkit.data.prepare import open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.inference.translate import Translator
 from mtkit.model import EncoderDecoder
 from mtkit.training.distributed import Processes
@@ -36,9 +37,9 @@ def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(run) -> None:
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
     validation = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu"))).validate(model)
     losses, num_tokens = [], 0
-    for index in range(len(data.dev)):
-        source = torch.from_numpy(data.dev.source(index))[None]
-        target = torch.from_numpy(data.dev.target(index))
+    sides = (side.to_lists() for side in data.dev.gather(np.arange(len(data.dev))))
+    for source_tokens, target_tokens in zip(*sides, strict=True):
+        source, target = torch.tensor([source_tokens]), torch.tensor(target_tokens)
         inputs = torch.cat((torch.tensor([2]), target[:-1]))[None]
         with torch.no_grad():
             logits = model.project(model(source, torch.ones_like(source, dtype=torch.bool), inputs))

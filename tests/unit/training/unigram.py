@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batching import Indices, MicroBatch
+from mtkit.data.batches.micro_batches import MicroBatch
+from mtkit.data.batches.ragged import Indices
 from mtkit.training.loss import LossSums
 
 
@@ -31,10 +32,10 @@ class UnigramObjective:
         # Two micro-batches a process, of unequal size: their sums must still weigh each token once.
         return [[MicroBatch(part[:3], 3), MicroBatch(part[3:], len(part) - 3)] for part in parts]
 
-    def count_tokens(self, examples: Indices) -> int:
+    def count_tokens(self, examples: Indices, epoch: int) -> int:
         return len(examples)
 
-    def measure(self, examples: Indices) -> LossSums:
+    def measure(self, examples: Indices, epoch: int) -> LossSums:
         logits = self.model(torch.ones(len(examples), 1))
         loss = nn.functional.cross_entropy(logits, self._tokens[examples], reduction="sum")
         return LossSums(loss, loss.detach())

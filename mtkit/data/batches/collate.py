@@ -1,6 +1,5 @@
-"""A list of sentences to padded tensors."""
+"""Sentences of unequal length to padded tensors."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.data.batches.ragged import Ragged
 from mtkit.data.tokenizer import BOS, PAD
 
 
@@ -46,10 +46,10 @@ class Batch:
         )
 
 
-def collate(sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.int64]]) -> Batch:
+def collate(source: Ragged, target: Ragged) -> Batch:
     """Returns sentence pairs, each side closed by `</s>`, as one batch."""
-    source_tokens, source_is_token = pad(sources)
-    target_outputs, target_is_token = pad(targets)
+    source_tokens, source_is_token = pad(source)
+    target_outputs, target_is_token = pad(target)
     target_inputs = np.full_like(target_outputs, PAD)
     target_inputs[:, 0] = BOS
     target_inputs[:, 1:] = np.where(target_is_token[:, 1:], target_outputs[:, :-1], PAD)
@@ -62,12 +62,9 @@ def collate(sources: Sequence[NDArray[np.int64]], targets: Sequence[NDArray[np.i
     )
 
 
-def pad(
-    sentences: Sequence[NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def pad(sentences: Ragged) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns [batch, longest] tokens and which of them are real."""
-    lengths = np.array([len(sentence) for sentence in sentences])
-    is_token = np.arange(lengths.max()) < lengths[:, None]
+    is_token = np.arange(sentences.lengths.max()) < sentences.lengths[:, None]
     tokens = np.full(is_token.shape, PAD, dtype=np.int64)
-    tokens[is_token] = np.concatenate(sentences)
+    tokens[is_token] = sentences.tokens
     return tokens, is_token

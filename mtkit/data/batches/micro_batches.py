@@ -1,0 +1,182 @@
+"""How an update, or a development set, is cut into what passes through the model at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtkit.data.batches.ragged import Indices
+
+_MAX_PADDING = 0.05
+"""Padding over real tokens of both sides that fewer, larger micro-batches aren't worth."""
+_SHARE_SLACK = 1.15
+"""How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
+a little larger than the mean would make a second pass of a few sentences."""
+_SENTENCES_AT_ONCE = 16
+_BOUNDS_AT_ONCE = 32
+_IMPOSSIBLE = 1 << 48
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Sentences that one process passes through the model together."""
+
+    sentences: Indices
+    num_padded_tokens: int
+
+
+def split_update(
+    sentences: Indices,
+    source_lengths: Indices,
+    target_lengths: Indices,
+    *,
+    micro_batch_tokens: int,
+    num_processes: int,
+) -> list[list[MicroBatch]]:
+    """Returns each process's micro-batches of one update.
+
+    The update is cut, without changing its order, so that a micro-batch, padding included, holds at
+    most `micro_batch_tokens` of the longer side: into as few as keep padding within 5 % of the real
+    tokens of both sides, but no fewer than there are processes, and where that leaves a choice, so
+    that least is padded. They are dealt out, largest first, to the process with the least so far. A
+    process may get none.
+
+    Args:
+        sentences: The update, from `plan_epoch`: alike ones side by side.
+        source_lengths: Tokens of each one's source, `</s>` counted.
+        target_lengths: Tokens of each one's target, `</s>` counted.
+        micro_batch_tokens: Bound of one pass.
+        num_processes: How many processes share the update.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    total = int(longer.sum())
+    share = int(total / num_processes * _SHARE_SLACK) if num_processes > 1 else micro_batch_tokens
+    bound = max(min(micro_batch_tokens, share), int(longer.max()))
+    # The search grows with the square of what it looks at, so a large update is cut up before.
+    num_stretches = -(-total // (_BOUNDS_AT_ONCE * bound))
+    bounds = np.searchsorted(np.cumsum(longer), np.arange(1, num_stretches) * total / num_stretches)
+    micro_batches = []
+    for stretch in np.split(np.arange(len(sentences)), bounds):
+        cuts = _choose_cuts(
+            source_lengths[stretch],
+            target_lengths[stretch],
+            bound=bound,
+            min_pieces=-(-num_processes // num_stretches),
+        )
+        for piece in np.split(stretch, cuts):
+            widest = int(longer[piece].max())
+            micro_batches.append(MicroBatch(sentences[piece], widest * len(piece)))
+    return _deal(micro_batches, num_processes)
+
+
+def _deal(micro_batches: list[MicroBatch], num_processes: int) -> list[list[MicroBatch]]:
+    processes: list[list[MicroBatch]] = [[] for _ in range(num_processes)]
+    load = [0] * num_processes
+    for micro_batch in sorted(micro_batches, key=lambda batch: -batch.num_padded_tokens):
+        least = load.index(min(load))
+        processes[least].append(micro_batch)
+        load[least] += micro_batch.num_padded_tokens
+    return processes
+
+
+def _choose_cuts(
+    source_lengths: Indices, target_lengths: Indices, *, bound: int, min_pieces: int
+) -> Indices:
+    """Returns where the pieces after the first begin, the best cut there is (see `split_update`).
+
+    Dynamic programming: the least padded cut of the first blocks into k pieces, for one k after the
+    other.
+    """
+    starts = _block_starts(source_lengths, target_lengths, bound)
+    num_blocks = len(starts)
+    costs = _piece_costs(
+        source_lengths[starts],
+        target_lengths[starts],
+        np.diff(starts, append=len(source_lengths)),
+        bound,
+    )
+    enough = (1 + _MAX_PADDING) * int(source_lengths.sum() + target_lengths.sum())
+    widths = np.arange(1, costs.shape[1] + 1)
+    # A piece of w blocks that ends behind block b begins behind block b - w; none begins before 0.
+    begins = np.maximum(np.arange(1, num_blocks + 1)[:, None] - widths, 0)
+    least = np.full(num_blocks + 1, _IMPOSSIBLE)
+    least[0] = 0
+    chosen_widths: list[Indices] = []
+    while least[-1] > enough or len(chosen_widths) < min(min_pieces, num_blocks):
+        totals = least[begins] + costs
+        choice = totals.argmin(axis=1)
+        chosen_widths.append(choice + 1)
+        least[1:] = np.minimum(totals[np.arange(num_blocks), choice], _IMPOSSIBLE)
+        least[0] = _IMPOSSIBLE
+    cuts = []
+    end = num_blocks
+    # Back from the last piece; where the first one begins is no cut.
+    for chosen in chosen_widths[:0:-1]:
+        end -= int(chosen[end - 1])
+        cuts.append(starts[end])
+    return np.array(cuts[::-1], dtype=np.int64)
+
+
+def _block_starts(source_lengths: Indices, target_lengths: Indices, bound: int) -> Indices:
+    """Returns where blocks begin: sentences of the very same lengths, a few at most."""
+    num_sentences = len(source_lengths)
+    differs = (np.diff(source_lengths) != 0) | (np.diff(target_lengths) != 0)
+    runs = np.cumsum(np.append(0, differs))
+    run_starts = np.append(0, np.flatnonzero(differs) + 1)
+    longer = np.maximum(source_lengths, target_lengths)
+    sizes = np.minimum(_SENTENCES_AT_ONCE, bound // longer)
+    starts: Indices = np.flatnonzero((np.arange(num_sentences) - run_starts[runs]) % sizes == 0)
+    return starts
+
+
+def _piece_costs(
+    source_lengths: Indices, target_lengths: Indices, sizes: Indices, bound: int
+) -> Indices:
+    """Returns tokens of both sides, padded, of each piece of blocks that fits the bound.
+
+    Args:
+        source_lengths: Tokens of each source in a block.
+        target_lengths: Tokens of each target in a block.
+        sizes: Sentences of a block.
+        bound: Tokens of the longer side, padded, in a piece.
+
+    Returns:
+        [block, width - 1]: of the piece of `width` blocks that ends with this one.
+    """
+    num_blocks = len(sizes)
+    ends = np.cumsum(np.maximum(source_lengths, target_lengths) * sizes)
+    begins = np.append(0, ends[:-1])
+    # Even without padding, no piece that fits is wider.
+    max_width = int((np.arange(num_blocks) - np.searchsorted(begins, ends - bound)).max()) + 1
+    blocks = np.arange(num_blocks)[:, None] - np.arange(max_width)
+    exists = blocks >= 0
+    blocks = np.maximum(blocks, 0)
+    source = np.maximum.accumulate(source_lengths[blocks], axis=1)
+    target = np.maximum.accumulate(target_lengths[blocks], axis=1)
+    num_sentences = np.cumsum(sizes[blocks], axis=1)
+    fits = exists & (np.maximum(source, target) * num_sentences <= bound)
+    costs: Indices = np.where(fits, (source + target) * num_sentences, _IMPOSSIBLE)
+    return costs
+
+
+def cut(
+    order: Indices, source_lengths: Indices, target_lengths: Indices, *, max_tokens: int
+) -> list[Indices]:
+    """Returns `order` in pieces of at most `max_tokens` real tokens on either side.
+
+    A sentence longer than that makes a piece of its own.
+    """
+    source_ends = np.cumsum(source_lengths[order])
+    target_ends = np.cumsum(target_lengths[order])
+    pieces = []
+    first = 0
+    while first < len(order):
+        source_before = source_ends[first - 1] if first else 0
+        target_before = target_ends[first - 1] if first else 0
+        last = min(
+            np.searchsorted(source_ends, source_before + max_tokens, side="right"),
+            np.searchsorted(target_ends, target_before + max_tokens, side="right"),
+        )
+        last = max(int(last), first + 1)
+        pieces.append(order[first:last])
+        first = last
+    return pieces

@@ -1,0 +1,133 @@
+"""Stretches of a corpus whose two sides don't go together, as after a line that one file lacks.
+
+The lengths of a sentence and of its translation are much alike: their logarithms correlate at 0.76
+or more in every 500 pairs of the corpora that this was measured on (news, captions, everyday
+sentences, technical documentation, encyclopedia; German, French, Chinese, Japanese). One line off,
+it is 0.3 at most, but for documentation here and there, whose neighbours are alike. It is a
+warning, not a filter: it says nothing of a single pair.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WINDOW = 500
+"""Pairs over which a correlation is taken."""
+_STEP = 50
+"""Pairs from one window to the next."""
+_LEAST_CORRELATION = 0.5
+"""Below it, a window's sides don't go together."""
+_LEAST_DEVIATION = 0.1
+"""Standard deviation of log lengths below which they tell nothing: a list of single words."""
+_MAX_SHIFT = 10
+"""Lines by which one side may be late for the shift to be found."""
+_SHIFTED_CORRELATION = 0.6
+"""Correlation at which the sides go together once one is shifted back."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A stretch of a block whose two sides don't go together.
+
+    Attributes:
+        first: Place of its first pair, to within some 200 pairs.
+        last: Place of its last pair, likewise.
+        correlation: Correlation of the sides' log lengths in it.
+        shift: Lines by which the target is late, less than 0 where it is early; 0 where no shift
+            makes the sides go together.
+    """
+
+    first: int
+    last: int
+    correlation: float
+    shift: int
+
+
+def find_suspects(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]
+) -> tuple[Suspect, ...]:
+    """Returns the stretches where the sides' lengths have nothing to do with each other.
+
+    Args:
+        source_lengths: Characters of each source line of a block, all pairs in their order.
+        target_lengths: Characters of each target line.
+    """
+    source, target = np.log1p(source_lengths), np.log1p(target_lengths)
+    if len(source) < _WINDOW:
+        return ()
+    last_start = len(source) - _WINDOW
+    starts = np.append(np.arange(0, last_start, _STEP), last_start)
+    is_low = _correlate_windows(source, target, starts) < _LEAST_CORRELATION
+    return tuple(
+        _describe(source, target, first, last) for first, last in _stretches(starts, is_low)
+    )
+
+
+def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yields first and last place of each run of low windows."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], is_low, [0]))))
+    # Runs whose windows overlap are one: sentences of like length follow each other in between.
+    gaps = starts[edges[2::2]] - starts[edges[1:-1:2] - 1]
+    is_inner = np.repeat(gaps <= _WINDOW, 2)
+    edges = edges[np.concatenate(([True], ~is_inner, [True]))] if len(edges) else edges
+    # A window is low once half of it doesn't go together, so a run reaches past its ends.
+    margin = _WINDOW // 2
+    for begin, end in edges.reshape(-1, 2).tolist():
+        first, last = int(starts[begin]), int(starts[end - 1]) + _WINDOW - 1
+        yield (
+            first + margin if begin > 0 else first,
+            last - margin if end < len(starts) else last,
+        )
+
+
+def _describe(
+    source: NDArray[np.float64], target: NDArray[np.float64], first: int, last: int
+) -> Suspect:
+    source, target = source[first : last + 1], target[first : last + 1]
+    shifted = {
+        shift: _correlate(
+            source[max(0, -shift) : len(source) - max(0, shift)],
+            target[max(0, shift) : len(target) - max(0, -shift)],
+        )
+        for shift in range(-_MAX_SHIFT, _MAX_SHIFT + 1)
+    }
+    best = max(shifted, key=lambda shift: shifted[shift])
+    if shifted[best] < _SHIFTED_CORRELATION:
+        best = 0
+    return Suspect(first, last, shifted[0], best)
+
+
+def _correlate(source: NDArray[np.float64], target: NDArray[np.float64]) -> float:
+    """Returns Pearson's correlation; 1 where one of the two hardly varies."""
+    return float(_pearson(*(values.mean() for values in _moments(source, target))))
+
+
+def _correlate_windows(
+    source: NDArray[np.float64], target: NDArray[np.float64], starts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Returns the correlation over each window."""
+    sums = [np.concatenate(([0.0], np.cumsum(values))) for values in _moments(source, target)]
+    return _pearson(*((total[starts + _WINDOW] - total[starts]) / _WINDOW for total in sums))
+
+
+def _moments(
+    source: NDArray[np.float64], target: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], ...]:
+    return source, target, source * source, target * target, source * target
+
+
+def _pearson(
+    source: NDArray[np.float64],
+    target: NDArray[np.float64],
+    source_square: NDArray[np.float64],
+    target_square: NDArray[np.float64],
+    product: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Returns correlations from means of values, of their squares and products."""
+    variances = source_square - source**2, target_square - target**2
+    least = _LEAST_DEVIATION**2
+    varies = np.minimum(*variances) >= least
+    deviations = np.sqrt(np.maximum(variances[0], least) * np.maximum(variances[1], least))
+    return np.where(varies, (product - source * target) / deviations, 1.0)

@@ -1,0 +1,136 @@
+"""What Babel and py3langid know of languages: scripts, and which one a line is in."""
+
+from typing import Any
+
+import numpy as np
+from babel.core import get_global, parse_locale
+
+from mtkit.data.cleaning.characters import is_script
+from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.cleaning import LanguageIdentification
+
+_SCRIPTS_OF = {
+    "Hans": ("Hani",),
+    "Hant": ("Hani",),
+    "Hanb": ("Hani", "Bopo"),
+    "Jpan": ("Hani", "Hira", "Kana"),
+    "Hrkt": ("Hira", "Kana"),
+    "Kore": ("Hang", "Hani"),
+    "Jamo": ("Hang",),
+    "Latf": ("Latn",),
+    "Latg": ("Latn",),
+    "Cyrs": ("Cyrl",),
+    "Aran": ("Arab",),
+}
+"""ISO 15924 codes of more than one script of Unicode, or of a variant of one."""
+
+_WIDELY_WRITTEN = (
+    "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi",
+    "hr", "hu", "id", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk",
+    "sl", "sr", "sv", "sw", "ta", "te", "th", "tr", "uk", "ur", "vi", "zh",
+)  # fmt: skip
+"""What stray text mostly is in. With all 140 languages of the model, dialects and neighbours of a
+pair's own languages take a tenth of its short or technical lines."""
+_LABELS = {"nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id"}
+"""The model's name of a language that has another one too."""
+
+
+def scripts_of(language: str) -> tuple[str, ...]:
+    """Returns the ISO 15924 codes of the scripts that a language is written in; none if unknown.
+
+    Args:
+        language: Code such as `de`, `zh-TW`, or `sr-Latn`, whose script counts.
+    """
+    try:
+        name, territory, script = parse_locale(language.replace("-", "_"))[:3]
+    except ValueError:
+        return ()
+    if script is None:
+        known = get_global("likely_subtags")
+        name = get_global("language_aliases").get(name, name)
+        likely = known.get(f"{name}_{territory}") or known.get(name)
+        if likely is None:
+            return ()
+        script = parse_locale(likely)[2]
+    scripts = expand_script(str(script))
+    return scripts if all(map(is_script, scripts)) else ()
+
+
+def expand_script(code: str) -> tuple[str, ...]:
+    """Returns the scripts of Unicode that an ISO 15924 code stands for: of Jpan, three."""
+    return _SCRIPTS_OF.get(code, (code,))
+
+
+class Languages:
+    """Which language lines are in, of the pair's own and some others."""
+
+    def __init__(
+        self, settings: LanguageIdentification, source_language: str, target_language: str
+    ) -> None:
+        """Loads the model.
+
+        Args:
+            settings: Which others, and from where on a line is judged.
+            source_language: Language of the recipe.
+            target_language: Language of the recipe.
+
+        Raises:
+            MtkitError: The package isn't installed, or the model doesn't know a language.
+        """
+        self._settings = settings
+        self._identifier = _load_model()
+        known = self._identifier.labels
+        self._source, self._target = (
+            _label(language, known, key)
+            for language, key in (
+                (source_language, "data.source_language"),
+                (target_language, "data.target_language"),
+            )
+        )
+        others = [
+            _label(language, known, "data.cleaning.language.candidates")
+            for language in settings.candidates or _WIDELY_WRITTEN
+        ]
+        self._identifier.set_languages(sorted({self._source, self._target, *others}))
+
+    def find_foreign(self, block: Block, chosen: Flags) -> Flags:
+        """Returns which of the chosen pairs have a side in another language."""
+        found = np.zeros(len(block), np.bool_)
+        for place, source, target in block.pairs(chosen):
+            found[place] = self._is_foreign(source, self._source) or self._is_foreign(
+                target, self._target
+            )
+        return found
+
+    def _is_foreign(self, line: str, language: str) -> bool:
+        if len(line) < self._settings.min_characters:
+            return False
+        identified, confidence = self._identifier.classify(line)
+        return bool(identified != language and confidence >= self._settings.min_confidence)
+
+
+def _load_model() -> Any:
+    try:
+        # Imported here: the package is optional, and its model takes half a second to load.
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
+    except ImportError as error:
+        raise MtkitError(
+            "data.cleaning.language needs the package py3langid, which isn't installed",
+            'pip install "mtkit[language-id]", or --set data.cleaning.language.enabled=false',
+        ) from error
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _label(language: str, known: list[str], key: str) -> str:
+    """Returns the model's label of a language."""
+    name = language.replace("-", "_").split("_", 1)[0].lower()
+    name = str(get_global("language_aliases").get(name, name))
+    name = _LABELS.get(name, name)
+    if name not in known:
+        raise MtkitError(
+            f'{key} = "{language}": the language identification model doesn\'t know this language'
+            + suggest(name, known),
+            f"it knows {', '.join(sorted(known))}; or --set data.cleaning.language.enabled=false",
+        )
+    return name

@@ -1,0 +1,494 @@
+"""Corpora to cleaned text: read, repaired and filtered in several processes, duplicates marked."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.cleaning.alignment import Suspect
+from mtkit.data.cleaning.clean import Cleaner, measure_balance
+from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys, mark_repeated
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import (
+    TextStore,
+    TextStoreWriter,
+    make_text_batch,
+    open_duplicate_marks,
+)
+from mtkit.data.preparation.workers import map_in_order
+from mtkit.data.punctuation import punctuation_normalizer
+from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.data.sources.corpora import read_blocks, read_pairs
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.recipe.cleaning import Cleaning
+from mtkit.recipe.data import corpus_names
+from mtkit.workspace import digest_file
+
+PAIRS_PER_BLOCK = 10_000
+_NUM_SAMPLES = 5
+"""Pairs that a report shows of each filter and corpus."""
+_LONGEST_SHOWN = 300
+"""Characters of a line that a report shows."""
+_MARKS_AT_ONCE = 1_000_000
+_SCATTER = 0x9E3779B97F4A7C15
+"""Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair to read.
+
+    Attributes:
+        line: Its number within its corpus, from 1; 0 where it isn't known.
+        source: Its source, shortened.
+        target: Its target, shortened.
+    """
+
+    line: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class CleaningJob:
+    """What a worker process needs to clean blocks; picklable.
+
+    Attributes:
+        settings: The recipe's section.
+        source_language: Language of the sources.
+        target_language: Language of the targets.
+        balance: Target characters per source character, of the development set.
+        held_out: Development and test sets.
+        punctuation: Languages whose punctuation is normalised first; None leaves it.
+        drop_invalid: Whether a line that is no UTF-8 is dropped, rather than an error.
+    """
+
+    settings: Cleaning
+    source_language: str
+    target_language: str
+    balance: float
+    held_out: HeldOut
+    punctuation: tuple[str, str] | None
+    drop_invalid: bool
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        dev: Sequence[tuple[str, str]],
+        tests: Iterable[tuple[str, str]],
+        *,
+        drop_invalid: bool = False,
+    ) -> "CleaningJob":
+        """Returns a recipe's job.
+
+        Args:
+            recipe: Whose corpora are to be cleaned.
+            dev: Its development set.
+            tests: Its test sets, one after the other.
+            drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
+        """
+        data = recipe.data
+        languages = (data.source_language, data.target_language)
+        return cls(
+            settings=data.cleaning,
+            source_language=data.source_language,
+            target_language=data.target_language,
+            balance=measure_balance(dev),
+            held_out=HeldOut.of(chain(dev, tests)),
+            punctuation=languages if recipe.tokenizer.punctuation == "moses" else None,
+            drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
+        )
+
+
+def read_held_out(recipe: Recipe, corpus: Any, split: str) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a development or test set, without its tag.
+
+    Args:
+        recipe: Whose set it is.
+        corpus: The recipe's entry.
+        split: What the embedded corpus stands for here: `dev` or `test`.
+    """
+    return read_pairs(
+        corpus.model_copy(update={"tag": ""}),
+        phrasebook_split=split,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+    )
+
+
+@dataclass(frozen=True)
+class CleanedBlock:
+    """What became of a block of pairs.
+
+    Attributes:
+        corpus: Which entry of `data.train` it is of.
+        num_read: How many pairs it had.
+        num_invalid: Lines that were no UTF-8.
+        num_skipped: Entries that were no pair, such as units in one language.
+        text: The pairs that are left, as a part of a text store.
+        keys: For each way of finding duplicates, 16 bytes a pair that is left.
+        num_dropped: How many pairs each filter dropped, in the filters' order.
+        samples: Some of them.
+        repaired: Lines changed, by kind of repair.
+        suspects: Stretches that look misaligned, by the number of their first and last line.
+        longest: The longest pairs that were read, with their characters.
+        num_characters: Source and target characters of the pairs that are left.
+        seconds: Time spent, by filter.
+        notes: What the filters can't do for these languages.
+    """
+
+    corpus: int
+    num_read: int
+    num_invalid: int
+    num_skipped: int
+    text: pa.RecordBatch
+    keys: tuple[bytes, ...]
+    num_dropped: dict[str, int]
+    samples: dict[str, list[Sample]]
+    repaired: dict[str, int]
+    suspects: list[Suspect]
+    longest: list[tuple[int, Sample]]
+    num_characters: tuple[int, int]
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+
+
+class BlockCleaner:
+    """Cleans blocks; made once in each process."""
+
+    def __init__(self, job: CleaningJob) -> None:
+        self._job = job
+        self._normalizers = tuple(map(punctuation_normalizer, job.punctuation or ()))
+        self._keys: tuple[DuplicateKey, ...] = (
+            list_keys(job.settings.duplicates.by) if job.settings.duplicates.enabled else ()
+        )
+        self._cleaner = Cleaner(
+            job.settings,
+            source_language=job.source_language,
+            target_language=job.target_language,
+            balance=job.balance,
+            held_out=job.held_out,
+        )
+
+    def __call__(self, block: Block) -> CleanedBlock:
+        """Returns what becomes of a block.
+
+        Raises:
+            MtkitError: A line is no UTF-8, and such lines aren't dropped.
+        """
+        sources, targets, num_invalid = decode_block(block, drop_invalid=self._job.drop_invalid)
+        if self._normalizers:
+            sources, targets = (
+                normalize(lines)
+                for normalize, lines in zip(self._normalizers, (sources, targets), strict=True)
+            )
+        cleaned = self._cleaner.clean(sources, targets)
+
+        def sample(places: NDArray[np.int64]) -> list[Sample]:
+            return [
+                _shorten(block.first + int(place) + 1, sources[place], targets[place])
+                for place in places
+            ]
+
+        lengths = np.fromiter(map(len, sources), np.int64) + np.fromiter(
+            map(len, targets), np.int64
+        )
+        longest = np.argsort(-lengths, kind="stable")[:_NUM_SAMPLES]
+        return CleanedBlock(
+            corpus=block.corpus,
+            num_read=block.num_pairs,
+            num_invalid=num_invalid,
+            num_skipped=block.num_skipped,
+            text=make_text_batch(cleaned.sources, cleaned.targets),
+            keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
+            num_dropped={name: len(places) for name, places in cleaned.dropped.items()},
+            samples={
+                name: sample(places[_scattered(places + block.first)])
+                for name, places in cleaned.dropped.items()
+                if len(places)
+            },
+            repaired=cleaned.repaired,
+            suspects=[
+                replace(
+                    suspect,
+                    first=block.first + suspect.first + 1,
+                    last=block.first + suspect.last + 1,
+                )
+                for suspect in cleaned.suspects
+            ],
+            longest=list(zip(lengths[longest].tolist(), sample(longest), strict=True)),
+            num_characters=(sum(map(len, cleaned.sources)), sum(map(len, cleaned.targets))),
+            seconds=cleaned.seconds,
+            notes=self._cleaner.notes(),
+        )
+
+
+def _shorten(line: int, source: str, target: str) -> Sample:
+    return Sample(line, *(_clip(text) for text in (source, target)))
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def _scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the places of a few numbers, the same few of a union of parts as of the whole."""
+    return np.argsort(_rank(numbers), kind="stable")[:_NUM_SAMPLES]
+
+
+def _rank(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return numbers.astype(np.uint64) * np.uint64(_SCATTER)
+
+
+@dataclass
+class CorpusTally:
+    """What became of a corpus so far.
+
+    Attributes:
+        name: Its name in reports.
+        num_read: Pairs read.
+        num_left: Pairs that passed the filters, duplicates among them.
+        num_invalid: Lines that were no UTF-8.
+        num_skipped: Entries that were no pair.
+        num_dropped: Pairs that each filter dropped.
+        repaired: Lines changed, by kind of repair.
+        samples: Some of the pairs that each filter dropped.
+        suspects: Stretches that look misaligned.
+        longest: The longest pairs, with their characters.
+        num_characters: Source and target characters of the pairs that passed.
+    """
+
+    name: str
+    num_read: int = 0
+    num_left: int = 0
+    num_invalid: int = 0
+    num_skipped: int = 0
+    num_dropped: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    suspects: list[Suspect] = field(default_factory=list)
+    longest: list[tuple[int, Sample]] = field(default_factory=list)
+    num_characters: tuple[int, int] = (0, 0)
+
+    def add(self, block: CleanedBlock) -> None:
+        """Takes in the next block of the corpus."""
+        self.num_read += block.num_read
+        self.num_left += block.text.num_rows
+        self.num_invalid += block.num_invalid
+        self.num_skipped += block.num_skipped
+        # Not `update`, which leaves out nothing but says nothing of filters that dropped none.
+        for name, count in block.num_dropped.items():
+            self.num_dropped[name] += count
+        self.repaired.update(block.repaired)
+        for name, samples in block.samples.items():
+            merged = [*self.samples.get(name, []), *samples]
+            ranks = _rank(np.array([sample.line - 1 for sample in merged]))
+            chosen = np.argsort(ranks, kind="stable")[:_NUM_SAMPLES]
+            self.samples[name] = [merged[place] for place in chosen]
+        for suspect in block.suspects:
+            before = self.suspects[-1] if self.suspects else None
+            # A stretch that goes on across the border of two blocks.
+            if before and before.last + 1 == suspect.first and before.shift == suspect.shift:
+                least = min(before.correlation, suspect.correlation)
+                self.suspects[-1] = replace(before, last=suspect.last, correlation=least)
+            else:
+                self.suspects.append(suspect)
+        self.longest = sorted([*self.longest, *block.longest], key=lambda entry: -entry[0])
+        del self.longest[_NUM_SAMPLES:]
+        source, target = self.num_characters
+        self.num_characters = (source + block.num_characters[0], target + block.num_characters[1])
+
+    def as_facts(self) -> dict[str, Any]:
+        """Returns the tally as JSON can express it."""
+        return {
+            "name": self.name,
+            "read": self.num_read,
+            "left": self.num_left,
+            "invalid_utf8": self.num_invalid,
+            "skipped": self.num_skipped,
+            "dropped": dict(self.num_dropped),
+            "repaired": dict(self.repaired),
+            "samples": {
+                name: [vars(sample) for sample in sorted(samples, key=lambda sample: sample.line)]
+                for name, samples in self.samples.items()
+            },
+            "misaligned": [
+                {**vars(suspect), "correlation": round(suspect.correlation, 3)}
+                for suspect in self.suspects
+            ],
+            "longest": [
+                {"characters": characters, **vars(sample)} for characters, sample in self.longest
+            ],
+            "source_characters": self.num_characters[0],
+            "target_characters": self.num_characters[1],
+        }
+
+
+def read_training_blocks(recipe: Recipe) -> Iterator[Block]:
+    """Yields the blocks of all training corpora, in order."""
+    for index, corpus in enumerate(recipe.data.train):
+        yield from read_blocks(
+            corpus,
+            index=index,
+            pairs_per_block=PAIRS_PER_BLOCK,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+        )
+
+
+def clean_blocks(
+    blocks: Iterable[Block], job: CleaningJob, *, num_workers: int
+) -> Iterator[CleanedBlock]:
+    """Yields what becomes of each block, in order, and shows how far it is."""
+    cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
+    yield from follow(((block.num_read, block) for block in cleaned), "cleaning")
+
+
+def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> dict[str, Any]:
+    """Leaves the training corpora's cleaned text in a folder; returns what became of them.
+
+    The text is the same whatever the number of workers. Corpora keep their order, and of equal
+    pairs the first is kept.
+
+    Args:
+        recipe: Whose corpora to clean.
+        folder: An empty folder.
+        num_workers: Processes that clean.
+
+    Raises:
+        MtkitError: A corpus that can't be read, or of which nothing is left.
+    """
+    tests = (read_held_out(recipe, test_set, "test") for test_set in recipe.evaluation.test_sets)
+    job = CleaningJob.of(
+        recipe, list(read_held_out(recipe, recipe.data.dev, "dev")), chain.from_iterable(tests)
+    )
+    tallies = [CorpusTally(name) for name in corpus_names(recipe.data.train)]
+    seconds: Counter[str] = Counter()
+    parts: list[tuple[int, int]] = []
+    notes: dict[str, None] = {}
+    with TextStoreWriter(folder) as store, KeyFiles(folder, job.settings) as keys:
+        for block in clean_blocks(read_training_blocks(recipe), job, num_workers=num_workers):
+            tallies[block.corpus].add(block)
+            seconds.update(block.seconds)
+            notes.update(dict.fromkeys(block.notes))
+            keys.append(block)
+            if block.text.num_rows:
+                store.append(block.text)
+                parts.append((block.corpus, block.text.num_rows))
+    marks = keys.mark_duplicates([tally.num_left for tally in tallies])
+    corpora = [tally.as_facts() for tally in tallies]
+    first = 0
+    for facts, is_duplicate in zip(corpora, marks, strict=True):
+        count_duplicates(facts, is_duplicate)
+        if facts["dropped"]["duplicates"]:
+            samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
+            facts["samples"]["duplicates"] = [vars(sample) for sample in samples]
+        first += len(is_duplicate)
+    kept = sum(facts["kept"] for facts in corpora)
+    if not kept:
+        raise nothing_left(corpora)
+    return {
+        "corpora": corpora,
+        "parts": parts,
+        "kept": kept,
+        "balance": job.balance,
+        "notes": list(notes),
+        "seconds": {name: round(spent, 3) for name, spent in seconds.items()},
+        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+    }
+
+
+class KeyFiles:
+    """What duplicates are known by, on disk in the pairs' order while the corpora are read.
+
+    Args:
+        folder: Where; a text store's.
+        settings: Which duplicates are dropped, if any.
+    """
+
+    def __init__(self, folder: Path, settings: Cleaning) -> None:
+        self._folder = folder
+        keys = list_keys(settings.duplicates.by) if settings.duplicates.enabled else ()
+        self._paths = [folder / f"{key}.keys" for key in keys]
+        self._streams: list[IO[bytes]] = []
+
+    def __enter__(self) -> "KeyFiles":
+        self._streams = [path.open("wb") for path in self._paths]
+        return self
+
+    def append(self, block: CleanedBlock) -> None:
+        """Takes in the keys of the next block."""
+        for stream, keys in zip(self._streams, block.keys, strict=True):
+            stream.write(keys)
+
+    def __exit__(self, *_: object) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    def mark_duplicates(self, pairs_per_corpus: Sequence[int]) -> list[NDArray[np.bool_]]:
+        """Returns for each corpus which of its pairs are duplicates.
+
+        The marks lie in a text store's file; the files of keys are gone afterwards.
+        """
+        marks = open_duplicate_marks(self._folder, sum(pairs_per_corpus))
+        for path in self._paths:
+            mark_repeated(path, marks)
+            path.unlink()
+        return np.split(marks, np.cumsum(pairs_per_corpus)[:-1])
+
+
+def count_duplicates(facts: dict[str, Any], is_duplicate: NDArray[np.bool_]) -> None:
+    """Leaves in a corpus's facts how many duplicates it has, and how many pairs are kept."""
+    count = int(np.count_nonzero(is_duplicate))
+    facts["dropped"]["duplicates"] = count
+    facts["kept"] = facts["left"] - count
+
+
+def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the places of a few marks, in order; in constant memory."""
+    chosen = np.zeros(0, dtype=np.int64)
+    for first in range(0, len(marks), _MARKS_AT_ONCE):
+        found = np.flatnonzero(marks[first : first + _MARKS_AT_ONCE]) + first
+        candidates = np.concatenate([chosen, found])
+        chosen = candidates[_scattered(candidates)]
+    return np.sort(chosen)
+
+
+def _read_rows(
+    folder: Path, parts: Sequence[tuple[int, int]], rows: NDArray[np.int64]
+) -> list[Sample]:
+    """Returns a few pairs of a text store."""
+    store, samples, first = TextStore(folder), [], 0
+    for number, (_, num_rows) in enumerate(parts):
+        wanted = rows[(rows >= first) & (rows < first + num_rows)] - first
+        if len(wanted):
+            sources, targets = store.read_part(number)
+            samples += [_shorten(0, sources[row].as_py(), targets[row].as_py()) for row in wanted]
+        first += num_rows
+    return samples
+
+
+def nothing_left(corpora: Sequence[dict[str, Any]]) -> MtkitError:
+    """Returns the fault that no pair of any corpus passed the filters, with what dropped them."""
+    dropped: Counter[str] = Counter()
+    for facts in corpora:
+        dropped.update(facts["dropped"])
+    reasons = ", ".join(f"{count:,} by {name}" for name, count in dropped.most_common() if count)
+    total = sum(facts["read"] for facts in corpora)
+    worst = dropped.most_common(1)[0][0]
+    return MtkitError(
+        f"data.train: no pair is left of {total:,}: {reasons}",
+        "are these the right files and languages?"
+        # A blank side can't be kept.
+        + (f" --set data.cleaning.{worst}.enabled=false" if worst in Cleaning.model_fields else ""),
+    )

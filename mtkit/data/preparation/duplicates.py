@@ -1,0 +1,81 @@
+"""Exact duplicates among any number of pairs, in constant memory.
+
+A pair is known by 128 bits of BLAKE2, which no two different pairs of any corpus share in practice.
+The digests lie on disk in the pairs' order; they are compared part by part, a part being those with
+the same remainder, so that all copies of a pair come together.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+DuplicateKey = Literal["pair", "source", "target"]
+
+_KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
+_KEYS_AT_ONCE = 1_000_000
+"""Keys read, and about as many compared, at a time: some 100 MB."""
+
+
+def list_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[DuplicateKey, ...]:
+    """Returns by which parts of a pair duplicates are found."""
+    return ("source", "target") if by == "either" else (by,)
+
+
+def digest_pairs(sources: Sequence[str], targets: Sequence[str], key: DuplicateKey) -> bytes:
+    """Returns 16 bytes for each pair, equal where the pairs are equal in `key`."""
+    match key:
+        case "pair":
+            # No sentence holds the character between them.
+            texts: Iterator[str] | Sequence[str] = (
+                f"{source}\n{target}" for source, target in zip(sources, targets, strict=True)
+            )
+        case "source":
+            texts = sources
+        case "target":
+            texts = targets
+    blake2b = hashlib.blake2b
+    return b"".join([blake2b(text.encode(), digest_size=16).digest() for text in texts])
+
+
+def mark_repeated(
+    path: Path, marks: NDArray[np.bool_], *, keys_at_once: int = _KEYS_AT_ONCE
+) -> None:
+    """Leaves True in `marks` at each pair whose key an earlier pair has; others stay as they are.
+
+    Args:
+        path: File of keys, 16 bytes each, in the pairs' order.
+        marks: One for each key.
+        keys_at_once: How many to hold in memory.
+    """
+    num_parts = max(1, -(-len(marks) // keys_at_once))
+    for part in range(num_parts):
+        places: list[NDArray[np.int64]] = []
+        keys: list[NDArray[np.void]] = []
+        with path.open("rb") as stream:
+            first = 0
+            while len(block := np.fromfile(stream, dtype=_KEY, count=keys_at_once)):
+                chosen = np.flatnonzero(block["high"] % num_parts == part)
+                places.append(chosen + first)
+                keys.append(block[chosen])
+                first += len(block)
+        if places:
+            _mark_part(np.concatenate(keys), np.concatenate(places), marks)
+
+
+def _mark_part(keys: NDArray[np.void], places: NDArray[np.int64], marks: NDArray[np.bool_]) -> None:
+    # The sort is stable: of equal keys the earliest place comes first.
+    order = np.argsort(keys["high"], kind="stable")
+    is_tied = keys["high"][order[1:]] == keys["high"][order[:-1]]
+    touched = np.zeros(len(keys), dtype=np.bool_)
+    touched[1:] |= is_tied
+    touched[:-1] |= is_tied
+    # The few whose halves agree are compared in full.
+    order = order[touched]
+    keys, places = keys[order], places[order]
+    order = np.lexsort((places, keys["low"], keys["high"]))
+    repeated = keys[order[1:]] == keys[order[:-1]]
+    marks[np.sort(places[order[1:][repeated]])] = True

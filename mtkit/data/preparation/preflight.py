@@ -1,0 +1,241 @@
+"""What `mtkit prepare` would find and make, without writing data: `mtkit prepare --check`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mtkit.data.preparation.clean_corpora import (
+    PAIRS_PER_BLOCK,
+    CleanedBlock,
+    CleaningJob,
+    CorpusTally,
+    KeyFiles,
+    clean_blocks,
+    count_duplicates,
+    nothing_left,
+    read_held_out,
+)
+from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora
+from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
+from mtkit.data.sources.blocks import Block
+from mtkit.data.sources.corpora import read_blocks
+from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.recipe.data import corpus_names
+
+Pair = tuple[str, str]
+
+_SAMPLE_PAIRS = 50_000
+"""Pairs by which tokens are estimated, at most."""
+_LEAST_PIECES = 64
+_BYTES_PER_PAIR = 36
+"""What a pair takes beside tokens and text: offsets, its place in length order, a mark."""
+_TEXT_SHRINKS_TO = 0.5
+"""Size of compressed text by its number of characters, as measured on English-German news."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What was found.
+
+    Attributes:
+        report: As of a preparation; its tokens are left out.
+        faults: What would end `mtkit prepare`.
+        num_bytes: About how much disk the data would take.
+    """
+
+    report: Report
+    faults: list[MtkitError]
+    num_bytes: int
+
+
+def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
+    """Returns what preparing a recipe's data would find; nothing is left on disk.
+
+    Every corpus is read and cleaned. Tokens are estimated with the tokenizer that the recipe names,
+    or with one trained on a sample.
+
+    Args:
+        recipe: Whose data to look at.
+        num_workers: Processes that clean.
+    """
+    faults: list[MtkitError] = []
+    dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
+    tests = [_read_whole(recipe, test, "test", faults) for test in recipe.evaluation.test_sets]
+    job = CleaningJob.of(recipe, dev, chain.from_iterable(tests), drop_invalid=True)
+    names = corpus_names(recipe.data.train)
+    tallies = [CorpusTally(name) for name in names]
+    seconds: Counter[str] = Counter()
+    sample = _EvenSample()
+    notes: dict[str, None] = {}
+    with TemporaryDirectory(prefix="mtkit-check-") as name:
+        with KeyFiles(Path(name), recipe.data.cleaning) as keys:
+            # One by one, so that a fault in one leaves the others to be looked at.
+            for index in range(len(names)):
+                with _faults_listed(faults):
+                    for block in clean_blocks(
+                        _read_blocks(recipe, index), job, num_workers=num_workers
+                    ):
+                        tallies[block.corpus].add(block)
+                        seconds.update(block.seconds)
+                        keys.append(block)
+                        notes.update(dict.fromkeys(block.notes))
+                        sample.take(block)
+        corpora = [tally.as_facts() for tally in tallies]
+        marks = keys.mark_duplicates([tally.num_left for tally in tallies])
+        for facts, is_duplicate in zip(corpora, marks, strict=True):
+            count_duplicates(facts, is_duplicate)
+    for corpus, facts in zip(recipe.data.train, corpora, strict=True):
+        facts["weight"] = corpus.weight
+        if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
+            faults.append(_invalid(facts))
+    num_kept = sum(facts["kept"] for facts in corpora)
+    corpora = [facts for facts in corpora if facts["read"]]
+    lengths = None
+    if corpora and not num_kept:
+        faults.append(nothing_left(corpora))
+    with _faults_listed(faults):
+        lengths = _estimate_lengths(recipe, sample.pairs, dev, is_all=sample.is_all)
+    report = Report(
+        recipe=recipe.name,
+        languages=(recipe.data.source_language, recipe.data.target_language),
+        corpora=corpora,
+        tokens={},
+        dev={"read": len(dev)},
+        epoch=_estimate_epoch(recipe, corpora, lengths),
+        max_steps=recipe.training.max_steps,
+        seconds=dict(seconds),
+        notes=[*notes, *note_corpora(corpora)],
+    )
+    return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
+
+
+@contextmanager
+def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
+    """Adds a fault that ends the block to those found so far."""
+    try:
+        yield
+    except MtkitError as error:
+        faults.append(error)
+
+
+def _read_whole(recipe: Recipe, corpus: Any, split: str, faults: list[MtkitError]) -> list[Pair]:
+    """Returns a development or test set; an empty list and a fault where it can't be read."""
+    pairs: list[Pair] = []
+    with _faults_listed(faults):
+        pairs += read_held_out(recipe, corpus, split)
+    return pairs
+
+
+def _read_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
+    return read_blocks(
+        recipe.data.train[index],
+        index=index,
+        pairs_per_block=PAIRS_PER_BLOCK,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+    )
+
+
+def _invalid(facts: Facts) -> MtkitError:
+    count = facts["invalid_utf8"]
+    return MtkitError(
+        f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} no UTF-8",
+        "convert the file (`mtkit prepare` names file, line and byte of the first), or drop them: "
+        "--set data.cleaning.encoding.invalid_utf8=drop",
+    )
+
+
+class _EvenSample:
+    """Pairs evenly spread over all that come, however many those are."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self._stride = 1
+        self._skip = 0
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every pair that came is in it."""
+        return self._stride == 1
+
+    def take(self, block: CleanedBlock) -> None:
+        num_rows = block.text.num_rows
+        places = range(self._skip, num_rows, self._stride)
+        sources, targets = (block.text.column(side) for side in (0, 1))
+        self.pairs += [(sources[place].as_py(), targets[place].as_py()) for place in places]
+        self._skip = self._skip + len(places) * self._stride - num_rows
+        while len(self.pairs) > _SAMPLE_PAIRS:
+            # Every second one goes; the next to come is the one after as many again.
+            self._skip += self._stride if len(self.pairs) % 2 else 0
+            self.pairs = self.pairs[::2]
+            self._stride *= 2
+
+
+def _estimate_lengths(
+    recipe: Recipe, pairs: list[Pair], dev: list[Pair], *, is_all: bool
+) -> tuple[float, float] | None:
+    """Returns the mean source and target tokens of a pair, `</s>` counted; None without pairs.
+
+    Raises:
+        MtkitError: `prepare` couldn't make the tokenizer, or would leave nothing of the development
+            set.
+    """
+    if not pairs:
+        return None
+    tokenizer = _make_tokenizer(recipe, pairs, is_all=is_all)
+    if dev:
+        tokenize_dev(tokenizer, recipe, dev)
+    tag = max((len(corpus.tag) > 0 for corpus in recipe.data.train), default=False)
+    sides = (
+        tokenizer.encode_source([source for source, _ in pairs]),
+        tokenizer.encode_target([target for _, target in pairs]),
+    )
+    source, target = (sum(map(len, sentences)) / len(pairs) for sentences in sides)
+    return source + tag, target
+
+
+def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
+    """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
+    settings, tags = recipe.tokenizer, list_tags(recipe)
+    if settings.pretrained is not None:
+        return SubwordTokenizer(*read_pretrained(settings), tags=tags)
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
+    while True:
+        try:
+            return train_tokenizer(settings, *sides, seed=recipe.seed, tags=tags)
+        except MtkitError:
+            # A sample may not yield as many pieces as the whole.
+            if is_all or settings.vocab_size < _LEAST_PIECES:
+                raise
+            settings = settings.model_copy(update={"vocab_size": settings.vocab_size // 2})
+
+
+def _estimate_epoch(
+    recipe: Recipe, corpora: list[Facts], lengths: tuple[float, float] | None
+) -> Epoch | None:
+    num_pairs = round(sum(facts["kept"] * facts["weight"] for facts in corpora))
+    if lengths is None or not num_pairs:
+        return None
+    source, target = (round(length * num_pairs) for length in lengths)
+    updates = max(1, -(-max(source, target) // recipe.training.batch_tokens))
+    return Epoch(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
+
+
+def _estimate_bytes(
+    recipe: Recipe, corpora: list[Facts], lengths: tuple[float, float] | None
+) -> int:
+    num_pairs: int = sum(facts["kept"] for facts in corpora)
+    num_characters: int = sum(
+        facts["source_characters"] + facts["target_characters"] for facts in corpora
+    )
+    width = 2 if recipe.tokenizer.vocab_size <= 1 << 16 else 4
+    num_tokens = num_pairs * sum(lengths or (0.0, 0.0))
+    text = num_characters * (_TEXT_SHRINKS_TO + (recipe.tokenizer.sampling is not None))
+    return round(text + width * num_tokens + _BYTES_PER_PAIR * num_pairs)

@@ -1,0 +1,117 @@
+"""Stages of preparation: what is done is kept, what depends on something new is done again."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.errors import MtkitError
+from mtkit.workspace import building, read_json, remove_folder, write_atomically
+
+_RECORD_FILE = "stage.json"
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A finished stage.
+
+    Attributes:
+        folder: What it made.
+        facts: What it found out, as JSON can express it.
+        is_new: Whether it was done now, rather than found done.
+    """
+
+    folder: Path
+    facts: Facts
+    is_new: bool
+
+
+class Stages:
+    """Stages in a draft folder, filled from an earlier result where nothing has changed.
+
+    A stage is whole or absent, so that a preparation that was interrupted goes on with those that
+    it finished.
+
+    Args:
+        draft: Where the stages go, each in a folder of its name.
+        earlier: The result of an earlier preparation, which may not exist.
+    """
+
+    def __init__(self, draft: Path, earlier: Path) -> None:
+        self._draft, self._earlier = draft, earlier
+
+    def run(self, name: str, key: str, build: Callable[[Path], Facts]) -> Stage:
+        """Returns a stage, done now unless its key is that of one done before.
+
+        Args:
+            name: Name of the stage and of its folder.
+            key: Digest of all that its result depends on.
+            build: Fills an empty folder, and returns the stage's facts.
+        """
+        folder = self._draft / name
+        for place in (folder, self._earlier / name):
+            record = read_record(place)
+            if record is not None and record["key"] == key:
+                if place != folder:
+                    _link_folder(place, folder)
+                return Stage(folder, record["facts"], is_new=False)
+        with building(folder) as unfinished:
+            facts = build(unfinished)
+            record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
+            text = json.dumps(record, indent=2, ensure_ascii=False)
+            write_atomically(unfinished / _RECORD_FILE, text + "\n")
+        return Stage(folder, facts, is_new=True)
+
+
+def read_record(folder: Path) -> Facts | None:
+    """Returns a finished stage's key and facts; None where it isn't finished and whole."""
+    path = folder / _RECORD_FILE
+    try:
+        record = read_json(path) if path.is_file() else None
+    except MtkitError:
+        return None
+    return record if record is not None and record["files"] == _list_files(folder) else None
+
+
+def _list_files(folder: Path) -> dict[str, int]:
+    """Returns the size of each file of a stage but its record."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != _RECORD_FILE
+    }
+
+
+def _link_folder(origin: Path, folder: Path) -> None:
+    """Leaves a folder that shares another's files, which never change once they are written."""
+    with building(folder) as unfinished:
+        for path in sorted(origin.rglob("*")):
+            target = unfinished / path.relative_to(origin)
+            if path.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                _link(path, target)
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except OSError:
+        # A file system without links.
+        shutil.copyfile(path, target)
+
+
+def clear_stages(draft: Path, names: tuple[str, ...]) -> None:
+    """Leaves nothing in a draft folder but finished stages of these names."""
+    if draft.is_dir():
+        for path in draft.iterdir():
+            if path.name not in names:
+                if path.is_dir():
+                    remove_folder(path)
+                else:
+                    path.unlink()

@@ -1,0 +1,305 @@
+"""Cleaned text to tokens, in several processes."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.batches.length_order import build_order
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.preparation.workers import map_in_order
+from mtkit.data.tokenizer import UNK, Resegment, SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.recipe.tokenizer import Sampling
+from mtkit.workspace import digest_file
+
+_SAMPLED_PER_PART = 100
+"""Sentences of each part whose growth by subword sampling is measured."""
+
+
+@dataclass(frozen=True)
+class TokenizingJob:
+    """What a worker process needs to tokenise parts of a text store; picklable.
+
+    Attributes:
+        text: Folder of the text store.
+        tokenizer: Folder of the tokenizer.
+        tags: The tag of each training corpus; empty where it has none.
+        max_tokens: Greatest length of either side, tag and `</s>` counted.
+        sampling: How training samples segmentations; None where it doesn't.
+        seed: Seed of the samples by which their growth is measured.
+    """
+
+    text: Path
+    tokenizer: Path
+    tags: tuple[str, ...]
+    max_tokens: int
+    sampling: Sampling | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a text store to tokenise.
+
+    Attributes:
+        number: Which part.
+        corpus: Which entry of `data.train` it is of.
+        is_kept: Which of its pairs are no duplicates.
+    """
+
+    number: int
+    corpus: int
+    is_kept: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SideCounts:
+    """What the tokens of one side look like.
+
+    Attributes:
+        lengths: Sentences by number of tokens, `</s>` counted.
+        pieces: How often each piece stands there.
+        unknown: Characters that the vocabulary lacks, with how often they stand there.
+        best_tokens: Tokens of the sentences whose growth was measured.
+        sampled_tokens: Their tokens by a sampled segmentation.
+    """
+
+    lengths: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+    unknown: Counter[str]
+    best_tokens: int
+    sampled_tokens: int
+
+    def __add__(self, other: "SideCounts") -> "SideCounts":
+        return SideCounts(
+            self.lengths + other.lengths,
+            self.pieces + other.pieces,
+            self.unknown + other.unknown,
+            self.best_tokens + other.best_tokens,
+            self.sampled_tokens + other.sampled_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class TokenizedPart:
+    """The tokens of a part.
+
+    Attributes:
+        corpus: Which entry of `data.train` it is of.
+        batch: The pairs that are short enough, as a part of a token store.
+        num_too_long: How many weren't.
+        too_long: The first of these.
+        source: What the sources look like.
+        target: What the targets look like.
+    """
+
+    corpus: int
+    batch: pa.RecordBatch
+    num_too_long: int
+    too_long: list[tuple[str, str]]
+    source: SideCounts
+    target: SideCounts
+
+
+class PartTokenizer:
+    """Tokenises parts of a text store; made once in each process."""
+
+    def __init__(self, job: TokenizingJob) -> None:
+        self._job = job
+        self._text = TextStore(job.text)
+        self._tokenizer = SubwordTokenizer.load(job.tokenizer)
+        self._resegmenters: dict[str, Resegment] | None = (
+            None
+            if job.sampling is None
+            else {
+                "source": self._tokenizer.source_resegmenter(job.sampling.alpha),
+                "target": self._tokenizer.target_resegmenter(job.sampling.alpha),
+            }
+        )
+        self._vocab_size = max(self._tokenizer.source_vocab_size, self._tokenizer.target_vocab_size)
+
+    def __call__(self, part: Part) -> TokenizedPart:
+        """Returns the tokens of a part."""
+        is_kept = pa.array(part.is_kept)
+        sources, targets = (
+            side.filter(is_kept).to_pylist() for side in self._text.read_part(part.number)
+        )
+        tag = self._job.tags[part.corpus]
+        source = Ragged.of(self._tokenizer.tokenize_source(sources, tag=tag))
+        target = Ragged.of(self._tokenizer.tokenize_target(targets))
+        is_short = np.maximum(source.lengths, target.lengths) <= self._job.max_tokens
+        too_long = np.flatnonzero(~is_short)
+        samples = [(sources[place], targets[place]) for place in too_long[:5]]
+        if len(too_long):
+            source, target = keep(source, is_short), keep(target, is_short)
+            sources, targets = (
+                [line for line, is_kept in zip(lines, is_short.tolist(), strict=True) if is_kept]
+                for lines in (sources, targets)
+            )
+        return TokenizedPart(
+            corpus=part.corpus,
+            batch=make_batch(source, target, vocab_size=self._vocab_size),
+            num_too_long=len(too_long),
+            too_long=samples,
+            source=self._count(source, sources, "source"),
+            target=self._count(target, targets, "target"),
+        )
+
+    def _count(
+        self, tokens: Ragged, lines: Sequence[str], side: Literal["source", "target"]
+    ) -> SideCounts:
+        unknown: Counter[str] = Counter()
+        is_unknown = tokens.tokens == UNK
+        if is_unknown.any():
+            ends = np.cumsum(tokens.lengths)
+            found = np.searchsorted(ends, np.flatnonzero(is_unknown), side="right")
+            for place in np.unique(found).tolist():
+                unknown.update("".join(self._tokenizer.unknown_pieces(lines[place], side)))
+        best = sampled = 0
+        if self._resegmenters is not None:
+            first = tokens.lengths[:_SAMPLED_PER_PART]
+            sentences = Ragged(tokens.tokens[: first.sum()], first).to_lists()
+            draw, random = self._resegmenters[side], Random(self._job.seed)
+            best = int(first.sum())
+            sampled = sum(len(draw(sentence, random)) for sentence in sentences)
+        return SideCounts(
+            lengths=np.bincount(tokens.lengths, minlength=self._job.max_tokens + 1),
+            pieces=np.bincount(tokens.tokens, minlength=self._vocab_size),
+            unknown=unknown,
+            best_tokens=best,
+            sampled_tokens=sampled,
+        )
+
+
+def keep(tokens: Ragged, is_kept: NDArray[np.bool_]) -> Ragged:
+    """Returns the tokens of the sentences that are kept."""
+    return Ragged(tokens.tokens[np.repeat(is_kept, tokens.lengths)], tokens.lengths[is_kept])
+
+
+def tokenize_text(
+    job: TokenizingJob, parts: Sequence[tuple[int, int]], folder: Path, *, num_workers: int
+) -> dict[str, Any]:
+    """Leaves the tokens of a text store, in order of length too; returns what they look like.
+
+    The files are the same whatever the number of workers.
+
+    Args:
+        job: What to tokenise, and how.
+        parts: Corpus and number of pairs, duplicates included, of each part of the text store.
+        folder: An empty folder.
+        num_workers: Processes that tokenise.
+
+    Raises:
+        MtkitError: No pair is short enough.
+    """
+    tokenizer = SubwordTokenizer.load(job.tokenizer)
+    vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+    kept, too_long = [0] * len(job.tags), [0] * len(job.tags)
+    samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
+    sides: list[SideCounts] | None = None
+    tokenized = map_in_order(
+        partial(PartTokenizer, job), list_parts(TextStore(job.text), parts), num_workers=num_workers
+    )
+    with TokenStoreWriter(folder, vocab_size) as store:
+        for part in follow(
+            ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
+        ):
+            store.append(part.batch, corpus=part.corpus)
+            kept[part.corpus] += part.batch.num_rows
+            too_long[part.corpus] += part.num_too_long
+            samples[part.corpus] = [*samples[part.corpus], *part.too_long][:5]
+            found = [part.source, part.target]
+            sides = found if sides is None else [a + b for a, b in zip(sides, found, strict=True)]
+        if not sum(kept):
+            raise MtkitError(
+                f"data.train: no pair is left: all {sum(too_long):,} that passed the filters are "
+                f"longer than data.cleaning.max_tokens = {job.max_tokens}",
+                "raise it, or give a greater tokenizer.vocab_size",
+            )
+    build_order(folder)
+    assert sides is not None
+    return {
+        "corpora": [
+            {"kept": count, "too_long": long, "samples": examples}
+            for count, long, examples in zip(kept, too_long, samples, strict=True)
+        ],
+        **{
+            side: describe_side(counts, size)
+            for side, counts, size in zip(
+                ("source", "target"),
+                sides,
+                (tokenizer.source_vocab_size, tokenizer.target_vocab_size),
+                strict=True,
+            )
+        },
+        "joint_pieces_used": int(np.count_nonzero(sides[0].pieces + sides[1].pieces)),
+        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+    }
+
+
+def list_tags(recipe: Recipe) -> list[str]:
+    """Returns the tags that a recipe puts before sources, each once."""
+    corpora = (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets)
+    return list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
+
+
+def tokenize_dev(
+    tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[tuple[str, str]]
+) -> tuple[Ragged, Ragged]:
+    """Returns the tokens of a development set, by which its loss is measured.
+
+    Pairs with a blank side, or a side of more than `max_tokens`, are left out.
+
+    Raises:
+        MtkitError: None is left.
+    """
+    max_tokens = recipe.data.cleaning.max_tokens
+    usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    source = Ragged.of(tokenizer.encode_source([source for source, _ in usable]))
+    target = Ragged.of(tokenizer.encode_target([target for _, target in usable]))
+    is_short = np.maximum(source.lengths, target.lengths) <= max_tokens
+    if not is_short.any():
+        raise MtkitError(
+            f"data.dev: no pair left: {len(pairs) - len(usable):,} with a blank side, "
+            f"{len(usable):,} longer than data.cleaning.max_tokens = {max_tokens}",
+            "are these the right files?",
+        )
+    return keep(source, is_short), keep(target, is_short)
+
+
+def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[Part]:
+    """Yields each part of a text store with its duplicates; `parts` has its corpus and size."""
+    first = 0
+    for number, (corpus, num_rows) in enumerate(parts):
+        yield Part(number, corpus, ~text.is_duplicate(first, num_rows))
+        first += num_rows
+
+
+def describe_side(counts: SideCounts, vocab_size: int) -> dict[str, Any]:
+    """Returns what one side's tokens look like, as JSON can express it."""
+    num_tokens = int(counts.pieces.sum())
+    used = counts.pieces[:vocab_size]
+    facts: dict[str, Any] = {
+        "tokens": num_tokens,
+        "lengths": counts.lengths.tolist(),
+        "pieces": vocab_size,
+        "pieces_used": int(np.count_nonzero(used)),
+        "pieces_rare": int(np.count_nonzero(used < 10)),
+        "unknown_tokens": int(counts.pieces[UNK]),
+        "unknown_pieces": dict(counts.unknown.most_common(20)),
+    }
+    if counts.best_tokens:
+        facts["sampling_growth"] = round(counts.sampled_tokens / counts.best_tokens, 4)
+    return facts

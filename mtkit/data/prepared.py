@@ -1,0 +1,126 @@
+"""What `prepare` left in a workspace: whether it is up to date, and opened again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.data.batches.length_order import LengthOrder
+from mtkit.data.batches.token_store import TokenStore
+from mtkit.data.sources.corpora import input_files
+from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.workspace import Workspace, digest, read_json
+
+FORMAT_VERSION = 2
+"""Raised when data that this version prepares can't be read by older ones, or the reverse."""
+FACTS_FILE = "prepared.json"
+STAGES = ("text", "tokenizer", "train", "dev")
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """What `prepare` left.
+
+    Attributes:
+        tokenizer: The run's tokenizer.
+        train: Training pairs as tokens.
+        train_order: The same pairs by length.
+        dev: The development set as tokens, for its loss.
+        dev_text: Its source and target lines, for its score.
+        weights: How often an epoch sees each pair of each training corpus.
+        digest: Digest of all that training depends on: tokenizer, tokens and weights.
+    """
+
+    tokenizer: SubwordTokenizer
+    train: TokenStore
+    train_order: LengthOrder
+    dev: TokenStore
+    dev_text: tuple[list[str], list[str]]
+    weights: tuple[float, ...]
+    digest: str
+
+
+def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
+    """Returns the workspace's data.
+
+    Raises:
+        MtkitError: They aren't there, or were prepared from another recipe.
+    """
+    path = workspace.data / FACTS_FILE
+    if not path.is_file():
+        raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
+    facts = read_json(path)
+    if facts.get("format_version") != FORMAT_VERSION:
+        raise MtkitError(
+            f"{workspace.data} was prepared by another version of mtkit",
+            "run `mtkit prepare` again",
+        )
+    if facts["fingerprint"] != fingerprint(recipe):
+        raise MtkitError(
+            f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
+            f"(compare {workspace.recipe_file})",
+            "run `mtkit prepare` again, or keep both runs apart with --workspace",
+        )
+    return PreparedData(
+        SubwordTokenizer.load(workspace.tokenizer),
+        TokenStore(workspace.data / "train"),
+        LengthOrder(workspace.data / "train"),
+        TokenStore(workspace.data / "dev"),
+        (_read_side(workspace, "source"), _read_side(workspace, "target")),
+        tuple(corpus.weight for corpus in recipe.data.train),
+        facts["digest"],
+    )
+
+
+def read_digest(workspace: Workspace) -> str:
+    """Returns the digest of the workspace's data, whatever their recipe; empty without data."""
+    return str(read_facts(workspace).get("digest", ""))
+
+
+def read_facts(workspace: Workspace) -> dict[str, Any]:
+    """Returns what `prepare` noted of the data in this version's format; empty without any."""
+    path = workspace.data / FACTS_FILE
+    facts = read_json(path) if path.is_file() else {}
+    return facts if facts.get("format_version") == FORMAT_VERSION else {}
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Returns a digest of what the prepared data depend on, but for the corpora's contents.
+
+    Where the corpora lie doesn't count: a project's folder may move.
+    """
+    chosen = recipe.model_dump(mode="json", include={"data", "tokenizer", "seed"})
+    return digest(relative_to_root(chosen, str(recipe.data.data_root)))
+
+
+def relative_to_root(chosen: Any, root: str) -> Any:
+    """Returns a recipe's tables with paths as they start from the corpora's folder, `root`."""
+    if isinstance(chosen, dict):
+        return {
+            key: relative_to_root(value, root)
+            for key, value in chosen.items()
+            if key != "data_root"
+        }
+    if isinstance(chosen, list):
+        return [relative_to_root(value, root) for value in chosen]
+    return chosen.removeprefix(f"{root}/") if isinstance(chosen, str) else chosen
+
+
+def describe_inputs(corpora: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Returns size and time of each file of some corpora, by which a change is noticed."""
+    return [describe_file(path) for corpus in corpora for path in input_files(corpus)]
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Returns a file's name, size and time; its name alone where it isn't there."""
+    if not path.is_file():
+        return {"name": path.name}
+    status = path.stat()
+    return {"name": path.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
+
+
+def _read_side(workspace: Workspace, side: str) -> list[str]:
+    # Bytes: reading as text would take a lone "\r" for the end of a line.
+    content = (workspace.data / "dev" / f"{side}.txt").read_bytes().decode("utf-8")
+    return content.split("\n")[:-1]

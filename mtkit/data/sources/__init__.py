@@ -1,0 +1,14 @@
+"""Corpora as pairs of lines, whatever they lie in, in constant memory.
+
+corpora.py      the front door: blocks or pairs of any corpus, checked, and the files it lies in
+blocks.py       what a corpus is cut into for other processes, and text decoded there
+lines.py        lines out of a text file, compressed or not
+files.py        two text files, aligned by line
+columns.py      which columns hold the two sides, and what is said where there are none
+tsv.py          tab-separated text
+json_lines.py   an object a line
+parquet.py      Parquet files, and tables of Arrow
+data_sets.py    what the `datasets` library can stream
+tmx.py          translation memories
+moses_zip.py    archives as OPUS hands them out
+"""

@@ -1,0 +1,167 @@
+"""The front door: corpora of every kind as blocks or pairs, checked, and the files they lie in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.sources.blocks import Block, Reading, decode_block, group_rows
+from mtkit.data.sources.data_sets import check_data_set, read_data_set_blocks
+from mtkit.data.sources.files import check_files, read_file_blocks
+from mtkit.data.sources.json_lines import read_json_blocks
+from mtkit.data.sources.moses_zip import read_zip_blocks
+from mtkit.data.sources.parquet import read_parquet_blocks
+from mtkit.data.sources.tmx import read_tmx_blocks
+from mtkit.data.sources.tsv import read_tsv_blocks
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import (
+    FileCorpus,
+    HubCorpus,
+    PairedFileCorpus,
+    PhrasebookCorpus,
+    TrainingKeys,
+)
+
+AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus
+Pair = tuple[str, str]
+
+_PAIRS_AT_ONCE = 1_024
+
+
+def read_blocks(
+    corpus: AnyCorpus,
+    *,
+    index: int,
+    pairs_per_block: int,
+    source_language: str,
+    target_language: str,
+    phrasebook_split: str = "train",
+) -> Iterator[Block]:
+    """Yields a corpus's pairs in blocks, in order; `decode_block` makes text of them, anywhere.
+
+    Args:
+        corpus: An entry of the recipe; its `max_pairs` is heeded, its `tag` isn't put in.
+        index: Which entry of `data.train` it is.
+        pairs_per_block: Pairs of each block but the last.
+        source_language: Code of the source, for kinds that name their languages.
+        target_language: Code of the target.
+        phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
+
+    Raises:
+        MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
+            that can't be read; columns, members or languages that aren't there.
+    """
+    reading = Reading(
+        index=index,
+        pairs_per_block=pairs_per_block,
+        max_pairs=corpus.max_pairs if isinstance(corpus, TrainingKeys) else None,
+        source_language=source_language,
+        target_language=target_language,
+    )
+    match corpus:
+        case FileCorpus():
+            yield from read_file_blocks(corpus, reading)
+        case PairedFileCorpus(format="tsv"):
+            yield from read_tsv_blocks(corpus, reading)
+        case PairedFileCorpus(format="json-lines"):
+            yield from read_json_blocks(corpus, reading)
+        case PairedFileCorpus(format="parquet"):
+            yield from read_parquet_blocks(corpus, reading)
+        case PairedFileCorpus(format="tmx"):
+            yield from read_tmx_blocks(corpus, reading)
+        case PairedFileCorpus(format="zip"):
+            yield from read_zip_blocks(corpus, reading)
+        case HubCorpus():
+            yield from read_data_set_blocks(corpus, reading)
+        case PhrasebookCorpus():
+            _check_direction(source_language, target_language)
+            pairs = generate_pairs(phrasebook_split, corpus.sentences)
+            rows = ((source.encode(), target.encode()) for source, target in pairs)
+            yield from group_rows(rows, corpus.builtin, reading)
+
+
+def read_pairs(
+    corpus: AnyCorpus, *, phrasebook_split: str, source_language: str, target_language: str
+) -> Iterator[Pair]:
+    """Yields a corpus's source and target lines, one pair at a time, in order, its `tag` put in.
+
+    Args:
+        corpus: An entry of the recipe.
+        phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
+        source_language: Code of the source, for kinds that name their languages.
+        target_language: Code of the target.
+
+    Raises:
+        MtkitError: What `read_blocks` and `decode_block` raise.
+    """
+    for block in read_blocks(
+        corpus,
+        index=0,
+        pairs_per_block=_PAIRS_AT_ONCE,
+        source_language=source_language,
+        target_language=target_language,
+        phrasebook_split=phrasebook_split,
+    ):
+        sources, targets, _ = decode_block(block, drop_invalid=False)
+        for source, target in zip(sources, targets, strict=True):
+            yield put_tag(corpus.tag, source), target
+
+
+def put_tag(tag: str, source: str) -> str:
+    """Returns a source with a corpus's tag before it; a blank one stays as it is."""
+    return f"{tag} {source}" if tag and source.strip() else source
+
+
+def check_corpus(corpus: AnyCorpus, *, source_language: str, target_language: str) -> None:
+    """Returns if a corpus can be read as far as its first pair tells; a hub's isn't fetched.
+
+    Args:
+        corpus: An entry of the recipe.
+        source_language: Code of the source, for kinds that name their languages.
+        target_language: Code of the target.
+
+    Raises:
+        MtkitError: A file that is missing, a folder, empty, damaged at its start or of another
+            kind than its name says; columns, members or languages that aren't there.
+    """
+    match corpus:
+        case PhrasebookCorpus():
+            return _check_direction(source_language, target_language)
+        case FileCorpus():
+            check_files(corpus)
+        case HubCorpus():
+            check_data_set(corpus)
+            if not input_files(corpus):
+                return None
+    blocks = read_blocks(
+        corpus,
+        index=0,
+        pairs_per_block=1,
+        source_language=source_language,
+        target_language=target_language,
+    )
+    # What isn't UTF-8 may be dropped later on.
+    decode_block(next(blocks), drop_invalid=True)
+    return None
+
+
+def input_files(corpus: AnyCorpus) -> list[Path]:
+    """Returns the local files whose size and time tell whether a corpus changed, there or not."""
+    match corpus:
+        case FileCorpus():
+            return [corpus.source, corpus.target]
+        case PairedFileCorpus():
+            return [corpus.path]
+        case HubCorpus():
+            # A name on the hub is no folder, and nothing is found in it.
+            return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
+        case PhrasebookCorpus():
+            return []
+
+
+def _check_direction(source_language: str, target_language: str) -> None:
+    if (source_language, target_language) != ("en", "de"):
+        raise MtkitError(
+            f"the phrasebook is English-German, but the recipe says {source_language}-"
+            f"{target_language}",
+            'set data.source_language to "en" and data.target_language to "de"',
+        )

@@ -1,0 +1,128 @@
+"""JSON lines: an object a line."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mtkit.data.sources.blocks import Block, Decoded, Reading, as_one_line
+from mtkit.data.sources.columns import TRANSLATION, Columns
+from mtkit.data.sources.lines import (
+    LineReader,
+    check_has_content,
+    decode_text,
+    join_lines,
+    take_blocks,
+)
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import PairedFileCorpus
+
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+}
+# An escape can write what no UTF-8 can hold.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class JsonOrigin:
+    """Lines that hold an object each.
+
+    Attributes:
+        name: Name of the file.
+        first_line: Number of the first line, from 1.
+        columns: Where in an object the two sides are.
+    """
+
+    name: str
+    first_line: int
+    columns: Columns
+
+    def decode(self, block: Block, *, drop_invalid: bool) -> Decoded:
+        """Returns what `decode_block` does; a blank line is a blank pair."""
+        lines, num_invalid = decode_text(
+            block.source, self.name, self.first_line, drop_invalid=drop_invalid
+        )
+        sources: list[str] = []
+        targets: list[str] = []
+        for number, line in enumerate(lines, start=self.first_line):
+            pair = self._read(line, f"{self.name}:{number}")
+            if "\\u" in line and any(_SURROGATE.search(text) for text in pair):
+                if not drop_invalid:
+                    raise MtkitError(
+                        f"{self.name}:{number}: half of a surrogate pair, such as \\ud83d, is no "
+                        "character",
+                        "write the file anew with text in UTF-8",
+                    )
+                pair = [_SURROGATE.sub("\ufffd", text) for text in pair]
+                num_invalid += 1
+            sources.append(as_one_line(pair[0]))
+            targets.append(as_one_line(pair[1]))
+        return sources, targets, num_invalid
+
+    def _read(self, line: str, where: str) -> list[str]:
+        """Returns both sides of a line."""
+        if not line.strip():
+            return ["", ""]
+        row = _parse(line, where)
+        inner = row.get(TRANSLATION)
+        inside = inner if isinstance(inner, dict) else {}
+        ways = self.columns.find(row, inside, where)
+        return [_text_at(row, way, where) for way in ways]
+
+
+def _parse(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise MtkitError(
+            f"{where}: no JSON: {error}",
+            "each line must hold one whole object: jq -c . FILE, or jq -c '.[]' FILE for a list",
+        ) from error
+    if not isinstance(row, dict):
+        raise MtkitError(
+            f"{where}: expected an object, found {_kind_of(row)}",
+            "a list of objects becomes JSON lines by: jq -c '.[]' FILE",
+        )
+    return row
+
+
+def _text_at(row: dict[str, Any], way: tuple[str, ...], where: str) -> str:
+    value: Any = row
+    for step in way:
+        value = value[step]
+    if value is not None and not isinstance(value, str):
+        raise MtkitError(
+            f"{where}: expected text in '{way[-1]}', found {_kind_of(value)}",
+            "name other columns with source_column and target_column",
+        )
+    return value or ""
+
+
+def _kind_of(value: Any) -> str:
+    return _KINDS.get(type(value), "a number")
+
+
+def read_json_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+    """Yields JSON lines in blocks, not yet parsed.
+
+    Raises:
+        MtkitError: The file is missing, empty or damaged.
+    """
+    check_has_content(corpus.path)
+    columns = Columns.of(corpus, reading)
+    with LineReader.open(corpus.path) as reader:
+        for first, lines in take_blocks(reader, reading):
+            yield Block(
+                corpus=reading.index,
+                first=first,
+                num_pairs=len(lines),
+                source=join_lines(lines),
+                target=b"",
+                origin=JsonOrigin(reader.name, first + 1, columns),
+            )

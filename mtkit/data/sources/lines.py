@@ -1,0 +1,305 @@
+"""Lines out of a text file, compressed or not; faults are told by file and line."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, cast
+
+from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, Reading, decode_lines
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import COMPRESSIONS
+
+BYTE_ORDER_MARK = "\ufeff"
+"""What editors on Windows put before the first line of UTF-8; no part of it."""
+
+_BUFFER_BYTES = 1 << 18
+_LINES_AT_ONCE = 4_096
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError)
+_MAGIC = {
+    "gzip": b"\x1f\x8b",
+    "bzip2": b"BZh",
+    "xz": b"\xfd7zXZ\x00",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "zip": b"PK",
+}
+"""How a file of each kind begins."""
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TEST_COMMANDS = {
+    "gzip": "gzip -t",
+    "bzip2": "bzip2 -t",
+    "xz": "xz -t",
+    "zstd": "zstd -t",
+    "zip": "unzip -t",
+}
+
+
+class LineReader:
+    r"""Takes raw lines off a stream, some at a time; only "\n" ends a line.
+
+    Args:
+        stream: Where they come from; it is closed with the reader.
+        path: The file it belongs to.
+        name: What to call it in messages; the path by default.
+        compression: What the file is packed with; empty where it is plain.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], path: Path, *, name: str = "", compression: str = ""
+    ) -> None:
+        self._stream = stream
+        self._path = path
+        self._compression = compression
+        self.name = name or str(path)
+        self.num_taken = 0
+
+    @classmethod
+    def open(cls, path: Path) -> "LineReader":
+        """Returns a reader of a text file, decompressed as its ending says.
+
+        Raises:
+            MtkitError: There is no such file.
+        """
+        check_is_file(path)
+        return cls(open_binary(path), path, compression=compression_of(path))
+
+    def __enter__(self) -> "LineReader":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+    def take(self, count: int) -> list[bytes]:
+        r"""Returns the next lines with the "\n" of each, fewer than asked for at the end.
+
+        Raises:
+            MtkitError: The file is damaged.
+        """
+        lines: list[bytes] = []
+        with self._damage_told():
+            try:
+                lines.extend(islice(self._stream, count))
+            finally:
+                # What came before the damage is counted too.
+                self.num_taken += len(lines)
+        return lines
+
+    def count_rest(self) -> int:
+        """Returns how many lines are left, and takes them.
+
+        Raises:
+            MtkitError: The file is damaged.
+        """
+        count, last = 0, b"\n"
+        with self._damage_told():
+            while chunk := self._stream.read(_BUFFER_BYTES):
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+        count += last != b"\n"
+        self.num_taken += count
+        return count
+
+    def _damage_told(self) -> AbstractContextManager[None]:
+        return damage_told(
+            self._path, self._compression, lambda: f" after line {self.num_taken}", name=self.name
+        )
+
+
+def take_blocks(reader: LineReader, reading: Reading) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields raw lines in blocks, each with the number of its first from 0.
+
+    Raises:
+        MtkitError: The file is damaged, or there is no line left in it.
+    """
+    first = 0
+    while (size := reading.size_at(first)) and (lines := _take_block(reader, size)):
+        yield first, lines
+        first += len(lines)
+    if first == 0:
+        raise MtkitError(f"{reader.name}: no lines of text in it", "is the file complete?")
+
+
+def _take_block(reader: LineReader, size: int) -> list[bytes]:
+    lines: list[bytes] = []
+    num_bytes = 0
+    while len(lines) < size and num_bytes <= BYTES_PER_BLOCK:
+        step = reader.take(min(LINES_PER_STEP, size - len(lines)))
+        if not step:
+            break
+        lines += step
+        num_bytes += sum(map(len, step))
+    return lines
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""Yields a text file's lines without their ends.
+
+    Only "\n" ends a line, and a "\r" before it belongs to it; a byte-order mark is no part of the
+    first; a name in `.gz`, `.bz2`, `.xz` or `.zst` is decompressed.
+
+    Raises:
+        MtkitError: The file can't be read, or a line is no UTF-8.
+    """
+    check_is_file(path, "is its name right?")
+    with LineReader.open(path) as reader:
+        while lines := reader.take(_LINES_AT_ONCE):
+            first = reader.num_taken - len(lines) + 1
+            yield from decode_text(join_lines(lines), reader.name, first, drop_invalid=False)[0]
+
+
+def join_lines(lines: list[bytes]) -> bytes:
+    r"""Returns raw lines as one text without the last "\n"."""
+    return b"".join(lines).removesuffix(b"\n")
+
+
+def decode_text(
+    content: bytes, name: str, first_line: int, *, drop_invalid: bool
+) -> tuple[list[str], int]:
+    r"""Returns lines of a text file without their ends, and how many weren't UTF-8.
+
+    Args:
+        content: Raw lines as `join_lines` leaves them.
+        name: The file's, for messages.
+        first_line: Number of the first of them, from 1; a byte-order mark is taken off line 1.
+        drop_invalid: Whether a line that is no UTF-8 is decoded with U+FFFD rather than a fault.
+
+    Raises:
+        MtkitError: A line that is no UTF-8; whatever `drop_invalid`, a file that is UTF-16 or
+            packed all through.
+    """
+
+    def fault(place: int, error: UnicodeDecodeError) -> MtkitError:
+        number = first_line + place
+        return MtkitError(
+            f"{name}:{number}: byte {error.start + 1} of the line is no UTF-8 "
+            f"(0x{error.object[error.start]:02x})",
+            _explain_encoding(Path(name), number, error.object),
+        )
+
+    is_no_text = first_line == 1 and content.startswith((*_UTF_16, *_MAGIC.values()))
+    on_fault = None if drop_invalid and not is_no_text else fault
+    lines, num_invalid = decode_lines(content, on_fault)
+    if b"\r" in content:
+        lines = [line.removesuffix("\r") for line in lines]
+    if first_line == 1:
+        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+    return lines, num_invalid
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """Returns a file's bytes as a stream, decompressed as its ending says."""
+    match compression_of(path):
+        case "gzip":
+            stream: object = gzip.open(path)  # noqa: SIM115
+        case "bzip2":
+            stream = bz2.open(path)  # noqa: SIM115
+        case "xz":
+            stream = lzma.open(path)  # noqa: SIM115
+        case "zstd":
+            # Imported here: it takes a while, and most corpora are packed otherwise.
+            import pyarrow as pa  # noqa: PLC0415
+
+            stream = pa.input_stream(str(path), compression="zstd")
+        case _:
+            return path.open("rb", buffering=_BUFFER_BYTES)
+    return buffered(stream)
+
+
+def buffered(stream: object) -> IO[bytes]:
+    """Returns a stream whose lines are found in C: these classes find them in Python, slowly."""
+    return io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
+
+
+def compression_of(path: Path) -> str:
+    """Returns what a file is compressed with by its ending; empty where it is plain."""
+    return COMPRESSIONS.get(path.suffix.lower(), "")
+
+
+@contextmanager
+def damage_told(
+    path: Path, packing: str, place: Callable[[], str], *, name: str = ""
+) -> Iterator[None]:
+    """Turns what decompression raises on damaged files into a `MtkitError`.
+
+    Args:
+        path: The file.
+        packing: What it is packed with, a key of the magic numbers; empty where it is plain.
+        place: Returns how far reading has come, with a space before it.
+        name: What to call it in the message; the path by default.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        # With a number, it is the system that fails, not the file.
+        if not packing or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        with path.open("rb") as stream:
+            is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
+        raise MtkitError(
+            f"{name or path}: damaged {packing} file{place()}: {error}",
+            f"`{_TEST_COMMANDS[packing]} {path}` tells more; fetch or pack it anew"
+            if is_such
+            else f"it holds no {packing}: if it is plain text, call it {path.stem}",
+        ) from error
+
+
+def check_is_file(path: Path, hint: str = "") -> None:
+    """Returns if a file is there.
+
+    Args:
+        path: The file.
+        hint: What to do where it is missing and none of a like name is there.
+
+    Raises:
+        MtkitError: There is none, or a folder.
+    """
+    if path.is_file():
+        return
+    near = [path.with_name(path.name + ending) for ending in COMPRESSIONS]
+    found = [str(other) for other in (*near, path.with_suffix("")) if other.is_file()]
+    what = "is a folder, not a file" if path.is_dir() else "no such file"
+    raise MtkitError(
+        f"{path}: {what}",
+        f"there is {found[0]}: name that one"
+        if found
+        else hint
+        or "corpus paths start from data_root: --set data.data_root=FOLDER moves them all",
+    )
+
+
+def check_has_content(path: Path) -> None:
+    """Returns if a file is there and holds something.
+
+    Raises:
+        MtkitError: It is missing, a folder, or empty.
+    """
+    check_is_file(path)
+    if path.stat().st_size == 0:
+        raise MtkitError(f"{path}: no lines in it", "is the file complete?")
+
+
+def _explain_encoding(path: Path, number: int, line: bytes) -> str:
+    """Returns what to do about a line that is no UTF-8."""
+    endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
+    if number == 1:
+        for compression, ending in endings.items():
+            if line.startswith(_MAGIC[compression]):
+                return f"it is packed with {compression}: call it {path.name}{ending}"
+        if line.startswith(_UTF_16):
+            return f"it is UTF-16: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
+    return (
+        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
+        "if that is what it is in"
+    )

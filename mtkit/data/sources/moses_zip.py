@@ -1,0 +1,77 @@
+"""Moses archives as OPUS hands them out: two aligned text files in a zip, and what comes along."""
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from mtkit.data.sources.blocks import Block, Reading
+from mtkit.data.sources.columns import list_names
+from mtkit.data.sources.files import read_aligned_blocks
+from mtkit.data.sources.lines import LineReader, buffered, check_has_content, damage_told
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import PairedFileCorpus
+
+
+def read_zip_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+    """Yields the pairs of a Moses archive in blocks.
+
+    Raises:
+        MtkitError: The file is missing, damaged or no zip, or not one pair of its members is
+            named by the two languages.
+    """
+    path = corpus.path
+    check_has_content(path)
+    with ExitStack() as stack:
+        with damage_told(path, "zip", lambda: ""):
+            archive = stack.enter_context(zipfile.ZipFile(path))
+        source, target = (
+            stack.enter_context(_open_member(archive, name, path))
+            for name in _find_members(archive, path, reading)
+        )
+        yield from read_aligned_blocks(source, target, reading)
+
+
+def _find_members(archive: zipfile.ZipFile, path: Path, reading: Reading) -> tuple[str, str]:
+    source_language, target_language = reading.source_language, reading.target_language
+    members = [name for name in archive.namelist() if not name.endswith("/")]
+    sources = _members_in(members, source_language)
+    targets = _members_in(members, target_language)
+    stems = [stem for stem in sources if stem in targets]
+    if len(stems) == 1:
+        return sources[stems[0]], targets[stems[0]]
+    if stems:
+        raise MtkitError(
+            f"{path}: {len(stems)} pairs of members that end in .{source_language} and "
+            f".{target_language}: {list_names(stems)}",
+            "unzip it, and name the two files of one pair with source and target",
+        )
+    raise MtkitError(
+        f"{path}: expected members NAME.{source_language} and NAME.{target_language}, found "
+        f"{list_names(members)}",
+        "unzip it, and name the two files with source and target",
+    )
+
+
+def _members_in(members: list[str], language: str) -> dict[str, str]:
+    """Returns the members whose ending is a language's code, by the name before it."""
+    return {
+        stem: name
+        for name in members
+        for stem, _, ending in [name.rpartition(".")]
+        if ending.lower().replace("_", "-") == language.lower().replace("_", "-")
+    }
+
+
+def _open_member(archive: zipfile.ZipFile, name: str, path: Path) -> LineReader:
+    try:
+        with damage_told(path, "zip", lambda: f" at {name}"):
+            stream: io.BufferedIOBase = archive.open(name)  # type: ignore[assignment]
+    except (RuntimeError, NotImplementedError) as error:
+        # A password, or a method of compression that Python doesn't know.
+        raise MtkitError(
+            f"{path}: {name} can't be unpacked: {error}",
+            "unzip it by other means, and name the two files with source and target",
+        ) from error
+    return LineReader(buffered(stream), path, name=f"{path}/{name}", compression="zip")

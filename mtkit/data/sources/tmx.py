@@ -1,0 +1,164 @@
+"""Translation memories (TMX, https://www.gala-global.org/tmx-14b), read unit by unit.
+
+A memory may come from anywhere, so what an entity can do matters. External entities aren't
+fetched: one that is used is an undefined entity, which is a fault. Internal ones that multiply are
+stopped by expat itself, once their text is over 8 MiB and a hundred times what was read (2.4.1 and
+later, https://libexpat.github.io/doc/api/latest/).
+"""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+from xml.parsers import expat
+
+from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.columns import list_names
+from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import PairedFileCorpus
+
+_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+"""Elements that hold another format's markup; `hi` holds text."""
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_OLD_LANGUAGE = "lang"
+"""The attribute before TMX 1.4."""
+_MOST_LANGUAGES = 100
+
+
+def read_tmx_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+    """Yields the units of a translation memory that hold both languages, in blocks.
+
+    A block's `num_skipped` counts those that lack one.
+
+    Raises:
+        MtkitError: The file is missing, damaged or no TMX, or never holds both languages.
+    """
+    check_has_content(corpus.path)
+    yield from group_rows(
+        _read_units(corpus, (reading.source_language, reading.target_language)),
+        str(corpus.path),
+        reading,
+    )
+
+
+def _read_units(
+    corpus: PairedFileCorpus, languages: tuple[str, str]
+) -> Iterator[tuple[bytes, bytes] | None]:
+    """Yields both sides of each unit, or nothing where it lacks one."""
+    path = corpus.path
+    num_units = num_pairs = 0
+    found: set[str] = set()
+    with open_binary(path) as stream:
+        for unit in _parse(path, stream):
+            num_units += 1
+            variants = _read_variants(unit)
+            if len(found) < _MOST_LANGUAGES:
+                found.update(variants)
+            source, target = (_choose(variants, language) for language in languages)
+            if source is None or target is None:
+                yield None
+            else:
+                num_pairs += 1
+                yield source.encode(), target.encode()
+    if num_units == 0:
+        raise MtkitError(f"{path}: no translation unit (<tu>) in it", "is the file complete?")
+    if num_pairs == 0:
+        raise MtkitError(
+            f"{path}: none of its {num_units:,} units holds both '{languages[0]}' and "
+            f"'{languages[1]}'; languages found: {list_names(found)}",
+            "data.source_language and data.target_language say what to look for; 'en' finds "
+            "'en-US', but 'en-US' doesn't find 'en'",
+        )
+
+
+def _parse(path: Path, stream: IO[bytes]) -> Iterator[ET.Element]:
+    """Yields each `tu` element, and drops it once the next is asked for."""
+    above: list[ET.Element] = []
+    try:
+        with damage_told(path, compression_of(path), lambda: ""):
+            for event, element in ET.iterparse(stream, events=("start", "end")):
+                if event == "start":
+                    if not above and _local_name(element) != "tmx":
+                        raise MtkitError(
+                            f"{path}: its outermost element is <{_local_name(element)}>, not <tmx>",
+                            "name a translation memory",
+                        )
+                    above.append(element)
+                    continue
+                above.pop()
+                if _local_name(element) == "tu" and above:
+                    yield element
+                    # All of its parent's children, or an empty one would stay for each unit.
+                    above[-1].clear()
+    except ET.ParseError as error:
+        raise MtkitError(
+            f"{path}:{error.position[0]}: no well-formed XML: {expat.ErrorString(error.code)} "
+            f"(column {error.position[1] + 1})",
+            f"`xmllint --noout {path.name}` tells more; is the file complete, and is it in the "
+            "encoding that its first line says?",
+        ) from error
+    except (LookupError, ValueError) as error:
+        # What Python's parser raises of an encoding that it doesn't know.
+        raise MtkitError(
+            f"{path}:1: its encoding can't be read: {error}",
+            "convert it to UTF-8: iconv -f ENCODING -t UTF-8, and say so in its first line",
+        ) from error
+
+
+def _read_variants(unit: ET.Element) -> dict[str, str]:
+    """Returns a unit's sentences by language code, the first of each."""
+    variants: dict[str, str] = {}
+    for variant in unit:
+        language = variant.get(_LANGUAGE) or variant.get(_OLD_LANGUAGE)
+        if language is None or _local_name(variant) != "tuv":
+            continue
+        for child in variant:
+            if _local_name(child) == "seg":
+                variants.setdefault(language, _text_of(child))
+                break
+    return variants
+
+
+def _choose(variants: dict[str, str], wanted: str) -> str | None:
+    """Returns the sentence in a language: as it is written, else but for case, else in a region."""
+    if wanted in variants:
+        return variants[wanted]
+    code = _normalize(wanted)
+    codes = {_normalize(language): text for language, text in reversed(variants.items())}
+    if code in codes:
+        return codes[code]
+    for language, text in variants.items():
+        if _normalize(language).startswith(f"{code}-"):
+            return text
+    return None
+
+
+@lru_cache
+def _normalize(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def _text_of(segment: ET.Element) -> str:
+    """Returns a segment's text without the markup of other formats inside it."""
+    if len(segment) == 0:
+        return segment.text or ""
+    parts: list[str] = []
+    # Not by recursion, since elements may lie deeper than Python's stack.
+    pending: list[ET.Element | str] = [segment]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            parts.append(node)
+            continue
+        parts.append(node.text or "")
+        for child in reversed(node):
+            pending.append(child.tail or "")
+            if _local_name(child) not in _CODES:
+                pending.append(child)
+    return "".join(parts)
+
+
+def _local_name(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]

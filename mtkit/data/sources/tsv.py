@@ -1,0 +1,106 @@
+"""Tab-separated text: a pair a line; a quote is text like any other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.data.sources.blocks import Block, Decoded, Reading
+from mtkit.data.sources.columns import list_names
+from mtkit.data.sources.lines import (
+    LineReader,
+    check_has_content,
+    decode_text,
+    join_lines,
+    take_blocks,
+)
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.data import PairedFileCorpus
+
+
+@dataclass(frozen=True)
+class TsvOrigin:
+    """Lines of tab-separated text.
+
+    Attributes:
+        name: Name of the file.
+        first_line: Number of the first line, from 1.
+        source_column: Place of the source in a line, from 0.
+        target_column: Place of the target in a line, from 0.
+    """
+
+    name: str
+    first_line: int
+    source_column: int
+    target_column: int
+
+    def decode(self, block: Block, *, drop_invalid: bool) -> Decoded:
+        """Returns what `decode_block` does; a blank line is a blank pair."""
+        lines, num_invalid = decode_text(
+            block.source, self.name, self.first_line, drop_invalid=drop_invalid
+        )
+        last = max(self.source_column, self.target_column)
+        # What follows the last column that counts isn't cut.
+        rows = [line.split("\t", last + 1) for line in lines]
+        for place, row in enumerate(rows):
+            if len(row) <= last:
+                if lines[place].strip():
+                    raise MtkitError(
+                        f"{self.name}:{self.first_line + place}: {len(row)} columns between tabs, "
+                        f"but column {last + 1} is to be read",
+                        "mend the line; or, if others hold the text, say which: source_column = 1, "
+                        "target_column = 2",
+                    )
+                rows[place] = [""] * (last + 1)
+        sources = [row[self.source_column] for row in rows]
+        targets = [row[self.target_column] for row in rows]
+        return sources, targets, num_invalid
+
+
+def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+    """Yields the lines of tab-separated text in blocks, not yet cut into columns.
+
+    Raises:
+        MtkitError: The file is missing, empty or damaged, or lacks a column that is named.
+    """
+    check_has_content(corpus.path)
+    with LineReader.open(corpus.path) as reader:
+        source_column, target_column = _find_columns(corpus, reader)
+        # The line of names, if there is one, is taken.
+        first_line = reader.num_taken + 1
+        for first, lines in take_blocks(reader, reading):
+            yield Block(
+                corpus=reading.index,
+                first=first,
+                num_pairs=len(lines),
+                source=join_lines(lines),
+                target=b"",
+                origin=TsvOrigin(reader.name, first_line + first, source_column, target_column),
+            )
+
+
+def _find_columns(corpus: PairedFileCorpus, reader: LineReader) -> tuple[int, int]:
+    """Returns the places of both columns from 0; takes the first line if it names them."""
+    wanted = (corpus.source_column or 1, corpus.target_column or 2)
+    names: list[str] = []
+    if any(isinstance(column, str) for column in wanted):
+        header = join_lines(reader.take(1))
+        [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
+        names = line.split("\t")
+    source, target = (_place(column, names, corpus.path) for column in wanted)
+    if source == target:
+        raise MtkitError(
+            f"{corpus.path}: source_column and target_column are both column {source + 1}"
+        )
+    return source, target
+
+
+def _place(column: int | str, names: list[str], path: Path) -> int:
+    if isinstance(column, int):
+        return column - 1
+    if column not in names:
+        raise MtkitError(
+            f"{path}:1: no column '{column}' in the first line, which has {list_names(names)}"
+            + suggest(column, names),
+            "a file without names in its first line has numbers for columns: source_column = 1",
+        )
+    return names.index(column)

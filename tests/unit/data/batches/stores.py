@@ -1,0 +1,47 @@
+"""Small token stores for tests."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mtkit.data.batches.length_order import LengthOrder, build_order
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
+
+Pair = tuple[list[int], list[int]]
+
+
+def write_store(
+    folder: Path,
+    corpora: Sequence[Sequence[Pair]],
+    *,
+    vocab_size: int = 70_000,
+    rows_at_once: Sequence[int] = (1_000,),
+) -> TokenStore:
+    """Writes corpora in record batches of the given sizes, over and over."""
+    with TokenStoreWriter(folder, vocab_size) as writer:
+        for corpus, pairs in enumerate(corpora):
+            first = number = 0
+            while first < len(pairs):
+                part = pairs[first : first + rows_at_once[number % len(rows_at_once)]]
+                first += rows_at_once[number % len(rows_at_once)]
+                number += 1
+                sides = [[pair[side] for pair in part] for side in (0, 1)]
+                batch = make_batch(*(Ragged.of(side) for side in sides), vocab_size=vocab_size)
+                writer.append(batch, corpus=corpus)
+    return TokenStore(folder)
+
+
+def order_lengths(folder: Path, corpora: Sequence[tuple[np.ndarray, np.ndarray]]) -> LengthOrder:
+    """Writes a store with sentences of the given lengths; returns its order."""
+    folder.mkdir(exist_ok=True)
+    write_store(
+        folder,
+        [
+            [([5] * s, [6] * t) for s, t in zip(source.tolist(), target.tolist(), strict=True)]
+            for source, target in corpora
+        ],
+    )
+    build_order(folder)
+    return LengthOrder(folder)

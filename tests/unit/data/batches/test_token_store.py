@@ -1,0 +1,160 @@
+"""Tokens written and read back, also by Arrow's own reader."""
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
+from mtkit.errors import MtkitError
+
+from .stores import write_store
+
+SENTENCE = st.lists(st.integers(0, 69_999), max_size=12)
+CORPORA = st.lists(st.lists(st.tuples(SENTENCE, SENTENCE), max_size=12), max_size=3)
+SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=3).filter(any)
+
+
+@given(CORPORA, SIZES, st.data())
+@settings(max_examples=100)
+def test_what_goes_in_comes_out_however_it_is_batched(
+    tmp_path_factory, corpora, sizes, data
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    store = write_store(folder, corpora, rows_at_once=sizes)
+    pairs = [pair for corpus in corpora for pair in corpus]
+    assert len(store) == len(pairs)
+    rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), max_size=20)) if pairs else []
+    rows = np.array(rows, dtype=np.int64)
+    chosen = [pairs[row] for row in rows]
+    lengths = [lengths.tolist() for lengths in store.lengths(rows)]
+    assert lengths == [[len(pair[side]) for pair in chosen] for side in (0, 1)]
+    for side, found in enumerate(store.gather(rows)):
+        assert found.to_lists() == [pair[side] for pair in chosen]
+        assert found.tokens.dtype == found.lengths.dtype == np.int64
+
+
+@given(CORPORA, SIZES)
+@settings(max_examples=30)
+def test_arrow_reads_the_same(tmp_path_factory, corpora, sizes) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    store = write_store(folder, corpora, rows_at_once=sizes)
+    with pa.ipc.open_file(str(folder / "tokens.arrow")) as reader:
+        table = reader.read_all()
+    assert table.to_pylist() == [
+        {"source": source, "target": target} for corpus in corpora for source, target in corpus
+    ]
+    pairs = [pair for corpus in corpora for pair in corpus]
+    assert store.num_source_tokens == sum(len(source) for source, _ in pairs)
+    assert store.num_target_tokens == sum(len(target) for _, target in pairs)
+    # Corpora without pairs at the end are unknown to the store.
+    counts = [len(corpus) for corpus in corpora]
+    assert (
+        store.corpus_pairs == counts[: max((i + 1 for i, n in enumerate(counts) if n), default=0)]
+    )
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, pa.uint16()), (65_537, pa.uint32())])
+def test_a_token_takes_the_bytes_its_vocabulary_needs(tmp_path, vocab_size, dtype) -> None:
+    store = write_store(tmp_path, [[([vocab_size - 1, 3], [5])]], vocab_size=vocab_size)
+    with pa.ipc.open_file(str(tmp_path / "tokens.arrow")) as reader:
+        assert reader.schema.field("source").type == pa.list_(dtype)
+    assert store.gather(np.array([0]))[0].to_lists() == [[vocab_size - 1, 3]]
+
+
+def test_a_token_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(pa.ArrowInvalid, match="65536"):
+        make_batch(Ragged.of([[65_536]]), Ragged.of([[3]]), vocab_size=100)
+
+
+def test_the_same_pairs_make_the_same_bytes(tmp_path) -> None:
+    pairs = [([5, 6, 3], [7, 3]), ([9, 3], [3])]
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_store(tmp_path / name, [pairs])
+    for name in ("tokens.arrow", "store.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    content = (tmp_path / "one" / "tokens.arrow").read_bytes()
+    assert TokenStore(tmp_path / "one").digest == hashlib.sha256(content).hexdigest()[:16]
+
+
+def test_a_batch_survives_the_way_between_processes(tmp_path) -> None:
+    batch = make_batch(Ragged.of([[5, 3], [3]]), Ragged.of([[3], [6, 3]]), vocab_size=100)
+    assert len(pickle.dumps(batch)) < 2_000
+    with TokenStoreWriter(tmp_path, 100) as writer:
+        writer.append(pickle.loads(pickle.dumps(batch)), corpus=0)
+        # A slice doesn't begin where its buffers do.
+        writer.append(batch.slice(1), corpus=0)
+    source, target = TokenStore(tmp_path).gather(np.array([2, 0]))
+    assert (source.to_lists(), target.to_lists()) == ([[3], [5, 3]], [[6, 3], [3]])
+
+
+def test_corpora_out_of_order_and_other_columns_are_refused(tmp_path) -> None:
+    batch = make_batch(Ragged.of([[3]]), Ragged.of([[3]]), vocab_size=100)
+    with (
+        TokenStoreWriter(tmp_path, 70_000) as writer,
+        pytest.raises(ValueError, match="expected columns"),
+    ):
+        writer.append(batch, corpus=0)
+    with TokenStoreWriter(tmp_path, 100) as writer:
+        writer.append(batch, corpus=2)
+        with pytest.raises(ValueError, match="corpus 1 after corpus 2"):
+            writer.append(batch, corpus=1)
+    assert TokenStore(tmp_path).corpus_pairs == [0, 0, 1]
+
+
+@pytest.mark.parametrize("rows", [[2], [-1], [0, 5]])
+def test_no_such_row(tmp_path, rows) -> None:
+    store = write_store(tmp_path, [[([3], [3])] * 2])
+    with pytest.raises(IndexError, match="of a store of 2"):
+        store.gather(np.array(rows))
+
+
+def test_a_store_whose_writing_failed_is_no_store(tmp_path: Path) -> None:
+    write_store(tmp_path, [[([3], [3])]])
+    with pytest.raises(RuntimeError, match="stopped"):
+        fail_while_writing(tmp_path)
+    with pytest.raises(MtkitError, match="no prepared data"):
+        TokenStore(tmp_path)
+
+
+def fail_while_writing(folder: Path) -> None:
+    with TokenStoreWriter(folder, 100) as store:
+        store.append(make_batch(Ragged.of([[1]]), Ragged.of([[2]]), vocab_size=100), corpus=0)
+        raise RuntimeError("stopped")
+
+
+def test_a_store_that_was_cut_short(tmp_path: Path) -> None:
+    write_store(tmp_path, [[([4, 5, 3], [6, 3]), ([7, 3], [8, 3])]])
+    path = tmp_path / "tokens.arrow"
+    content = path.read_bytes()
+    path.write_bytes(content[:-8])
+    with pytest.raises(MtkitError, match=f"incomplete: expected {len(content):,} bytes"):
+        TokenStore(tmp_path)
+    path.write_bytes(bytes(len(content)))
+    with pytest.raises(MtkitError, match="damaged"):
+        TokenStore(tmp_path)
+    path.unlink()
+    with pytest.raises(MtkitError, match="incomplete"):
+        TokenStore(tmp_path)
+
+
+def test_a_store_of_another_version(tmp_path: Path) -> None:
+    write_store(tmp_path, [[([3], [3])]])
+    path = tmp_path / "store.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "format_version": 99}))
+    with pytest.raises(MtkitError, match="another version") as caught:
+        TokenStore(tmp_path)
+    assert caught.value.hint == "run `mtkit prepare` again"
+    # What versions before this format wrote.
+    path.write_text(json.dumps({"num_pairs": 1, "dtype": "uint16"}))
+    with pytest.raises(MtkitError, match="another version"):
+        TokenStore(tmp_path)

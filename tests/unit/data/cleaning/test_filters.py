@@ -1,0 +1,296 @@
+"""Each filter on cases made by hand: a pair that it drops beside one that it just keeps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.data.cleaning import Cleaner
+from mtkit.data.cleaning.characters import build_table, read_text
+from mtkit.data.cleaning.filters import Block
+from mtkit.data.cleaning.repetition import find_repetitive
+from mtkit.errors import MtkitError
+from mtkit.recipe.cleaning import Repetition
+
+Make = Callable[..., Cleaner]
+
+
+def drops(cleaner: Cleaner, name: str, source: str, target: str) -> bool:
+    """Returns whether a filter drops the pair, and sees to it that no other does."""
+    cleaned = cleaner.clean([source], [target])
+    assert all(not len(places) for other, places in cleaned.dropped.items() if other != name)
+    return bool(len(cleaned.dropped[name]))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("plain", False),
+        ("a\x00b", True),
+        ("a\x1bb", True),
+        ("a\x7fb", True),
+        ("a\u0081b", True),
+        ("a\ufffdb", True),
+        ("a\ufffeb", True),
+        ("a\ufdd0b", True),
+        ("a\U0001ffffb", True),
+        ("a\uf8ffb", True),
+        ("a\U000f0000b", True),
+        (f"a{chr(0xD800)}b", True),
+        ("\u0084gut\u0093\tund \u2028mehr\ufeff", False),
+        ("naïve façade – “Größe” … 東京 😀👩\u200d💻", False),
+        ("Größe “schön”".encode().decode("cp1252", "replace").replace("\ufffd", ""), True),
+        ("fÃ¼r", True),
+        ("DÃ©jÃ\u00a0 vu", True),
+        # UTF-8 read as Latin-1 leaves C1 controls, or a soft hyphen: "größer", "aquí".
+        ("grÃ¶Ã\u009fer", True),
+        ("aquÃ\u00ad", True),
+        ("Привет".encode().decode("latin-1"), True),
+        ("東京".encode().decode("cp1252", "ignore"), True),
+        # Real German: a letter of two bytes' value beside a quotation mark or its C1 control.
+        ("Er sagte: „bloß“, mehr nicht", False),
+        ("\u0084Spaß\u0093", False),
+        ("ÜBER „GRÖSSE“ À LA CARTE « été »", False),
+    ],
+)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_encoding(make_cleaner: Make, line: str, side: str, *, expected: bool) -> None:
+    pair = (line, "x") if side == "source" else ("x", line)
+    assert drops(make_cleaner("encoding"), "encoding", *pair) is expected
+
+
+def test_encoding_off_leaves_all_as_it_is(make_cleaner: Make) -> None:
+    cleaner = make_cleaner("length")
+    cleaned = cleaner.clean(["a\x00\tb\u0085 "], ["\ufeffb"])
+    assert (cleaned.sources, cleaned.targets) == (["a\x00\tb\u0085"], ["\ufeffb"])
+    assert sum(cleaned.repaired.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("ab", True), ("abc", False), ("a" * 9, False), ("a" * 10, True), ("  ab ", True)],
+)
+def test_length(make_cleaner: Make, line: str, *, expected: bool) -> None:
+    cleaner = make_cleaner("length", min_characters=3, max_characters=9)
+    assert drops(cleaner, "length", line, "abcd") is expected
+    assert drops(cleaner, "length", "abcd", line) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "balance", "expected"),
+    [
+        # (35 + 15) / (10 + 15) = 2, which is allowed.
+        (10, 35, 1.0, False),
+        (10, 36, 1.0, True),
+        (35, 10, 1.0, False),
+        (36, 10, 1.0, True),
+        # A target of a third of the characters: 100 stand for 33.3, as in Chinese.
+        (100, 33, 1 / 3, False),
+        (100, 82, 1 / 3, True),
+        (100, 9, 1 / 3, True),
+        (1, 1, 1 / 3, False),
+    ],
+)
+def test_length_ratio(
+    make_cleaner: Make, source: int, target: int, balance: float, *, expected: bool
+) -> None:
+    cleaner = make_cleaner("length_ratio", balance=balance, max_ratio=2.0, smoothing=15)
+    assert drops(cleaner, "length_ratio", "a" * source, "b" * target) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("New York", "NEW  york", True),
+        ("Straße", "STRASSE", True),
+        ("ßa", "ssA", True),
+        ("a b", "a\u00a0b", True),
+        ("New York.", "New York", False),
+        ("a b", "ab", False),
+    ],
+)
+def test_identical(make_cleaner: Make, source: str, target: str, *, expected: bool) -> None:
+    assert drops(make_cleaner("identical"), "identical", source, target) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # 2 of 5 characters that are no spaces, then 2 of 6.
+        ("ab 123", False),
+        ("ab 1234", True),
+        ("12:30", True),
+        ("हि 1", False),
+        ("???", True),
+    ],
+)
+def test_letters(make_cleaner: Make, line: str, *, expected: bool) -> None:
+    cleaner = make_cleaner("letters", min_share=0.4)
+    assert drops(cleaner, "letters", line, "text") is expected
+    assert drops(cleaner, "letters", "text", line) is expected
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "target", "expected"),
+    [
+        (("en", "zh"), "Tokyo", "東京", False),
+        (("en", "zh"), "東京", "Tokyo", True),
+        (("en", "zh"), "Tokyo", "Tokyo", True),
+        # One Han letter weighs as three Latin ones: 3 of 15 is the 0.2 that is asked for.
+        (("en", "zh"), "x", "abcdefghijkl 京", False),
+        (("en", "zh"), "x", "abcdefghijklm 京", True),
+        (("zh-TW", "en"), "東京", "x", False),
+        (("en", "ja"), "x", "カタカナ", False),
+        (("en", "ja"), "x", "한국어", True),
+        (("en", "ko"), "x", "한국어", False),
+        (("en", "ru"), "x", "Привет, John", False),
+        (("en", "sr"), "x", "Zdravo", True),
+        (("en", "sr-Latn"), "x", "Zdravo", False),
+        (("en", "sr_Latn"), "x", "Здраво", True),
+        (("en", "iw"), "x", "שלום", False),
+        (("en", "de"), "12:30", "…", False),
+        (("en", "tlh"), "x", "Привет", False),
+    ],
+)
+def test_script(
+    make_cleaner: Make, languages: tuple[str, str], source: str, target: str, *, expected: bool
+) -> None:
+    cleaner = make_cleaner("script", source=languages[0], target=languages[1])
+    assert drops(cleaner, "script", source, target) is expected
+
+
+def test_a_language_without_a_known_script(make_cleaner: Make) -> None:
+    (note,) = make_cleaner("script", target="tlh").notes()
+    assert "data.cleaning.script doesn't look at the target" in note
+    assert "'tlh'" in note
+    cleaner = make_cleaner(script={"target": ("Cyrl", "Latn")}, target="tlh")
+    assert cleaner.notes() == ()
+    assert make_cleaner("length", target="tlh").notes() == ()
+
+
+def test_scripts_of_ones_own(make_cleaner: Make) -> None:
+    for scripts, line, expected in (
+        (("Cyrl",), "Zdravo", True),
+        (("Cyrl", "Latn"), "Zdravo", False),
+        (("Jpan",), "ひらがな", False),
+    ):
+        cleaner = make_cleaner(
+            script={"target": scripts}, identical={"enabled": False}, target="sr-Latn"
+        )
+        assert bool(len(cleaner.clean(["x y z"], [line]).dropped["script"])) is expected
+
+
+def test_a_script_that_is_none(make_cleaner: Make) -> None:
+    with pytest.raises(MtkitError, match=r'data\.cleaning\.script\.target: "Klin" is no script'):
+        make_cleaner(script={"target": ("Klin",)})
+
+
+NUMBERS: list[tuple[str, str, bool]] = [
+    ("in 2010 and 2011", "2010 und 2011", False),
+    ("in 2010 and 2011", "2012 und 2013", True),
+    ("in 2010 and 2011", "in zwei Jahren", True),
+    ("in 2010", "2011", False),
+    ("10,000 and 1,234,567", "10.000 und 1\u00a0234\u00a0567", False),
+    ("10,000 and 1,234,567", "10'000 und 1’234’567", False),
+    ("10,000 and 25", "10 000 und 25", False),
+    ("12.5 % and 13.75 %", "12,5 % und 13,75 %", False),
+    ("from 5 to 9", "fünf bis neun", False),
+    ("07 and 0042 and 43", "42 und 43", False),
+    ("١٢ and ٣٤", "12 und 34", False),
+    ("१२ and ३४", "13 und 35", True),
+    # One of four is less than the share of 0.3, one of three is more.
+    ("11 12 13 14", "11 und 15", True),
+    ("11 12 13", "11 und 15", False),
+    # Multisets: the second 50 has no partner, which leaves one of four.
+    ("50 50 50 50", "50", True),
+    ("9" * 5_000 + " 17", "9" * 5_000 + " 17", False),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "expected"), NUMBERS)
+def test_numbers(make_cleaner: Make, source: str, target: str, *, expected: bool) -> None:
+    cleaner = make_cleaner("numbers")
+    assert drops(cleaner, "numbers", source, target) is expected
+    assert drops(cleaner, "numbers", target, source) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("see https://example.org/a.", "siehe (http://www.example.org/a)", False),
+        ("see https://example.org/a", "siehe https://example.org/b", True),
+        ("see www.example.org", "siehe example.org", False),
+        ("see WWW.EXAMPLE.ORG/", "siehe www.example.org", False),
+        ("see https://example.org", "siehe dort", True),
+        ("to ada@example.org", "an ada@example.org.", False),
+        ("to ada@example.org", "an eva@example.org", True),
+        ("5 eggs @ 2 pounds: see http://", "5 Eier je 2 Pfund", False),
+        ("见 https://example.org/a。", "see https://example.org/a", False),
+        # Two of the four addresses match, which is the half that is asked for.
+        ("https://a.org https://b.org", "https://a.org https://c.org", False),
+        ("https://a.org https://b.org", "https://a.org https://c.org https://d.org", True),
+    ],
+)
+def test_urls(make_cleaner: Make, source: str, target: str, *, expected: bool) -> None:
+    assert drops(make_cleaner("urls"), "urls", source, target) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ha ha ha ha", False),
+        ("ha ha ha ha ha", True),
+        ("so ha  ha ha\u00a0ha ha so", True),
+        ("ha ha hb ha ha ha", False),
+        ("ab cd ab cd ab cd ab cd ab cd", True),
+        ("ab cd ab cd ab cd ab cd ab", False),
+        ("a b c d " * 5, True),
+        ("a b c d " * 4, False),
+        ("a b c d e " * 9, False),
+        (". . . . . . 7", True),
+        ("hahahahahaha", False),
+        ("Noooooooo......", False),
+        ("哈哈哈哈", False),
+        ("他说哈哈哈哈哈。", True),
+        ("的是" * 5, True),
+        ("的是" * 4 + "的", False),
+        ("哈哈哈，哈哈哈", False),
+        ("ครับครับครับครับครับ", True),
+        ("10 10 10 10 10", True),
+    ],
+)
+def test_repetition(make_cleaner: Make, line: str, *, expected: bool) -> None:
+    cleaner = make_cleaner("repetition", max_repeats=4)
+    assert drops(cleaner, "repetition", line, "x") is expected
+    assert drops(cleaner, "repetition", "x", line) is expected
+
+
+def test_repetition_ends_with_the_line(make_cleaner: Make) -> None:
+    cleaned = make_cleaner("repetition").clean(["哈哈哈 ha ha"] * 9, ["ha ha 哈哈哈"] * 9)
+    assert len(cleaned.places) == 9
+
+
+@pytest.mark.parametrize(
+    ("side", "line"), [("source", " \t"), ("target", ""), ("target", "\ufeff")]
+)
+def test_blank(make_cleaner: Make, side: str, line: str) -> None:
+    settings: dict[str, Any] = {"length": {"enabled": False}}
+    pair = (line, "x") if side == "source" else ("x", line)
+    assert drops(make_cleaner(**settings), "blank", *pair)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))
+def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> None:
+    table = build_table((), ())
+    block = Block(*(read_text([side], table) for side in (" ".join(words), "x")), np.zeros(1, bool))
+    expected = any(
+        words[start : start + size] * (max_repeats + 1)
+        == words[start : start + size * (max_repeats + 1)]
+        for size in (1, 2, 3, 4)
+        for start in range(len(words))
+    )
+    settings = Repetition(max_repeats=max_repeats)
+    assert find_repetitive(block, settings).tolist() == [expected]

@@ -1,0 +1,72 @@
+"""Cleaned text comes back as it went in, and is sampled evenly."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtkit.data.preparation.text_store import (
+    TextStore,
+    TextStoreWriter,
+    make_text_batch,
+    open_duplicate_marks,
+)
+from mtkit.errors import MtkitError
+
+PAIRS = [(f"source {number}", f"Ziel {number} äöü\u2028") for number in range(100)]
+
+
+def write(folder: Path, pairs: list[tuple[str, str]], size: int, duplicates=()) -> TextStore:
+    folder.mkdir()
+    with TextStoreWriter(folder) as store:
+        for first in range(0, len(pairs), size):
+            store.append(make_text_batch(*zip(*pairs[first : first + size], strict=True)))
+    marks = open_duplicate_marks(folder, len(pairs))
+    for place in duplicates:
+        marks[place] = True
+    return TextStore(folder)
+
+
+def read(store: TextStore) -> list[tuple[str, str]]:
+    return [
+        pair
+        for sources, targets in store.iterate_kept()
+        for pair in zip(sources.to_pylist(), targets.to_pylist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_what_went_in_comes_out_without_duplicates(tmp_path: Path, size: int) -> None:
+    assert read(write(tmp_path / "all", PAIRS, size)) == PAIRS
+    kept = [pair for place, pair in enumerate(PAIRS) if place not in (0, 6, 7, 99)]
+    assert read(write(tmp_path / "some", PAIRS, size, duplicates=(0, 6, 7, 99))) == kept
+
+
+def test_a_sample_is_even_and_leaves_duplicates_out(tmp_path: Path) -> None:
+    store = write(tmp_path / "store", PAIRS, 30, duplicates=range(10, 20))
+    drawn: Counter[tuple[str, str]] = Counter()
+    for seed in range(300):
+        sample = list(store.sample(9, 90, seed=[seed]))
+        assert len(set(sample)) == 9
+        assert sample == sorted(sample, key=PAIRS.index)
+        drawn.update(sample)
+    assert set(drawn) == {pair for place, pair in enumerate(PAIRS) if not 10 <= place < 20}
+    # 300 draws with a chance of 1/10: mean 30, standard deviation 5.2.
+    assert max(abs(count - 30) for count in drawn.values()) < 5 * 5.2
+    assert list(store.sample(9, 90, seed=[3])) == list(store.sample(9, 90, seed=[3]))
+    assert len(list(store.sample(1000, 90, seed=[3]))) == 90
+
+
+def test_nothing_is_a_store_too(tmp_path: Path) -> None:
+    store = write(tmp_path / "store", [], 10)
+    assert read(store) == []
+    assert np.array_equal(store.is_duplicate(0, 0), np.zeros(0, dtype=np.bool_))
+
+
+def test_a_store_that_was_cut_short_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "store", PAIRS, 30)
+    path = tmp_path / "store" / "text.arrow"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(MtkitError, match="missing or damaged"):
+        TextStore(tmp_path / "store")

@@ -1,0 +1,136 @@
+"""Two text files, aligned by line."""
+
+import gzip
+import pickle
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from mtkit.data.sources.blocks import decode_block
+from mtkit.data.sources.lines import LineReader
+from mtkit.errors import MtkitError
+from mtkit.recipe.data import FileCorpus, FileTrainingCorpus
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> FileCorpus:
+    return FileCorpus(source=tmp_path / "en", target=tmp_path / "de")
+
+
+def test_pairs_of_two_files(tmp_path: Path, pairs_of) -> None:
+    (tmp_path / "en").write_bytes(b"one\r\n\r\nthree")
+    (tmp_path / "de.gz").write_bytes(gzip.compress(b"eins\nzwei\ndrei\n"))
+    pairs = pairs_of(FileCorpus(source=tmp_path / "en", target=tmp_path / "de.gz"))
+    assert pairs == [("one", "eins"), ("", "zwei"), ("three", "drei")]
+
+
+def test_blocks_hold_what_lies_in_the_files(tmp_path: Path, corpus, blocks_of) -> None:
+    (tmp_path / "en").write_bytes(b"\xef\xbb\xbf1\r\n2\n3\n\n5")
+    (tmp_path / "de").write_bytes(b"eins\nzwei\ndrei\nvier\n\n")
+    blocks = blocks_of(corpus, pairs_per_block=2, index=7)
+    assert [(block.corpus, block.first, block.num_pairs) for block in blocks] == [
+        (7, 0, 2), (7, 2, 2), (7, 4, 1),
+    ]  # fmt: skip
+    assert blocks[1].source == b"3\n"
+    assert blocks[1].target == b"drei\nvier"
+    sent = [pickle.loads(pickle.dumps(block)) for block in blocks]
+    assert sent == blocks
+    assert [decode_block(block, drop_invalid=False) for block in sent] == [
+        (["1", "2"], ["eins", "zwei"], 0),
+        (["3", ""], ["drei", "vier"], 0),
+        (["5"], [""], 0),
+    ]
+
+
+@pytest.mark.parametrize("pairs_per_block", [1, 2, 3, 100])
+@pytest.mark.parametrize(("short", "long"), [("en", "de"), ("de", "en")])
+def test_unequal_line_counts(
+    tmp_path: Path, corpus, blocks_of, short: str, long: str, pairs_per_block: int
+) -> None:
+    (tmp_path / short).write_bytes(b"1\n2\n3\n")
+    (tmp_path / long).write_bytes(b"1\n2\n3\n4\n5")
+    with pytest.raises(MtkitError) as caught:
+        blocks_of(corpus, pairs_per_block)
+    message = caught.value.message
+    lengths = {short: 3, long: 5}
+    assert f"{tmp_path / 'en'} has {lengths['en']} lines" in message
+    assert f"{tmp_path / 'de'} has {lengths['de']}:" in message
+    assert f"{tmp_path / long}:4 is the first without a partner" in message
+
+
+def test_unequal_files_are_read_once(
+    tmp_path: Path, corpus, blocks_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "en").write_bytes(b"1\n" * 100)
+    (tmp_path / "de").write_bytes(b"1\n" * 90)
+    opened = count()
+    original = LineReader.open
+    monkeypatch.setattr(LineReader, "open", lambda path: (next(opened), original(path))[1])
+    with pytest.raises(MtkitError, match="has 100 lines"):
+        blocks_of(corpus)
+    assert next(opened) == 2
+
+
+def test_max_pairs_leaves_the_rest_unread(tmp_path: Path, blocks_of) -> None:
+    (tmp_path / "en").write_bytes(b"1\n2\n3\n4\n")
+    (tmp_path / "de").write_bytes(b"1\n2\n3\n\xff\n5\n6\n")
+    files = {"source": tmp_path / "en", "target": tmp_path / "de"}
+    for max_pairs in (1, 2, 3):
+        blocks = blocks_of(FileTrainingCorpus(**files, max_pairs=max_pairs))
+        assert sum(block.num_pairs for block in blocks) == max_pairs
+        assert decode_block(blocks[-1], drop_invalid=False)[0][-1] == str(max_pairs)
+    with pytest.raises(MtkitError, match="has 4 lines"):
+        blocks_of(FileTrainingCorpus(**files, max_pairs=5))
+
+
+def test_what_is_no_utf8_is_told_by_line_or_counted(tmp_path: Path, corpus, blocks_of) -> None:
+    (tmp_path / "en").write_bytes(b"1\n2\n3 \xff\n4\n")
+    (tmp_path / "de").write_bytes(b"1\n2\n\xe4\n\xc3\xa4 \xc3\n")
+    first, second = blocks_of(corpus)
+    assert decode_block(first, drop_invalid=False)[2] == 0
+    with pytest.raises(MtkitError) as caught:
+        decode_block(second, drop_invalid=False)
+    assert caught.value.message.startswith(f"{tmp_path / 'en'}:3: byte 3 of the line is no UTF-8")
+    assert decode_block(second, drop_invalid=True) == (["3 \ufffd", "4"], ["\ufffd", "ä \ufffd"], 3)
+
+
+def test_a_file_in_utf16_is_told_even_where_lines_are_dropped(tmp_path, corpus, blocks_of) -> None:
+    (tmp_path / "en").write_bytes("one\n".encode("utf-16"))
+    (tmp_path / "de").write_bytes(b"eins\nzwei\n")
+    with pytest.raises(MtkitError) as caught:
+        decode_block(blocks_of(corpus)[0], drop_invalid=True)
+    assert "it is UTF-16" in caught.value.hint
+
+
+def test_an_empty_file(tmp_path: Path, corpus, blocks_of) -> None:
+    for name in ("en", "de"):
+        (tmp_path / name).touch()
+    with pytest.raises(MtkitError, match="en: no lines in it"):
+        blocks_of(corpus)
+
+
+def test_an_empty_packed_file(tmp_path: Path, blocks_of) -> None:
+    for name in ("en.gz", "de.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b""))
+    with pytest.raises(MtkitError, match=r"en\.gz and .*de\.gz: no lines in them"):
+        blocks_of(FileCorpus(source=tmp_path / "en.gz", target=tmp_path / "de.gz"))
+
+
+def test_a_missing_file_says_where_paths_start(tmp_path: Path, corpus, blocks_of) -> None:
+    (tmp_path / "en").write_text("x\n")
+    with pytest.raises(MtkitError, match="de: no such file") as caught:
+        blocks_of(corpus)
+    assert "data_root" in caught.value.hint
+
+
+def test_long_lines_make_small_blocks(corpus: FileCorpus, blocks_of) -> None:
+    """Memory is bounded by a block, whatever its lines are like."""
+    lines = [str(number).encode() * 20_000 for number in range(1_000)]
+    corpus.source.write_bytes(b"\n".join(lines))
+    corpus.target.write_bytes(b"\n".join(b"%d" % number for number in range(1_000)))
+    blocks = blocks_of(corpus, pairs_per_block=10_000)
+    assert max(len(block.source) for block in blocks) < 30_000_000
+    assert [block.first for block in blocks] == [256 * place for place in range(len(blocks))]
+    assert sum(block.num_pairs for block in blocks) == 1_000
+    assert b"\n".join(block.source for block in blocks) == corpus.source.read_bytes()

@@ -1,0 +1,167 @@
+"""Lines out of files, packed or not, and what is said of files that are wrong."""
+
+import bz2
+import gzip
+import lzma
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mtkit.data.sources.lines import LineReader, read_lines
+from mtkit.errors import MtkitError
+
+
+def zstd(content: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return bytes(sink.getvalue())
+
+
+PACKERS = {
+    ".txt": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(PACKERS[path.suffix](content))
+    return path
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb\r", ["a", "b"]),
+        (b"a\r\r\n\rb\n", ["a\r", "\rb"]),
+        (b"a\n\nb\n", ["a", "", "b"]),
+        (b"a\n\n", ["a", ""]),
+        (b"\n", [""]),
+        (b"", []),
+        # U+0085 and U+2028 end a line for str.splitlines, and a lone \r in universal newlines.
+        ("Mr\u0085 X\u2028y\rz\n".encode(), ["Mr\u0085 X\u2028y\rz"]),
+        ("Köln\n東京\n".encode(), ["Köln", "東京"]),
+        # Only at a file's start is it a byte-order mark; elsewhere it is a character.
+        (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", ["one", "\ufefftwo"]),
+    ],
+)
+def test_lines(tmp_path: Path, ending: str, content: bytes, lines: list[str]) -> None:
+    assert list(read_lines(write(tmp_path / f"text{ending}", content))) == lines
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_lines_across_the_buffer(tmp_path: Path, ending: str) -> None:
+    lines = [f"{number} " + "x" * (number % 300) for number in range(20_000)]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    assert list(read_lines(write(tmp_path / f"text{ending}", content))) == lines
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_parts_packed_one_by_one_are_one_text(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"text{ending}"
+    path.write_bytes(PACKERS[ending](b"one\ntw") + PACKERS[ending](b"o\nthree\n"))
+    assert list(read_lines(path)) == ["one", "two", "three"]
+
+
+def test_an_ending_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "TEXT.GZ").write_bytes(gzip.compress(b"one\n"))
+    assert list(read_lines(tmp_path / "TEXT.GZ")) == ["one"]
+
+
+def test_a_fault_in_utf8_is_told_by_file_line_and_byte(tmp_path: Path) -> None:
+    path = tmp_path / "latin.de"
+    path.write_bytes(b"gut\n" * 10_000 + "schön\n".encode("latin-1"))
+    with pytest.raises(MtkitError) as caught:
+        list(read_lines(path))
+    assert f"{path}:10001: byte 4 of the line is no UTF-8 (0xf6)" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind", "damage"),
+    [
+        (ending, kind, damage)
+        for ending, kind in ((".gz", "gzip"), (".bz2", "bzip2"), (".xz", "xz"), (".zst", "zstd"))
+        for damage in ("cut", "overwritten", "plain text")
+        # pyarrow writes zstd without the checksum that would tell.
+        if (kind, damage) != ("zstd", "overwritten")
+    ],
+)
+def test_a_damaged_file(tmp_path: Path, ending: str, kind: str, damage: str) -> None:
+    path = tmp_path / f"text{ending}"
+    whole = PACKERS[ending]("".join(f"line {number}\n" for number in range(50_000)).encode())
+    middle = len(whole) // 2
+    path.write_bytes(
+        {
+            "cut": whole[:middle],
+            "overwritten": whole[:middle] + b"\x00" * 200 + whole[middle + 200 :],
+            "plain text": b"one\ntwo\n",
+        }[damage]
+    )
+    with pytest.raises(MtkitError, match=rf"text\{ending}: damaged {kind} file after line") as told:
+        list(read_lines(path))
+    if damage == "plain text":
+        assert told.value.hint == f"it holds no {kind}: if it is plain text, call it text"
+    else:
+        assert told.value.hint.startswith(f"`{kind} -t {path}` tells more")
+
+
+def test_lines_before_the_damage_are_counted(tmp_path: Path) -> None:
+    # Stored without compression, so that all but the checksum can be read.
+    packed = gzip.compress(b"line\n" * 100_000, compresslevel=0)
+    path = tmp_path / "text.gz"
+    path.write_bytes(packed[:-8])
+    with LineReader.open(path) as reader, pytest.raises(MtkitError) as caught:
+        reader.take(1_000_000)
+    number = int(caught.value.message.split("after line ")[1].split(":")[0])
+    # What was in the buffer is lost.
+    assert 0 < number <= 100_000
+
+
+def test_the_rest_is_counted_however_it_ends(tmp_path: Path) -> None:
+    for content, count in ((b"", 0), (b"a\nb\n", 2), (b"a\nb", 2), (b"\n\n\n", 3)):
+        path = write(tmp_path / "rest.gz", b"first\n" + content)
+        with LineReader.open(path) as reader:
+            assert reader.take(1) == [b"first\n"]
+            reader.count_rest()
+            assert reader.num_taken == 1 + count
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("text", gzip.compress(b"one\n", mtime=0), "it is packed with gzip: call it text.gz"),
+        ("text", lzma.compress(b"one\n"), "it is packed with xz: call it text.xz"),
+        ("text", zstd(b"one\n"), "it is packed with zstd: call it text.zst"),
+        ("text", bz2.compress(b"one\n"), "it is packed with bzip2: call it text.bz2"),
+        ("text.en", "eins\n".encode("utf-16"), "it is UTF-16: iconv -f UTF-16 -t UTF-8 text.en"),
+        ("text.de", "schön\n".encode("latin-1"), "iconv -f WINDOWS-1252"),
+    ],
+    ids=["gzip", "xz", "zstd", "bzip2", "utf-16", "latin-1"],
+)
+def test_what_a_file_is_when_it_is_no_utf8(
+    tmp_path: Path, name: str, content: bytes, hint: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(MtkitError) as caught:
+        list(read_lines(tmp_path / name))
+    assert hint in caught.value.hint
+
+
+def test_a_missing_file_that_is_there_under_a_similar_name(tmp_path: Path) -> None:
+    write(tmp_path / "train.en.zst", b"x\n")
+    with pytest.raises(MtkitError, match=r"train\.en: no such file") as caught:
+        list(read_lines(tmp_path / "train.en"))
+    assert caught.value.hint == f"there is {tmp_path / 'train.en.zst'}: name that one"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(MtkitError, match="is a folder, not a file"):
+        list(read_lines(tmp_path))
