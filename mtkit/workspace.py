@@ -1,5 +1,6 @@
 """The one folder that holds all a recipe produces; the only place that knows its layout."""
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,11 @@ from typing import Any
 
 from mtkit.errors import MtkitError
 
-_RECORDED_PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "safetensors")
+_RECORDED_PACKAGES = (
+    "mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "pyarrow", "safetensors"
+)  # fmt: skip
+_CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+"""What file systems answer that set no space aside."""
 
 
 class Workspace:
@@ -167,8 +172,9 @@ def reserve(path: Path) -> None:
             try:
                 os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
             except OSError as error:
-                # The system doesn't say which file.
-                raise OSError(error.errno, error.strerror, str(path)) from error
+                if error.errno not in _CANT_RESERVE:
+                    # The system doesn't say which file.
+                    raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def restore_retired(folder: Path) -> None:

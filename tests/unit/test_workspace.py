@@ -6,11 +6,13 @@ import pytest
 from mtkit.errors import MtkitError
 from mtkit.workspace import (
     Workspace,
+    at_work_alone,
     building,
     digest,
     digest_file,
     read_json,
     remove_folder,
+    reserve,
     write_atomically,
 )
 
@@ -114,3 +116,24 @@ def test_digests_depend_on_content_alone(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     # FIPS 180-2, appendix B.1: SHA-256 of "abc" begins so.
     assert digest_file(path) == "ba7816bf8f01cfea"
+
+
+def test_space_is_set_aside_for_a_file_with_holes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as stream:
+        stream.truncate(1_000_000)
+    reserve(path)
+    assert path.read_bytes() == bytes(1_000_000)
+    # In units of 512 bytes, whatever the file system's own are.
+    assert path.stat().st_blocks * 512 >= 1_000_000
+
+
+def test_two_at_the_same_work(tmp_path: Path) -> None:
+    with (
+        at_work_alone(tmp_path, "`work`"),
+        pytest.raises(MtkitError, match="another `work` is at work here"),
+        at_work_alone(tmp_path, "`work`"),
+    ):
+        pass
+    with at_work_alone(tmp_path, "`work`"):
+        pass
