@@ -5,6 +5,7 @@ workers.py        a function over many items in several processes, results in or
 progress.py       how far a stage is
 
 clean_corpora.py  corpora to cleaned text
+cleaned_block.py  a block of pairs, cleaned in whatever process
 duplicates.py     exact duplicates in constant memory
 text_store.py     cleaned text on disk
 tokenize_text.py  cleaned text to tokens

@@ -11,8 +11,6 @@ from typing import Any
 
 from mtkit.data.preparation.clean_corpora import (
     PAIRS_PER_BLOCK,
-    CleanedBlock,
-    CleaningJob,
     CorpusTally,
     KeyFiles,
     clean_blocks,
@@ -20,6 +18,7 @@ from mtkit.data.preparation.clean_corpora import (
     nothing_left,
     read_held_out,
 )
+from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
 from mtkit.data.sources.blocks import Block
@@ -69,19 +68,61 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
     tests = [_read_whole(recipe, test, "test", faults) for test in recipe.evaluation.test_sets]
     job = CleaningJob.of(recipe, dev, chain.from_iterable(tests), drop_invalid=True)
+    found = _clean_all(recipe, job, faults, num_workers=num_workers)
+    corpora = found.corpora
+    num_kept = sum(facts["kept"] for facts in corpora)
+    corpora = [facts for facts in corpora if facts["read"]]
+    lengths = None
+    if corpora and not num_kept:
+        faults.append(nothing_left(corpora))
+    with _faults_listed(faults):
+        lengths = _estimate_lengths(recipe, found.sample.pairs, dev, is_all=found.sample.is_all)
+    report = Report(
+        recipe=recipe.name,
+        languages=(recipe.data.source_language, recipe.data.target_language),
+        corpora=corpora,
+        tokens={},
+        dev={"read": len(dev)},
+        epoch=_estimate_epoch(recipe, corpora, lengths),
+        max_steps=recipe.training.max_steps,
+        seconds=dict(found.seconds),
+        notes=[*found.notes, *note_corpora(corpora)],
+    )
+    return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What reading and cleaning every corpus found.
+
+    Attributes:
+        corpora: What became of each.
+        seconds: Time of the cleaning, by filter.
+        notes: What the filters can't do for these languages.
+        sample: Pairs that are left.
+    """
+
+    corpora: list[Facts]
+    seconds: Counter[str]
+    notes: list[str]
+    sample: "_EvenSample"
+
+
+def _clean_all(
+    recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
+) -> _Found:
     names = corpus_names(recipe.data.train)
     tallies = [CorpusTally(name) for name in names]
     seconds: Counter[str] = Counter()
     sample = _EvenSample()
     notes: dict[str, None] = {}
-    with TemporaryDirectory(prefix="mtkit-check-") as name:
-        with KeyFiles(Path(name), recipe.data.cleaning) as keys:
+    with TemporaryDirectory(prefix="mtkit-check-") as folder:
+        with KeyFiles(Path(folder), recipe.data.cleaning) as keys:
             # One by one, so that a fault in one leaves the others to be looked at.
             for index in range(len(names)):
+                blocks = clean_blocks(_read_blocks(recipe, index), job, num_workers=num_workers)
                 with _faults_listed(faults):
-                    for block in clean_blocks(
-                        _read_blocks(recipe, index), job, num_workers=num_workers
-                    ):
+                    for block in blocks:
                         tallies[block.corpus].add(block)
                         seconds.update(block.seconds)
                         keys.append(block)
@@ -95,25 +136,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         facts["weight"] = corpus.weight
         if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
             faults.append(_invalid(facts))
-    num_kept = sum(facts["kept"] for facts in corpora)
-    corpora = [facts for facts in corpora if facts["read"]]
-    lengths = None
-    if corpora and not num_kept:
-        faults.append(nothing_left(corpora))
-    with _faults_listed(faults):
-        lengths = _estimate_lengths(recipe, sample.pairs, dev, is_all=sample.is_all)
-    report = Report(
-        recipe=recipe.name,
-        languages=(recipe.data.source_language, recipe.data.target_language),
-        corpora=corpora,
-        tokens={},
-        dev={"read": len(dev)},
-        epoch=_estimate_epoch(recipe, corpora, lengths),
-        max_steps=recipe.training.max_steps,
-        seconds=dict(seconds),
-        notes=[*notes, *note_corpora(corpora)],
-    )
-    return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
+    return _Found(corpora, seconds, list(notes), sample)
 
 
 @contextmanager

@@ -1,0 +1,219 @@
+"""A block of pairs, cleaned in whatever process: what is left of it, and what was dropped."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.cleaning.alignment import Suspect
+from mtkit.data.cleaning.clean import Cleaner, measure_balance
+from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
+from mtkit.data.preparation.text_store import make_text_batch
+from mtkit.data.punctuation import punctuation_normalizer
+from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.recipe import Recipe
+from mtkit.recipe.cleaning import Cleaning
+
+NUM_SAMPLES = 5
+"""Pairs that a report shows of each filter and corpus."""
+_LONGEST_SHOWN = 300
+"""Characters of a line that a report shows."""
+_SCATTER = 0x9E3779B97F4A7C15
+"""Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair to read.
+
+    Attributes:
+        line: Its number within its corpus, from 1; 0 where it isn't known.
+        source: Its source, shortened.
+        target: Its target, shortened.
+    """
+
+    line: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class CleaningJob:
+    """What a worker process needs to clean blocks; picklable.
+
+    Attributes:
+        settings: The recipe's section.
+        source_language: Language of the sources.
+        target_language: Language of the targets.
+        balance: Target characters per source character, of the development set.
+        held_out: Development and test sets.
+        punctuation: Languages whose punctuation is normalised first; None leaves it.
+        drop_invalid: Whether a line that is no UTF-8 is dropped, rather than an error.
+    """
+
+    settings: Cleaning
+    source_language: str
+    target_language: str
+    balance: float
+    held_out: HeldOut
+    punctuation: tuple[str, str] | None
+    drop_invalid: bool
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        dev: Sequence[tuple[str, str]],
+        tests: Iterable[tuple[str, str]],
+        *,
+        drop_invalid: bool = False,
+    ) -> "CleaningJob":
+        """Returns a recipe's job.
+
+        Args:
+            recipe: Whose corpora are to be cleaned.
+            dev: Its development set.
+            tests: Its test sets, one after the other.
+            drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
+        """
+        data = recipe.data
+        languages = (data.source_language, data.target_language)
+        return cls(
+            settings=data.cleaning,
+            source_language=data.source_language,
+            target_language=data.target_language,
+            balance=measure_balance(dev),
+            held_out=HeldOut.of(chain(dev, tests)),
+            punctuation=languages if recipe.tokenizer.punctuation == "moses" else None,
+            drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
+        )
+
+
+@dataclass(frozen=True)
+class CleanedBlock:
+    """What became of a block of pairs.
+
+    Attributes:
+        corpus: Which entry of `data.train` it is of.
+        num_read: How many pairs it had.
+        num_invalid: Lines that were no UTF-8.
+        num_skipped: Entries that were no pair, such as units in one language.
+        text: The pairs that are left, as a part of a text store.
+        keys: For each way of finding duplicates, 16 bytes a pair that is left.
+        num_dropped: How many pairs each filter dropped, in the filters' order.
+        samples: Some of them.
+        repaired: Lines changed, by kind of repair.
+        suspects: Stretches that look misaligned, by the number of their first and last line.
+        longest: The longest pairs that were read, with their characters.
+        num_characters: Source and target characters of the pairs that are left.
+        seconds: Time spent, by filter.
+        notes: What the filters can't do for these languages.
+    """
+
+    corpus: int
+    num_read: int
+    num_invalid: int
+    num_skipped: int
+    text: pa.RecordBatch
+    keys: tuple[bytes, ...]
+    num_dropped: dict[str, int]
+    samples: dict[str, list[Sample]]
+    repaired: dict[str, int]
+    suspects: list[Suspect]
+    longest: list[tuple[int, Sample]]
+    num_characters: tuple[int, int]
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+
+
+class BlockCleaner:
+    """Cleans blocks; made once in each process."""
+
+    def __init__(self, job: CleaningJob) -> None:
+        self._job = job
+        self._normalizers = tuple(map(punctuation_normalizer, job.punctuation or ()))
+        self._keys: tuple[DuplicateKey, ...] = (
+            list_keys(job.settings.duplicates.by) if job.settings.duplicates.enabled else ()
+        )
+        self._cleaner = Cleaner(
+            job.settings,
+            source_language=job.source_language,
+            target_language=job.target_language,
+            balance=job.balance,
+            held_out=job.held_out,
+        )
+
+    def __call__(self, block: Block) -> CleanedBlock:
+        """Returns what becomes of a block.
+
+        Raises:
+            MtkitError: A line is no UTF-8, and such lines aren't dropped.
+        """
+        sources, targets, num_invalid = decode_block(block, drop_invalid=self._job.drop_invalid)
+        if self._normalizers:
+            sources, targets = (
+                normalize(lines)
+                for normalize, lines in zip(self._normalizers, (sources, targets), strict=True)
+            )
+        cleaned = self._cleaner.clean(sources, targets)
+
+        def sample(places: NDArray[np.int64]) -> list[Sample]:
+            return [
+                shorten(block.first + int(place) + 1, sources[place], targets[place])
+                for place in places
+            ]
+
+        lengths = np.fromiter(map(len, sources), np.int64) + np.fromiter(
+            map(len, targets), np.int64
+        )
+        longest = np.argsort(-lengths, kind="stable")[:NUM_SAMPLES]
+        return CleanedBlock(
+            corpus=block.corpus,
+            num_read=block.num_pairs,
+            num_invalid=num_invalid,
+            num_skipped=block.num_skipped,
+            text=make_text_batch(cleaned.sources, cleaned.targets),
+            keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
+            num_dropped={name: len(places) for name, places in cleaned.dropped.items()},
+            samples={
+                name: sample(places[choose_scattered(places + block.first)])
+                for name, places in cleaned.dropped.items()
+                if len(places)
+            },
+            repaired=cleaned.repaired,
+            suspects=[
+                replace(
+                    suspect,
+                    first=block.first + suspect.first + 1,
+                    last=block.first + suspect.last + 1,
+                )
+                for suspect in cleaned.suspects
+            ],
+            longest=list(zip(lengths[longest].tolist(), sample(longest), strict=True)),
+            num_characters=(sum(map(len, cleaned.sources)), sum(map(len, cleaned.targets))),
+            seconds=cleaned.seconds,
+            notes=self._cleaner.notes(),
+        )
+
+
+def shorten(line: int, source: str, target: str) -> Sample:
+    """Returns a pair to read, as long as a report shows."""
+    return Sample(line, *(_clip(text) for text in (source, target)))
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the places of a few numbers, the same few of a union of parts as of the whole."""
+    return np.argsort(rank_scattered(numbers), kind="stable")[:NUM_SAMPLES]
+
+
+def rank_scattered(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns ranks by which a few numbers are chosen: far apart for neighbours."""
+    return numbers.astype(np.uint64) * np.uint64(_SCATTER)
