@@ -267,7 +267,11 @@ def test_two_at_once_in_one_workspace(project: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_it_with_its_workers(project: Path, tmp_path: Path) -> None:
-    process = prepare(project, tmp_path / "run", "--workers", "2")
+    def heed_ctrl_c() -> None:
+        # A test run in a shell's background passes on that it is to be ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = prepare(project, tmp_path / "run", "--workers", "2", preexec_fn=heed_ctrl_c)
     while not (tmp_path / "run" / ".data.draft").exists():
         time.sleep(0.01)
     time.sleep(0.5)
