@@ -159,7 +159,7 @@ class SubwordTokenizer:
 
     def target_resegmenter(self, alpha: float) -> Resegment:
         """Returns the same for targets."""
-        return (self._source if self.is_joint else self._target).resegmenter(alpha)
+        return self._target.resegmenter(alpha)
 
     def decode_target(self, tokens: Sequence[int]) -> str:
         """Returns the text of target tokens; special ones but unknown (` ⁇ `) are left out."""

@@ -1,6 +1,6 @@
 """The front door: a block of pairs in, those that are kept out, and why the others aren't."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -240,17 +240,3 @@ def measure_balance(pairs: Iterable[Pair]) -> float:
         source_length += len(repair(source))
         target_length += len(repair(target))
     return target_length / source_length if source_length and target_length else 1.0
-
-
-def drop_blank(pairs: Iterable[Pair], counts: Counter[str]) -> Iterator[Pair]:
-    """Yields the pairs that have text on both sides; counts the others under `blank`."""
-    for source, target in pairs:
-        if source.strip() and target.strip():
-            yield source, target
-        else:
-            counts["blank"] += 1
-
-
-def is_too_long(source_tokens: list[int], target_tokens: list[int], max_tokens: int) -> bool:
-    """Returns whether either side, `</s>` counted, is longer than `max_tokens`."""
-    return max(len(source_tokens), len(target_tokens)) > max_tokens

@@ -19,7 +19,6 @@ from mtkit.data.preparation.cleaned_block import (
     CleaningJob,
     Sample,
     choose_scattered,
-    rank_scattered,
     shorten,
 )
 from mtkit.data.preparation.duplicates import list_keys, mark_repeated
@@ -34,7 +33,7 @@ from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.data import corpus_names
 from mtkit.workspace import digest_file
 
-PAIRS_PER_BLOCK = 10_000
+_PAIRS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
 
 
@@ -90,14 +89,11 @@ class CorpusTally:
         self.num_left += block.text.num_rows
         self.num_invalid += block.num_invalid
         self.num_skipped += block.num_skipped
-        # Not `update`, which leaves out nothing but says nothing of filters that dropped none.
-        for name, count in block.num_dropped.items():
-            self.num_dropped[name] += count
+        self.num_dropped.update(block.num_dropped)
         self.repaired.update(block.repaired)
         for name, samples in block.samples.items():
             merged = [*self.samples.get(name, []), *samples]
-            ranks = rank_scattered(np.array([sample.line - 1 for sample in merged]))
-            chosen = np.argsort(ranks, kind="stable")[:NUM_SAMPLES]
+            chosen = choose_scattered(np.array([sample.line - 1 for sample in merged]))
             self.samples[name] = [merged[place] for place in chosen]
         for suspect in block.suspects:
             before = self.suspects[-1] if self.suspects else None
@@ -112,15 +108,16 @@ class CorpusTally:
         source, target = self.num_characters
         self.num_characters = (source + block.num_characters[0], target + block.num_characters[1])
 
-    def as_facts(self) -> dict[str, Any]:
-        """Returns the tally as JSON can express it."""
+    def as_facts(self, is_duplicate: NDArray[np.bool_]) -> dict[str, Any]:
+        """Returns the tally as JSON can express it, once duplicates among what passed are known."""
+        num_duplicates = int(np.count_nonzero(is_duplicate))
         return {
             "name": self.name,
             "read": self.num_read,
-            "left": self.num_left,
+            "kept": self.num_left - num_duplicates,
             "invalid_utf8": self.num_invalid,
             "skipped": self.num_skipped,
-            "dropped": dict(self.num_dropped),
+            "dropped": {**self.num_dropped, "duplicates": num_duplicates},
             "repaired": dict(self.repaired),
             "samples": {
                 name: [vars(sample) for sample in sorted(samples, key=lambda sample: sample.line)]
@@ -138,16 +135,41 @@ class CorpusTally:
         }
 
 
-def read_training_blocks(recipe: Recipe) -> Iterator[Block]:
-    """Yields the blocks of all training corpora, in order."""
-    for index, corpus in enumerate(recipe.data.train):
-        yield from read_blocks(
-            corpus,
-            index=index,
-            pairs_per_block=PAIRS_PER_BLOCK,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
+class CleaningTally:
+    """What became of all training corpora so far.
+
+    Attributes:
+        corpora: The tally of each.
+        seconds: Processor time, by filter.
+        notes: What the filters can't do for these languages.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.corpora = [CorpusTally(name) for name in corpus_names(recipe.data.train)]
+        self.seconds: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def add(self, block: CleanedBlock) -> None:
+        """Takes in the next block."""
+        self.corpora[block.corpus].add(block)
+        self.seconds.update(block.seconds)
+        self.notes += [note for note in block.notes if note not in self.notes]
+
+    @property
+    def pairs_per_corpus(self) -> list[int]:
+        """Pairs of each corpus that passed the filters, duplicates among them."""
+        return [corpus.num_left for corpus in self.corpora]
+
+
+def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
+    """Yields the blocks of one training corpus, in order."""
+    return read_blocks(
+        recipe.data.train[index],
+        index=index,
+        pairs_per_block=_PAIRS_PER_BLOCK,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+    )
 
 
 def clean_blocks(
@@ -176,24 +198,22 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> dict[str
     job = CleaningJob.of(
         recipe, list(read_held_out(recipe, recipe.data.dev, "dev")), chain.from_iterable(tests)
     )
-    tallies = [CorpusTally(name) for name in corpus_names(recipe.data.train)]
-    seconds: Counter[str] = Counter()
+    tally = CleaningTally(recipe)
     parts: list[tuple[int, int]] = []
-    notes: dict[str, None] = {}
+    numbers = range(len(recipe.data.train))
+    blocks = chain.from_iterable(read_training_blocks(recipe, number) for number in numbers)
     with TextStoreWriter(folder) as store, KeyFiles(folder, job.settings) as keys:
-        for block in clean_blocks(read_training_blocks(recipe), job, num_workers=num_workers):
-            tallies[block.corpus].add(block)
-            seconds.update(block.seconds)
-            notes.update(dict.fromkeys(block.notes))
+        for block in clean_blocks(blocks, job, num_workers=num_workers):
+            tally.add(block)
             keys.append(block)
             if block.text.num_rows:
                 store.append(block.text)
                 parts.append((block.corpus, block.text.num_rows))
-    marks = keys.mark_duplicates([tally.num_left for tally in tallies])
-    corpora = [tally.as_facts() for tally in tallies]
+    marks = keys.mark_duplicates(tally.pairs_per_corpus)
+    corpora = []
     first = 0
-    for facts, is_duplicate in zip(corpora, marks, strict=True):
-        count_duplicates(facts, is_duplicate)
+    for corpus, is_duplicate in zip(tally.corpora, marks, strict=True):
+        corpora.append(facts := corpus.as_facts(is_duplicate))
         if facts["dropped"]["duplicates"]:
             samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
             facts["samples"]["duplicates"] = [vars(sample) for sample in samples]
@@ -206,8 +226,8 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> dict[str
         "parts": parts,
         "kept": kept,
         "balance": job.balance,
-        "notes": list(notes),
-        "seconds": {name: round(spent, 3) for name, spent in seconds.items()},
+        "notes": tally.notes,
+        "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
 
@@ -249,13 +269,6 @@ class KeyFiles:
             mark_repeated(path, marks)
             path.unlink()
         return np.split(marks, np.cumsum(pairs_per_corpus)[:-1])
-
-
-def count_duplicates(facts: dict[str, Any], is_duplicate: NDArray[np.bool_]) -> None:
-    """Leaves in a corpus's facts how many duplicates it has, and how many pairs are kept."""
-    count = int(np.count_nonzero(is_duplicate))
-    facts["dropped"]["duplicates"] = count
-    facts["kept"] = facts["left"] - count
 
 
 def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:

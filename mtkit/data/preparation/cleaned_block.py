@@ -211,9 +211,5 @@ def _clip(text: str) -> str:
 
 def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the places of a few numbers, the same few of a union of parts as of the whole."""
-    return np.argsort(rank_scattered(numbers), kind="stable")[:NUM_SAMPLES]
-
-
-def rank_scattered(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns ranks by which a few numbers are chosen: far apart for neighbours."""
-    return numbers.astype(np.uint64) * np.uint64(_SCATTER)
+    ranks = numbers.astype(np.uint64) * np.uint64(_SCATTER)
+    return np.argsort(ranks, kind="stable")[:NUM_SAMPLES]

@@ -1,6 +1,5 @@
 """What `mtkit prepare` would find and make, without writing data: `mtkit prepare --check`."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,23 +9,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mtkit.data.preparation.clean_corpora import (
-    PAIRS_PER_BLOCK,
-    CorpusTally,
+    CleaningTally,
     KeyFiles,
     clean_blocks,
-    count_duplicates,
     nothing_left,
     read_held_out,
+    read_training_blocks,
 )
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import read_blocks
 from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import corpus_names
 
 Pair = tuple[str, str]
 
@@ -36,7 +31,7 @@ _LEAST_PIECES = 64
 _BYTES_PER_PAIR = 36
 """What a pair takes beside tokens and text: offsets, its place in length order, a mark."""
 _TEXT_SHRINKS_TO = 0.5
-"""Size of compressed text by its number of characters, as measured on English-German news."""
+"""Bytes of compressed text by its number of characters, as measured on English-German text."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +80,8 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         dev={"read": len(dev)},
         epoch=_estimate_epoch(recipe, corpora, lengths),
         max_steps=recipe.training.max_steps,
-        seconds=dict(found.seconds),
-        notes=[*found.notes, *note_corpora(corpora)],
+        seconds=dict(found.tally.seconds),
+        notes=[*found.tally.notes, *note_corpora(corpora, job.balance)],
     )
     return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
 
@@ -96,47 +91,40 @@ class _Found:
     """What reading and cleaning every corpus found.
 
     Attributes:
-        corpora: What became of each.
-        seconds: Time of the cleaning, by filter.
-        notes: What the filters can't do for these languages.
+        corpora: What became of each, as in a report.
+        tally: The same while it was counted.
         sample: Pairs that are left.
     """
 
     corpora: list[Facts]
-    seconds: Counter[str]
-    notes: list[str]
+    tally: CleaningTally
     sample: "_EvenSample"
 
 
 def _clean_all(
     recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
 ) -> _Found:
-    names = corpus_names(recipe.data.train)
-    tallies = [CorpusTally(name) for name in names]
-    seconds: Counter[str] = Counter()
-    sample = _EvenSample()
-    notes: dict[str, None] = {}
+    tally, sample = CleaningTally(recipe), _EvenSample()
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         with KeyFiles(Path(folder), recipe.data.cleaning) as keys:
             # One by one, so that a fault in one leaves the others to be looked at.
-            for index in range(len(names)):
-                blocks = clean_blocks(_read_blocks(recipe, index), job, num_workers=num_workers)
+            for index in range(len(tally.corpora)):
+                blocks = read_training_blocks(recipe, index)
                 with _faults_listed(faults):
-                    for block in blocks:
-                        tallies[block.corpus].add(block)
-                        seconds.update(block.seconds)
+                    for block in clean_blocks(blocks, job, num_workers=num_workers):
+                        tally.add(block)
                         keys.append(block)
-                        notes.update(dict.fromkeys(block.notes))
                         sample.take(block)
-        corpora = [tally.as_facts() for tally in tallies]
-        marks = keys.mark_duplicates([tally.num_left for tally in tallies])
-        for facts, is_duplicate in zip(corpora, marks, strict=True):
-            count_duplicates(facts, is_duplicate)
+        marks = keys.mark_duplicates(tally.pairs_per_corpus)
+        corpora = [
+            corpus.as_facts(is_duplicate)
+            for corpus, is_duplicate in zip(tally.corpora, marks, strict=True)
+        ]
     for corpus, facts in zip(recipe.data.train, corpora, strict=True):
-        facts["weight"] = corpus.weight
+        facts |= {"weight": corpus.weight, "has_tag": bool(corpus.tag)}
         if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
             faults.append(_invalid(facts))
-    return _Found(corpora, seconds, list(notes), sample)
+    return _Found(corpora, tally, sample)
 
 
 @contextmanager
@@ -154,16 +142,6 @@ def _read_whole(recipe: Recipe, corpus: Any, split: str, faults: list[MtkitError
     with _faults_listed(faults):
         pairs += read_held_out(recipe, corpus, split)
     return pairs
-
-
-def _read_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
-    return read_blocks(
-        recipe.data.train[index],
-        index=index,
-        pairs_per_block=PAIRS_PER_BLOCK,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
-    )
 
 
 def _invalid(facts: Facts) -> MtkitError:
@@ -215,13 +193,12 @@ def _estimate_lengths(
     tokenizer = _make_tokenizer(recipe, pairs, is_all=is_all)
     if dev:
         tokenize_dev(tokenizer, recipe, dev)
-    tag = max((len(corpus.tag) > 0 for corpus in recipe.data.train), default=False)
     sides = (
         tokenizer.encode_source([source for source, _ in pairs]),
         tokenizer.encode_target([target for _, target in pairs]),
     )
     source, target = (sum(map(len, sentences)) / len(pairs) for sentences in sides)
-    return source + tag, target
+    return source, target
 
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
@@ -247,6 +224,7 @@ def _estimate_epoch(
     if lengths is None or not num_pairs:
         return None
     source, target = (round(length * num_pairs) for length in lengths)
+    source += round(sum(facts["kept"] * facts["weight"] * facts["has_tag"] for facts in corpora))
     updates = max(1, -(-max(source, target) // recipe.training.batch_tokens))
     return Epoch(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
 
@@ -260,5 +238,6 @@ def _estimate_bytes(
     )
     width = 2 if recipe.tokenizer.vocab_size <= 1 << 16 else 4
     num_tokens = num_pairs * sum(lengths or (0.0, 0.0))
-    text = num_characters * (_TEXT_SHRINKS_TO + (recipe.tokenizer.sampling is not None))
-    return round(text + width * num_tokens + _BYTES_PER_PAIR * num_pairs)
+    return round(
+        _TEXT_SHRINKS_TO * num_characters + width * num_tokens + _BYTES_PER_PAIR * num_pairs
+    )

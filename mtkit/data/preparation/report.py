@@ -99,7 +99,11 @@ class Report:
             epoch=epoch,
             max_steps=recipe.training.max_steps,
             seconds=facts["text"]["seconds"],
-            notes=[*facts["text"]["notes"], *note_corpora(corpora), *_note_tokens(tokens)],
+            notes=[
+                *facts["text"]["notes"],
+                *note_corpora(corpora, facts["text"]["balance"]),
+                *_note_tokens(tokens),
+            ],
         )
 
     def summary(self) -> Facts:
@@ -132,7 +136,7 @@ def _merge(name: str, weight: float, cleaned: Facts, tokenized: Facts) -> Facts:
             for source, target in tokenized["samples"]
         ]
     return {
-        **{key: value for key, value in cleaned.items() if key not in ("name", "left")},
+        **{key: value for key, value in cleaned.items() if key != "name"},
         "name": name,
         "weight": weight,
         "dropped": {**cleaned["dropped"], "max_tokens": tokenized["too_long"]},
@@ -141,8 +145,13 @@ def _merge(name: str, weight: float, cleaned: Facts, tokenized: Facts) -> Facts:
     }
 
 
-def note_corpora(corpora: Sequence[Facts]) -> list[str]:
-    """Returns what a reader should look at in the corpora, a sentence each."""
+def note_corpora(corpora: Sequence[Facts], balance: float) -> list[str]:
+    """Returns what a reader should look at in the corpora, a sentence each.
+
+    Args:
+        corpora: What became of each.
+        balance: Target characters per source character in the development set.
+    """
     notes = []
     for corpus in corpora:
         name, read = corpus["name"], corpus["read"]
@@ -153,9 +162,15 @@ def note_corpora(corpora: Sequence[Facts]) -> list[str]:
         notes += [_note_misaligned(name, stretch) for stretch in corpus["misaligned"]]
         for filter_name, count in corpus["dropped"].items():
             if count > _NOTABLE_DROP * read:
+                measure = (
+                    f" (by the development set, which has {balance:.2f} target characters per "
+                    "source character)"
+                    if filter_name == "length_ratio"
+                    else ""
+                )
                 notes.append(
-                    f"{name}: {filter_name} drops {count / read:.0%} of all pairs; if these are "
-                    "good, tune or turn off that filter"
+                    f"{name}: {filter_name} drops {count / read:.0%} of all pairs{measure}; if "
+                    "these are good, tune or turn off that filter"
                 )
         if count := corpus["dropped"].get("overlap"):
             notes.append(

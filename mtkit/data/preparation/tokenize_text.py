@@ -244,7 +244,6 @@ def tokenize_text(
                 strict=True,
             )
         },
-        "joint_pieces_used": int(np.count_nonzero(sides[0].pieces + sides[1].pieces)),
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
 
