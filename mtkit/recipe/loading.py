@@ -184,6 +184,16 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     tokenizer = recipe.tokenizer
     if tokenizer.pretrained is not None:
         tokenizer = tokenizer.model_copy(update={"pretrained": rooted(tokenizer.pretrained)})
+    training = recipe.training
+    if training.start_from is not None:
+        model = root / training.start_from.model.expanduser()
+        start_from = training.start_from.model_copy(update={"model": model})
+        training = training.model_copy(update={"start_from": start_from})
     return recipe.model_copy(
-        update={"data": data, "tokenizer": tokenizer, "evaluation": evaluation}
+        update={
+            "data": data,
+            "tokenizer": tokenizer,
+            "training": training,
+            "evaluation": evaluation,
+        }
     )

@@ -49,14 +49,15 @@ class Recipe(Section):
                 f"fit in a group of {group} tokens (training.batch_tokens / "
                 "training.length_groups): lower the former or raise the latter"
             )
-        if self.data.cleaning.max_tokens > self.training.micro_batch_tokens:
+        micro_batch_tokens = self.training.micro_batch_tokens
+        if micro_batch_tokens != "auto" and self.data.cleaning.max_tokens > micro_batch_tokens:
             raise ValueError(
                 f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
-                f"fit in training.micro_batch_tokens = {self.training.micro_batch_tokens}"
+                f"fit in training.micro_batch_tokens = {micro_batch_tokens}"
             )
         averaging, training = self.training.averaging, self.training
-        kept = training.keep_last if averaging.choose == "last" else training.keep_best
-        if averaging.num_checkpoints > kept:
+        kept = {"last": training.keep_last, "best": training.keep_best}.get(averaging.choose)
+        if kept is not None and averaging.num_checkpoints > kept:
             raise ValueError(
                 f"training.averaging takes the {averaging.choose} {averaging.num_checkpoints} "
                 f"checkpoints, but training.keep_{averaging.choose} = {kept}: raise the latter"

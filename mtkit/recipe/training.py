@@ -1,5 +1,6 @@
 """The `training` section: batches, optimizer, schedule, checkpoints."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -114,10 +115,55 @@ class Validation(Section):
 class Averaging(Section):
     """Which checkpoints `mtkit average` takes the mean of."""
 
-    choose: Literal["last", "best"] = "last"
-    """The most recent checkpoints, or those with the best development score."""
+    choose: Literal["last", "best", "spaced"] = "last"
+    """The most recent checkpoints, those with the best development score, or some spread evenly, by
+    step, over all that were kept."""
     num_checkpoints: PositiveInt = 5
     """How many."""
+
+
+class MovingAverage(Section):
+    """An exponential moving average of the weights, which is then what is validated and released.
+
+    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)), so
+    that the first weights, which are chance, are soon forgotten.
+    """
+
+    decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.999
+    """Share of the average that an update keeps; 0.999 looks back over some thousand updates."""
+
+
+class Recovery(Section):
+    """What happens when a loss or a gradient is no number.
+
+    That update is left out, on all processes, and counted. After several in a row training goes
+    back to its last checkpoint, with a lower learning rate from there on.
+    """
+
+    max_skipped: PositiveInt = 5
+    """Updates left out in a row, after which training goes back."""
+    rate_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    """What the learning rate is multiplied by each time training goes back."""
+    max_returns: NonNegativeInt = 3
+    """Times that training goes back; the next time it ends with an error."""
+
+
+class StartFrom(Section):
+    """A model whose weights training starts from: fine-tuning.
+
+    `mtkit prepare` uses the model's own vocabulary unless `vocabulary` says otherwise.
+    """
+
+    model: Path
+    """A model folder, such as another run's `model/`; a relative path starts from
+    `data.data_root`."""
+    vocabulary: Literal["keep", "new"] = "keep"
+    """`keep`: the model's own pieces, with the recipe's tags and `tokenizer.user_symbols` added at
+    the end. `new`: pieces trained as the recipe says; the vectors of those that the model knows are
+    taken over, the others start anew."""
+
+
+FrozenPart = Literal["embeddings", "encoder", "decoder"]
 
 
 class Training(Section):
@@ -130,10 +176,11 @@ class Training(Section):
     length_groups: PositiveInt = 8
     """Groups of similarly long sentences that one update is drawn from: 1 pads least, more make
     updates less alike in length. The paper's eight GPUs each held one such group."""
-    micro_batch_tokens: PositiveInt = 8_192
+    micro_batch_tokens: PositiveInt | Literal["auto"] = 8_192
     """Greatest size of one forward pass on one process, in tokens of the longer side with padding;
-    what does not fit in one pass is accumulated. Bounds memory; another cut draws other dropout
-    masks and rounds otherwise, and changes nothing else."""
+    what does not fit in one pass is accumulated. Before the first update the largest pass is tried,
+    and the size halved until it fits in memory; `auto` starts from all that one process has of an
+    update. Another cut draws other dropout masks and rounds otherwise, and changes nothing else."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -146,15 +193,38 @@ class Training(Section):
     """Gradient clipping; off, as in the paper, where the section is absent."""
     early_stopping: EarlyStopping | None = None
     """End of training by the development score; off where the section is absent."""
+    moving_average: MovingAverage | None = None
+    """Exponential moving average of the weights; off where the section is absent."""
+    recovery: Recovery = Recovery()
+    """What happens when a loss or a gradient is no number."""
+    start_from: StartFrom | None = None
+    """A model whose weights training starts from; chance where the section is absent."""
+    freeze: tuple[FrozenPart, ...] = ()
+    """Parts whose weights stay as they start. A matrix that is shared, such as embeddings tied with
+    the output projection, is frozen with either of its parts."""
     checkpoint_every: PositiveInt = 1_500
     """Steps between checkpoints; each is validated."""
+    checkpoint_minutes: PositiveFloat | None = None
+    """Minutes between checkpoints, in place of `checkpoint_every` where given; 10 in the paper."""
     keep_last: PositiveInt = 5
     """Most recent checkpoints kept."""
     keep_best: PositiveInt = 1
     """Checkpoints with the best development score kept, however old."""
+    keep_every: PositiveInt | None = None
+    """Of each so many steps, the first checkpoint is kept for ever."""
+    keep_minutes: PositiveFloat | None = None
+    """Of each so many minutes of training, the first checkpoint is kept for ever."""
     validation: Validation = Validation()
     """What happens on the development set at each checkpoint."""
     averaging: Averaging = Averaging()
     """Which checkpoints `mtkit average` takes."""
     log_every: PositiveInt = 50
     """Steps between lines of metrics."""
+    log_digests: bool = False
+    """Log a digest of the weights after every update, by which the first difference between two
+    runs is found."""
+    trackers: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Where metrics go besides `metrics.jsonl`: TensorBoard's files in the workspace
+    (`mtkit[tensorboard]`), Weights & Biases (`mtkit[wandb]`)."""
+    stuck_after_seconds: PositiveFloat = 600.0
+    """A process among several that makes no progress for so long counts as stuck; all end then."""

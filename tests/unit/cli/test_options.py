@@ -60,8 +60,9 @@ KEYS = {
     "activation positions max_positions tied_embeddings dropout attention_dropout "
     "activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens label_smoothing "
-    "precision optimizer schedule clipping early_stopping checkpoint_every keep_last keep_best "
-    "validation averaging log_every",
+    "precision optimizer schedule clipping early_stopping moving_average recovery start_from "
+    "freeze checkpoint_every checkpoint_minutes keep_last keep_best keep_every keep_minutes "
+    "validation averaging log_every log_digests trackers stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
     "training.schedule[PaperSchedule]": "kind warmup_steps factor",
     "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
@@ -70,6 +71,9 @@ KEYS = {
     "training.schedule[ConstantSchedule]": "kind peak warmup_steps",
     "training.clipping": "max_norm",
     "training.early_stopping": "patience",
+    "training.moving_average": "decay",
+    "training.recovery": "max_skipped rate_factor max_returns",
+    "training.start_from": "model vocabulary",
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints",
     "inference": "beam_size length_penalty max_extra_tokens batch_tokens",
