@@ -93,21 +93,32 @@ def open_run(
     return loaded, Workspace.of(loaded.name, workspace)
 
 
-def choose_hardware(gpus: int | None, processes: int | None) -> Hardware:
+def choose_hardware(
+    gpus: int | None,
+    processes: int | None,
+    *,
+    num_nodes: int = 1,
+    rendezvous: str = "",
+    max_restarts: int = 0,
+) -> Hardware:
     """Returns where to train.
 
     Raises:
-        typer.BadParameter: Both options are given.
+        typer.BadParameter: Options that exclude each other, or one that lacks another.
     """
     from mtkit.pipeline.hardware import Hardware
 
     if gpus is not None and processes is not None:
         raise typer.BadParameter("--gpus and --processes exclude each other")
-    if gpus is not None:
-        return Hardware(num_processes=gpus, device="cuda")
-    if processes is not None:
-        return Hardware(num_processes=processes, device="cpu")
-    return Hardware()
+    if (num_nodes > 1) != bool(rendezvous):
+        raise typer.BadParameter("--nodes N and --rdzv HOST:PORT need each other")
+    return Hardware(
+        num_processes=gpus or processes or 1,
+        device="cuda" if gpus is not None else "cpu" if processes is not None else "auto",
+        num_nodes=num_nodes,
+        rendezvous=rendezvous,
+        max_restarts=max_restarts,
+    )
 
 
 def repeat_options(recipe: str, workspace: Path | None, overrides: list[str] | None) -> list[str]:

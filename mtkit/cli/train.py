@@ -1,5 +1,7 @@
 """`mtkit train`: data become checkpoints."""
 
+from typing import Annotated
+
 import typer
 
 from mtkit.cli.options import (
@@ -21,12 +23,52 @@ def train(
     overrides: SetOption = None,
     gpus: GpusOption = None,
     processes: ProcessesOption = None,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            "--nodes",
+            metavar="N",
+            min=1,
+            help="Train on N machines together: the same command on each, with --rdzv.",
+        ),
+    ] = 1,
+    rdzv: Annotated[
+        str,
+        typer.Option(
+            "--rdzv",
+            metavar="HOST:PORT",
+            show_default=False,
+            help="Where the machines meet: one of them, and a free port of it.",
+        ),
+    ] = "",
+    max_restarts: Annotated[
+        int,
+        typer.Option(
+            "--max-restarts",
+            metavar="N",
+            min=0,
+            help="Start again from the last checkpoint if a process fails, N times at most.",
+        ),
+    ] = 0,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print parameters, batches, memory and time; start nothing.",
+        ),
+    ] = False,
 ) -> None:
     """Train the model, or go on where training stopped."""
-    hardware = choose_hardware(gpus, processes)
+    hardware = choose_hardware(
+        gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
+    )
     opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.pipeline.train import dry_run as rehearse
     from mtkit.pipeline.train import train as start_training
 
+    if dry_run:
+        rehearse(opened, place, hardware=hardware)
+        return
     options = repeat_options(recipe, workspace, overrides)
     code = start_training(opened, place, hardware=hardware, options=options)
     if code:

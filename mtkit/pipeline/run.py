@@ -12,7 +12,7 @@ from mtkit.pipeline.score import Translation, read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
 from mtkit.training.average import average, is_averaged
-from mtkit.training.distributed import check_gpus
+from mtkit.training.launch import check_gpus
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
 
@@ -42,7 +42,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     if is_trained(recipe, workspace):
         say("train: finished already")
     else:
-        code = train(recipe, workspace, hardware=hardware, options=options)
+        code = train(recipe, workspace, hardware=hardware, options=options, command="run")
         if code:
             return code
     if is_averaged(recipe, workspace):

@@ -1,22 +1,29 @@
 """The front door of `mtkit train`: training in this process, or in several."""
 
-import os
+import shlex
 from collections.abc import Sequence
 
+from mtkit.console import say
 from mtkit.data.prepared import open_prepared
 from mtkit.pipeline.hardware import Hardware
 from mtkit.recipe import Recipe
-from mtkit.training.distributed import check_gpus, launch, telling_launcher
+from mtkit.training.launch import check_gpus, is_worker, launch, telling_launcher
+from mtkit.training.plan import rehearse
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
 from mtkit.workspace import Workspace
 
-STOPPED = 130
-"""Exit code of a training that was asked to stop; what a shell reports for Ctrl-C."""
+STOPPED = 75
+"""Exit code of a training that was asked to stop and has saved; sysexits.h's "try again later"."""
 
 
 def train(
-    recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Sequence[str]
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    hardware: Hardware,
+    options: Sequence[str],
+    command: str = "train",
 ) -> int:
     """Trains to the end, or as far as an interruption lets it.
 
@@ -25,25 +32,49 @@ def train(
         workspace: Where its data are and its checkpoints go.
         hardware: What to train on.
         options: What makes a command come to the same recipe and workspace, for worker processes.
+        command: The command that goes on from where this one stops.
 
     Returns:
         An exit code: 0 at the end, `STOPPED` before it.
 
     Raises:
         MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
+        KeyboardInterrupt: A second Ctrl-C came while the workers were still saving.
     """
-    # torchrun, which takes any code but 0 for a crash, sets this in its workers.
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if is_worker():
         with telling_launcher():
             train_here(recipe, workspace, device=hardware.device)
         return 0
     check_gpus(hardware.num_gpus)
-    if hardware.num_processes == 1:
+    if hardware.needs_launcher:
+        # Opened here so that a fault is told once, not by every worker.
+        open_prepared(recipe, workspace)
+        launch(
+            ["train", *options, *hardware.options],
+            num_processes=hardware.num_processes,
+            needs_gpus=hardware.num_gpus > 0,
+            num_nodes=hardware.num_nodes,
+            rendezvous=hardware.rendezvous,
+            max_restarts=hardware.max_restarts,
+        )
+        is_finished = is_trained(recipe, workspace)
+    else:
         is_finished = train_here(recipe, workspace, device=hardware.device)
-        return 0 if is_finished else STOPPED
-    # Opened here so that a fault is told once, not by every worker.
-    open_prepared(recipe, workspace)
-    on_gpus = hardware.device == "cuda"
-    count = ["--gpus" if on_gpus else "--processes", str(hardware.num_processes)]
-    launch(["train", *options, *count], num_processes=hardware.num_processes, needs_gpus=on_gpus)
-    return 0 if is_trained(recipe, workspace) else STOPPED
+    if is_finished:
+        return 0
+    say("go on with: " + shlex.join(["mtkit", command, *options, *hardware.options]))
+    return STOPPED
+
+
+def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None:
+    """Prints what a training would be: parameters, batches, memory and time; starts nothing.
+
+    Raises:
+        MtkitError: No data yet, no such device, or too little memory.
+    """
+    rehearse(
+        recipe,
+        workspace,
+        num_processes=hardware.num_processes * hardware.num_nodes,
+        device=hardware.device,
+    )

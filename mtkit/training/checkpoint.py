@@ -1,14 +1,17 @@
-"""Checkpoints: saved whole or not at all, listed, kept, loaded; no pickle anywhere.
+"""Checkpoints: saved whole or not at all, digested, listed, kept, loaded; no pickle anywhere.
 
 checkpoints/step-00001500/
-    model.safetensors      the weights, as in a model folder
-    optimizer.safetensors  both moments of Adam, by weight
-    state.json             where training stands, the development score, the recipe
+    model.safetensors      what is validated and released: the weights, or their moving average
+    weights.safetensors    the weights themselves, where the run keeps a moving average
+    optimizer.safetensors  both moments of Adam, by weight, and its count of updates
+    state.json             where training stands, the development score, the recipe, digests
 
 Chance needs no state: each update's generator is seeded by the recipe's seed, step and rank.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import (
     WEIGHTS_FILE,
@@ -27,8 +31,11 @@ from mtkit.inference.model_folder import (
     read_weights,
     write_tensors,
 )
+from mtkit.recipe.training import Training
+from mtkit.training.learner import Learner
 from mtkit.workspace import (
     building,
+    digest_file,
     discard_folder,
     read_json,
     remove_folder,
@@ -36,9 +43,14 @@ from mtkit.workspace import (
     write_atomically,
 )
 
-_OPTIMIZER_FILE = "optimizer.safetensors"
+FORMAT_VERSION = 2
+"""Raised when a checkpoint that this version saves can't be read by older ones, or the reverse."""
 STATE_FILE = "state.json"
+_TRAINED_FILE = "weights.safetensors"
+_OPTIMIZER_FILE = "optimizer.safetensors"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+_NUM_UPDATES = "step"
+_DAMAGED = "damaged-"
 
 
 @dataclass(frozen=True)
@@ -46,13 +58,19 @@ class TrainingState:
     """Where training stands after an update.
 
     Attributes:
-        step: Updates done.
+        step: Updates done, those that were left out counted.
         epoch: Passes over the data finished.
         position: Updates done of the current epoch.
         target_tokens: Real target tokens seen, `</s>` counted.
         elapsed_seconds: Time spent in training, validation included, earlier sessions too.
         best_score: Best development score so far; greater is better.
         num_without_best: Checkpoints since that one.
+        micro_batch_tokens: What was found to fit in memory; 0 before it was tried.
+        num_skipped: Updates left out, since a loss or gradient was no number.
+        num_skipped_in_a_row: Those of them since the last update that wasn't.
+        num_returns: Times that training went back to a checkpoint.
+        rate_factor: What the schedule's learning rate is multiplied by since.
+        checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
     """
 
     step: int = 0
@@ -62,6 +80,12 @@ class TrainingState:
     elapsed_seconds: float = 0.0
     best_score: float | None = None
     num_without_best: int = 0
+    micro_batch_tokens: int = 0
+    num_skipped: int = 0
+    num_skipped_in_a_row: int = 0
+    num_returns: int = 0
+    rate_factor: float = 1.0
+    checkpoint_seconds: float = 0.0
 
     def after_validation(self, score: float) -> "TrainingState":
         """Returns the state with a new checkpoint's score taken in."""
@@ -77,9 +101,13 @@ class Checkpoint:
     Attributes:
         folder: Where it lies.
         state: Where training stood.
-        score: Its development score, greater is better; none where it was saved at a stop.
+        score: Its development score, greater is better; none where it was saved at a stop, or
+            training was ended before its validation was.
         recipe: The recipe it was trained with, as plain tables.
         data_digest: Digest of the data it was trained on.
+        is_regular: Whether it is to be validated and counts among the last and the best; one that
+            was saved at a stop doesn't.
+        digests: Digest of each file of numbers, by name.
     """
 
     folder: Path
@@ -87,11 +115,28 @@ class Checkpoint:
     score: float | None
     recipe: dict[str, Any]
     data_digest: str
+    is_regular: bool
+    digests: dict[str, str]
 
     @property
     def weights_file(self) -> Path:
-        """Its weights."""
+        """The weights that are validated and released."""
         return self.folder / WEIGHTS_FILE
+
+    def check(self) -> None:
+        """Returns if every file of it holds what was saved.
+
+        Raises:
+            MtkitError: A file is missing, cut short, or has other bits.
+        """
+        for name, expected in self.digests.items():
+            path = self.folder / name
+            try:
+                found = digest_file(path)
+            except OSError as error:
+                raise _damaged(self.folder, f"{name}: {error.strerror}") from error
+            if found != expected:
+                raise _damaged(self.folder, f"{name} isn't what was saved: its digest differs")
 
 
 class CheckpointFolder:
@@ -105,48 +150,71 @@ class CheckpointFolder:
         self._folder = folder
 
     def list(self) -> list[Checkpoint]:
-        """Returns all complete checkpoints, oldest first.
+        """Returns all complete checkpoints, oldest first; a damaged one is warned of and left out.
+
+        Only what they say of themselves is read; `Checkpoint.check` reads the numbers.
 
         Raises:
-            MtkitError: One of them is damaged.
+            MtkitError: Another version of mtkit saved them.
         """
+        found = []
         for retired in list(self._folder.glob(".step-*.retired")):
             restore_retired(retired.with_name(retired.name[1:].removesuffix(".retired")))
-        return [read_checkpoint(folder) for folder in sorted(self._folder.glob("step-*"))]
+        for folder in sorted(self._folder.glob("step-*")):
+            try:
+                found.append(read_checkpoint(folder))
+            except DamagedCheckpointError as error:
+                warn(f"{error.message}; it is left out")
+        return found
 
     def save(
         self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        learner: Learner,
         state: TrainingState,
         *,
-        score: float | None,
+        is_regular: bool,
         recipe: dict[str, Any],
         data_digest: str,
     ) -> Checkpoint:
-        """Leaves a checkpoint that a crash can't leave half written."""
+        """Leaves a checkpoint, not validated yet, that a crash can't leave half written."""
         folder = self._folder / f"step-{state.step:08d}"
         with building(folder) as draft:
-            write_tensors(pack_weights(model), draft / WEIGHTS_FILE)
-            write_tensors(_pack_moments(model, optimizer), draft / _OPTIMIZER_FILE)
-            facts = {
-                "state": asdict(state),
-                "score": score,
-                "recipe": recipe,
-                "data_digest": data_digest,
-            }
-            write_atomically(draft / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False))
-        return Checkpoint(folder, state, score, recipe, data_digest)
+            with learner.as_released():
+                write_tensors(pack_weights(learner.model), draft / WEIGHTS_FILE)
+            if learner.average is not None:
+                write_tensors(pack_weights(learner.model), draft / _TRAINED_FILE)
+            write_tensors(_pack_optimizer(learner), draft / _OPTIMIZER_FILE)
+            digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
+            saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
+            _write_facts(draft, saved)
+        return saved
 
-    def prune(self, *, keep_last: int, keep_best: int) -> None:
-        """Removes all but the most recent checkpoints and those with the best scores.
+    def record_score(
+        self, checkpoint: Checkpoint, state: TrainingState, score: float
+    ) -> Checkpoint:
+        """Returns a checkpoint with its development score, which is now on disk too."""
+        scored = replace(checkpoint, state=state, score=score, is_regular=True)
+        _write_facts(scored.folder, scored)
+        return scored
 
-        One that was saved at a stop, without a score, is kept only until the next: it must not push
-        out any of those that the mean is taken of.
+    def prune(self, training: Training) -> None:
+        """Removes all but the checkpoints that a recipe keeps.
+
+        Those are the most recent, those with the best scores, and the first of each so many steps
+        or minutes. One that was saved at a stop is kept only until the next: it must not push out
+        any of those that the mean is taken of.
         """
         checkpoints = self.list()
-        regular = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
-        kept = regular[-keep_last:] + choose_best(regular, keep_best) + checkpoints[-1:]
+        regular = [checkpoint for checkpoint in checkpoints if checkpoint.is_regular]
+        kept = regular[-training.keep_last :] + choose_best(regular, training.keep_best)
+        kept += checkpoints[-1:]
+        if training.keep_every is not None:
+            kept += _first_of_each(regular, [c.state.step // training.keep_every for c in regular])
+        if training.keep_minutes is not None:
+            seconds = 60.0 * training.keep_minutes
+            kept += _first_of_each(
+                regular, [int(c.state.elapsed_seconds // seconds) for c in regular]
+            )
         for checkpoint in checkpoints:
             if checkpoint not in kept:
                 discard_folder(checkpoint.folder)
@@ -157,27 +225,62 @@ class CheckpointFolder:
             for folder in self._folder.glob(pattern):
                 remove_folder(folder)
 
-    def restore(
-        self, checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
-    ) -> None:
-        """Leaves model and optimizer as they were when the checkpoint was saved.
+    def restore_newest(self, learner: Learner) -> Checkpoint | None:
+        """Leaves the learner as it was at the newest sound checkpoint, and returns that.
+
+        A damaged one is put aside, as `damaged-step-...`, with a warning. Returns None where there
+        isn't any checkpoint.
 
         Raises:
-            MtkitError: A file of it is missing, damaged, or of another model.
+            MtkitError: There are only damaged ones, or they are of another model.
         """
-        hint = f"remove {checkpoint.folder} to go on from the checkpoint before it"
-        try:
-            weights = read_weights(checkpoint.weights_file)
-            load_weights(model, weights, origin=str(checkpoint.weights_file))
-        except MtkitError as error:
-            raise MtkitError(error.message, hint) from error
-        path = checkpoint.folder / _OPTIMIZER_FILE
-        try:
-            moments = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise MtkitError(f"{path}: damaged or missing: {error}", hint) from error
-        _check_moments(model, moments, path, hint)
-        _load_moments(model, optimizer, moments, checkpoint.state.step)
+        is_damaged = False
+        for folder in sorted(self._folder.glob("step-*"), reverse=True):
+            try:
+                checkpoint = read_checkpoint(folder)
+                checkpoint.check()
+            except DamagedCheckpointError as error:
+                is_damaged = True
+                warn(f"{error.message}; going on from the checkpoint before it")
+                _put_aside(folder)
+                continue
+            restore(checkpoint, learner)
+            return checkpoint
+        if is_damaged:
+            raise MtkitError(
+                f"{self._folder}: no checkpoint is sound; they are kept as {_DAMAGED}step-...",
+                "copy one from a backup to its place, or remove the folder to start over",
+            )
+        return None
+
+
+class DamagedCheckpointError(MtkitError):
+    """A file of a checkpoint is missing, or isn't what was saved."""
+
+
+def restore(checkpoint: Checkpoint, learner: Learner) -> None:
+    """Leaves a learner as it was when a checkpoint was saved.
+
+    Where the run keeps a moving average only from now on, that starts from the weights.
+
+    Raises:
+        MtkitError: A file of it is missing, damaged, or of another model.
+    """
+    trained = checkpoint.folder / _TRAINED_FILE
+    has_average = _TRAINED_FILE in checkpoint.digests
+    origin = trained if has_average else checkpoint.weights_file
+    with _naming(checkpoint.folder):
+        if has_average and learner.average is not None:
+            load_weights(learner.model, read_weights(checkpoint.weights_file), origin=str(origin))
+            learner.average.restart()
+        load_weights(learner.model, read_weights(origin), origin=str(origin))
+        if not has_average and learner.average is not None:
+            learner.average.restart()
+    path = checkpoint.folder / _OPTIMIZER_FILE
+    with _naming(checkpoint.folder):
+        tensors = load_file(path)
+    _check_optimizer(learner.model, tensors, path)
+    _load_optimizer(learner, tensors)
 
 
 def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
@@ -197,58 +300,118 @@ def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Returns the checkpoint in a folder.
+    """Returns the checkpoint in a folder, by what it says of itself.
 
     Raises:
-        MtkitError: It is damaged.
+        DamagedCheckpointError: That can't be read.
+        MtkitError: Another version of mtkit saved it.
     """
     try:
         facts = read_json(folder / STATE_FILE)
-        state = TrainingState(**facts["state"])
-        return Checkpoint(folder, state, facts["score"], facts["recipe"], facts["data_digest"])
-    except (MtkitError, OSError, KeyError, TypeError) as error:
+        _check_format(facts.pop("format_version", 1), folder)
+        state = TrainingState(**facts.pop("state"))
+        return Checkpoint(folder=folder, state=state, **facts)
+    except (OSError, KeyError, TypeError) as error:
+        raise _damaged(folder, f"{STATE_FILE}: {error}") from error
+    except MtkitError as error:
+        if error.hint:
+            raise
+        raise _damaged(folder, error.message) from error
+
+
+def _check_format(version: int, folder: Path) -> None:
+    if version != FORMAT_VERSION:
         raise MtkitError(
-            f"{folder}: damaged checkpoint: {error}",
-            f"remove {folder} to go on from the checkpoint before it",
-        ) from error
+            f"{folder} was saved by another version of mtkit (format {version}, this one has "
+            f"{FORMAT_VERSION})",
+            "finish the run with that version, or remove the checkpoints to start over; models "
+            "aren't affected",
+        )
 
 
-def _pack_moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{moment}.{name}": optimizer.state[weight][moment].detach().cpu().contiguous()
-        for name, weight in model.named_parameters()
-        if weight in optimizer.state
+def _write_facts(folder: Path, checkpoint: Checkpoint) -> None:
+    facts = {
+        "format_version": FORMAT_VERSION,
+        "state": asdict(checkpoint.state),
+        "score": checkpoint.score,
+        "is_regular": checkpoint.is_regular,
+        "digests": checkpoint.digests,
+        "data_digest": checkpoint.data_digest,
+        "recipe": checkpoint.recipe,
+    }
+    write_atomically(folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False))
+
+
+def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Checkpoint]:
+    """Returns the first checkpoint of each group; group 0, the start, has none of its own."""
+    firsts: dict[int, Checkpoint] = {}
+    for checkpoint, group in zip(checkpoints, groups, strict=True):
+        if group:
+            firsts.setdefault(group, checkpoint)
+    return list(firsts.values())
+
+
+def _put_aside(folder: Path) -> None:
+    place = folder.with_name(_DAMAGED + folder.name)
+    remove_folder(place)
+    folder.rename(place)
+
+
+def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
+    return DamagedCheckpointError(
+        f"{folder}: damaged checkpoint: {reason}",
+        f"remove {folder} to do without it",
+    )
+
+
+@contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """Lets a fault in a checkpoint's files name the checkpoint, and the way out."""
+    hint = f"remove {folder} to go on from the checkpoint before it"
+    try:
+        yield
+    except MtkitError as error:
+        raise MtkitError(error.message, hint) from error
+    except (OSError, SafetensorError) as error:
+        raise MtkitError(f"{folder}: damaged or missing: {error}", hint) from error
+
+
+def _pack_optimizer(learner: Learner) -> dict[str, Tensor]:
+    states = learner.optimizer.state
+    moments = {
+        f"{moment}.{name}": states[weight][moment].detach().cpu().contiguous()
+        for name, weight in learner.model.named_parameters()
+        if weight.requires_grad
         for moment in _MOMENTS
     }
+    return {_NUM_UPDATES: torch.tensor(learner.num_updates), **moments}
 
 
-def _check_moments(model: nn.Module, moments: dict[str, Tensor], path: Path, hint: str) -> None:
+def _check_optimizer(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    hint = f"remove {path.parent} to go on from the checkpoint before it"
     expected = {
         f"{moment}.{name}": weight.shape
         for name, weight in model.named_parameters()
         if weight.requires_grad
         for moment in _MOMENTS
     }
-    for name in sorted(expected.keys() | moments.keys()):
-        if name not in moments or name not in expected:
+    expected[_NUM_UPDATES] = torch.Size()
+    for name in sorted(expected.keys() | tensors.keys()):
+        if name not in tensors or name not in expected:
             what = "missing" if name in expected else "unexpected"
             raise MtkitError(f"{path}: {name} is {what}", hint)
-        if moments[name].shape != expected[name]:
+        if tensors[name].shape != expected[name]:
             raise MtkitError(
-                f"{path}: {name} is of shape {list(moments[name].shape)}, expected "
+                f"{path}: {name} is of shape {list(tensors[name].shape)}, expected "
                 f"{list(expected[name])}",
                 hint,
             )
 
 
-def _load_moments(
-    model: nn.Module, optimizer: torch.optim.Optimizer, moments: dict[str, Tensor], step: int
-) -> None:
-    for name, weight in model.named_parameters():
+def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
+    for name, weight in learner.model.named_parameters():
         if weight.requires_grad:
-            optimizer.state[weight] = {
-                "step": torch.tensor(float(step), device=weight.device),
-                **{
-                    moment: moments[f"{moment}.{name}"].to(weight, copy=True) for moment in _MOMENTS
-                },
-            }
+            state = learner.optimizer.state[weight]
+            state["step"].fill_(float(tensors[_NUM_UPDATES]))
+            for moment in _MOMENTS:
+                state[moment].copy_(tensors[f"{moment}.{name}"])

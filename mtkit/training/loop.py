@@ -1,38 +1,26 @@
-"""Update by update: what one step is, and what happens at a log line, a checkpoint, a stop."""
+"""Update by update: what happens at a log line, a checkpoint, a fault, a stop."""
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
-from typing import NamedTuple
+from functools import lru_cache
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-
+from mtkit.console import warn
 from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
 from mtkit.training.distributed import Processes
+from mtkit.training.learner import Learner
+from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.objective import Objective
-from mtkit.training.optimizer import set_learning_rate
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
+from mtkit.training.stopping import stop_request
+from mtkit.training.update import Meter, Outcome, Updater, Votes
 from mtkit.training.validation import Validation
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class _Place(NamedTuple):
-    """How far into the data training is: epochs finished, and updates done of the next."""
-
-    epoch: int
-    position: int
 
 
 @dataclass(frozen=True)
@@ -42,7 +30,7 @@ class Trainer:
     Attributes:
         recipe: The run's recipe.
         objective: What is minimised.
-        optimizer: What changes the weights.
+        learner: What learns.
         processes: Who takes part.
         checkpoints: Where they are saved.
         validate: Measures the model on the development set; every process calls it.
@@ -53,7 +41,7 @@ class Trainer:
 
     recipe: Recipe
     objective: Objective
-    optimizer: torch.optim.Optimizer
+    learner: Learner
     processes: Processes
     checkpoints: CheckpointFolder
     validate: Callable[[], Validation]
@@ -61,107 +49,157 @@ class Trainer:
     view: ProgressView
     data_digest: str
 
-    def run(self, state: TrainingState) -> TrainingState:
+    def run(self, state: TrainingState, *, unscored: Checkpoint | None = None) -> TrainingState:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
 
-        A state at the end already, saved at a stop, is validated.
+        Args:
+            state: Where training stands, which is what the learner was restored to.
+            unscored: The checkpoint that it stands at, where that still needs a score: training was
+                ended before its validation was.
 
         Raises:
-            MtkitError: The loss or a weight is no longer a number.
+            MtkitError: Training has diverged, memory is too small, or validation failed.
         """
+        updater = Updater(self.recipe, self.objective, self.learner, self.processes)
+        if unscored is not None:
+            state = self._validate(state, unscored)
         if is_finished(self.recipe, state):
-            state = self._checkpoint(state)
-            # Not where the score is a new best, which patience then goes on from.
-            if is_finished(self.recipe, state):
-                return state
-        training = self.recipe.training
+            return state
         self.objective.model.train()
-        meter = _Meter(self.processes.device)
+        if not state.micro_batch_tokens:
+            state = replace(state, micro_batch_tokens=updater.fit_micro_batch())
+        plan = lru_cache(maxsize=1)(self.objective.plan_epoch)
+        meter = Meter()
         started_at = time.monotonic() - state.elapsed_seconds
-        saved_step = state.step
-        with _stop_request() as stop_is_requested:
-            for epoch, place, examples in self._updates(state):
-                rate = learning_rate(
-                    training.schedule,
-                    state.step + 1,
-                    d_model=self.recipe.model.d_model,
-                    max_steps=training.max_steps,
-                )
-                num_tokens = self._update(state.step + 1, examples, epoch, rate, meter)
-                state = replace(
-                    state,
-                    step=state.step + 1,
-                    epoch=place.epoch,
-                    position=place.position,
-                    target_tokens=state.target_tokens + num_tokens,
-                    elapsed_seconds=time.monotonic() - started_at,
-                )
-                self.view.show_step(state.step)
-                if state.step % training.log_every == 0:
+        with stop_request() as stop_is_requested:
+            while not is_finished(self.recipe, state):
+                rate = self._rate(state)
+                outcome, state = self._update(updater, state, plan, rate, stop_is_requested())
+                state = replace(state, elapsed_seconds=time.monotonic() - started_at)
+                meter.add(outcome)
+                self._tell_of_update(outcome, state)
+                if state.num_skipped_in_a_row >= self.recipe.training.recovery.max_skipped:
+                    state = self._go_back(state)
+                    meter.restart()
+                    continue
+                if state.step % self.recipe.training.log_every == 0:
                     self._log(state, rate, meter)
-                if state.step % training.checkpoint_every == 0 or self._is_last(state):
-                    # It waits for the device, whose time counts as the updates'.
-                    self._check_weights(state)
+                is_saved = self._is_checkpoint_due(state, outcome.votes)
+                if is_saved:
                     began_at = time.monotonic()
-                    state = self._checkpoint(state)
-                    saved_step = state.step
+                    state = self._validate(state, self._save(state, is_regular=True))
                     meter.leave_out(time.monotonic() - began_at)
-                if is_finished(self.recipe, state):
-                    break
-                if self._all_agree(stop_is_requested()):
-                    if saved_step != state.step:
-                        self._check_weights(state)
-                        self._save(state, score=None)
+                if outcome.votes.stop:
+                    if not is_saved:
+                        self._save(state, is_regular=False)
                     break
         return state
 
-    def _updates(self, state: TrainingState) -> Iterator[tuple[int, "_Place", Indices]]:
-        """Yields each update's epoch, the place in the data behind it, and its examples."""
-        epoch, position = state.epoch, state.position
-        while True:
-            updates = self.objective.plan_epoch(epoch)
-            for index in range(position, len(updates)):
-                is_last = index + 1 == len(updates)
-                place = _Place(epoch + 1, 0) if is_last else _Place(epoch, index + 1)
-                yield epoch, place, updates[index]
-            epoch, position = epoch + 1, 0
+    def _rate(self, state: TrainingState) -> float:
+        """Returns the learning rate of the next update."""
+        training = self.recipe.training
+        scheduled = learning_rate(
+            training.schedule,
+            state.step + 1,
+            d_model=self.recipe.model.d_model,
+            max_steps=training.max_steps,
+        )
+        return scheduled * state.rate_factor
 
     def _update(
-        self, step: int, examples: Indices, epoch: int, rate: float, meter: "_Meter"
-    ) -> int:
-        """Changes the weights by the gradient of the mean loss per token; returns the tokens."""
-        _seed_step(self.recipe.seed, step, self.processes.rank)
-        num_tokens = self.objective.count_tokens(examples, epoch)
-        parts = self.objective.split_update(examples, self.processes.count)
-        self.optimizer.zero_grad(set_to_none=True)
-        for micro_batch in parts[self.processes.rank]:
-            sums = self.objective.measure(micro_batch.sentences, epoch)
-            # Divided before: the sum over micro-batches and processes is then the mean per token.
-            (sums.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
-            meter.add(sums.loss.detach(), sums.negative_log_likelihood)
-        self.processes.sum_gradients(self.objective.model)
-        if self.recipe.training.clipping is not None:
-            nn.utils.clip_grad_norm_(
-                self.objective.model.parameters(), self.recipe.training.clipping.max_norm
-            )
-        set_learning_rate(self.optimizer, rate)
-        self.optimizer.step()
-        meter.num_target_tokens += num_tokens
-        return num_tokens
+        self,
+        updater: Updater,
+        state: TrainingState,
+        plan: Callable[[int], Sequence[Indices]],
+        rate: float,
+        stop_is_requested: bool,
+    ) -> tuple[Outcome, TrainingState]:
+        """Makes one update; returns what it came to, and where training stands behind it."""
+        minutes = self.recipe.training.checkpoint_minutes
+        since = state.elapsed_seconds - state.checkpoint_seconds
+        # The first process's clock counts: it is the one that saves.
+        is_due = self.processes.is_first and minutes is not None and since >= 60.0 * minutes
+        updates = plan(state.epoch)
+        outcome = updater.update(
+            state.step + 1,
+            updates[state.position],
+            state.epoch,
+            rate=rate,
+            micro_batch_tokens=state.micro_batch_tokens,
+            votes=Votes(stop=stop_is_requested, checkpoint=is_due),
+        )
+        is_last = state.position + 1 == len(updates)
+        skipped = not outcome.is_applied
+        return outcome, replace(
+            state,
+            step=state.step + 1,
+            epoch=state.epoch + is_last,
+            position=0 if is_last else state.position + 1,
+            target_tokens=state.target_tokens + outcome.num_target_tokens,
+            micro_batch_tokens=outcome.micro_batch_tokens,
+            num_skipped=state.num_skipped + skipped,
+            num_skipped_in_a_row=state.num_skipped_in_a_row + 1 if skipped else 0,
+        )
 
-    def _log(self, state: TrainingState, rate: float, meter: "_Meter") -> None:
-        loss, nll = meter.means(self.processes)
-        if not math.isfinite(loss):
-            raise _diverged(state, f"the loss is {loss}")
+    def _tell_of_update(self, outcome: Outcome, state: TrainingState) -> None:
+        """Shows that an update was made, or left out; logs its digest where one is wanted."""
+        self.view.show_step(state.step)
+        if not outcome.is_applied:
+            what = "loss" if not math.isfinite(outcome.loss) else "gradient"
+            self._tell(state.step, f"update left out: the {what} is no finite number")
+        if self.recipe.training.log_digests and self.metrics is not None:
+            digest = self.learner.digest()
+            self.metrics.append("digest", {"step": state.step, "digest": digest})
+
+    def _go_back(self, state: TrainingState) -> TrainingState:
+        """Leaves the learner at the last checkpoint; returns where training goes on from.
+
+        Raises:
+            MtkitError: There is no checkpoint, or training has gone back often enough.
+        """
+        recovery = self.recipe.training.recovery
+        reason = f"{state.num_skipped_in_a_row} updates in a row had to be left out"
+        if state.num_returns >= recovery.max_returns:
+            times = f", and it went back {state.num_returns} times already"
+            raise _diverged(state, reason + (times if state.num_returns else ""))
+        checkpoint = restore_everywhere(self.checkpoints, self.learner, self.processes)
+        if checkpoint is None:
+            raise _diverged(state, f"{reason} before the first checkpoint")
+        factor = state.rate_factor * recovery.rate_factor
+        if self.metrics is not None:
+            self.metrics.rewind(checkpoint.state.step)
+        self._tell(
+            checkpoint.state.step,
+            f"step {state.step:,}: {reason}: back to the checkpoint of step "
+            f"{checkpoint.state.step:,}, with {factor:g} times the learning rate from here on",
+        )
+        self.objective.model.train()
+        return replace(
+            checkpoint.state,
+            elapsed_seconds=state.elapsed_seconds,
+            num_skipped=state.num_skipped,
+            num_skipped_in_a_row=0,
+            num_returns=state.num_returns + 1,
+            rate_factor=factor,
+            micro_batch_tokens=state.micro_batch_tokens,
+        )
+
+    def _tell(self, step: int, text: str) -> None:
+        """Warns of an event, and logs it."""
+        if self.processes.is_first:
+            warn(text if text.startswith("step") else f"step {step:,}: {text}")
+        if self.metrics is not None:
+            self.metrics.append("event", {"step": step, "text": text})
+
+    def _log(self, state: TrainingState, rate: float, meter: Meter) -> None:
         metrics = {
             "step": state.step,
             "epoch": state.epoch,
-            "loss": loss,
-            "nll": nll,
-            "perplexity": math.exp(min(nll, 700.0)),
+            **meter.measure(),
             "learning_rate": rate,
             "target_tokens": state.target_tokens,
-            "target_tokens_per_second": meter.target_tokens_per_second,
+            "memory_bytes": peak_memory_bytes(self.processes.device),
+            "skipped": state.num_skipped,
             "elapsed_seconds": state.elapsed_seconds,
         }
         if self.metrics is not None:
@@ -169,50 +207,87 @@ class Trainer:
         self.view.show_update(metrics)
         meter.restart()
 
-    def _checkpoint(self, state: TrainingState) -> TrainingState:
-        """Validates and saves; returns the state with the score taken in."""
-        validation = self.validate()
-        self.objective.model.train()
-        state = state.after_validation(validation.score)
-        if self.metrics is not None:
-            facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
-            self.metrics.append("dev", {**facts, **validation.metrics})
-        is_best = state.num_without_best == 0
-        self.view.show_validation(state.step, validation, is_best=is_best)
-        self._save(state, score=validation.score)
-        return state
+    def _is_checkpoint_due(self, state: TrainingState, votes: Votes) -> bool:
+        training = self.recipe.training
+        by_step = state.step % training.checkpoint_every == 0
+        is_due = votes.checkpoint if training.checkpoint_minutes is not None else by_step
+        return is_due or state.step >= training.max_steps
 
-    def _check_weights(self, state: TrainingState) -> None:
-        """Returns if the weights are worth saving: a loss is looked at only when it is logged."""
-        if not all(bool(weight.isfinite().all()) for weight in self.objective.model.parameters()):
+    def _save(self, state: TrainingState, *, is_regular: bool) -> Checkpoint | None:
+        """Saves where training stands; returns the checkpoint in the first process.
+
+        Before it is validated: hours of work must not hang on a validation.
+
+        Raises:
+            MtkitError: The weights are no numbers.
+        """
+        if not all(bool(weight.isfinite().all()) for weight in self.learner.model.parameters()):
             raise _diverged(state, "the weights are no numbers")
-
-    def _save(self, state: TrainingState, *, score: float | None) -> None:
+        saved = None
+        self.processes.progress.beat(f"saving step {state.step:,}")
         if self.processes.is_first:
-            tables = self.recipe.model_dump(mode="json", exclude_none=True)
-            self.checkpoints.save(
-                self.objective.model,
-                self.optimizer,
-                state,
-                score=score,
-                recipe=tables,
+            saved = self.checkpoints.save(
+                self.learner,
+                replace(state, checkpoint_seconds=state.elapsed_seconds) if is_regular else state,
+                is_regular=is_regular,
+                recipe=self.recipe.model_dump(mode="json", exclude_none=True),
                 data_digest=self.data_digest,
             )
-            training = self.recipe.training
-            self.checkpoints.prune(keep_last=training.keep_last, keep_best=training.keep_best)
+            if not is_regular:
+                self.checkpoints.prune(self.recipe.training)
         if self.metrics is not None:
             self.metrics.draw()
         self.processes.wait()
+        return saved
 
-    def _is_last(self, state: TrainingState) -> bool:
-        return state.step >= self.recipe.training.max_steps
+    def _validate(self, state: TrainingState, saved: Checkpoint | None) -> TrainingState:
+        """Validates a saved checkpoint; returns the state with the score taken in.
 
-    def _all_agree(self, is_requested: bool) -> bool:
-        """Returns whether any process was asked to stop; all get the same answer."""
-        if self.processes.count == 1:
-            return is_requested
-        votes = torch.tensor(float(is_requested), device=self.processes.device)
-        return bool(self.processes.sum(votes).item() > 0)
+        Raises:
+            MtkitError: The loss on the development set is no number.
+        """
+        self.processes.progress.beat(f"validating step {state.step:,}")
+        with self.learner.as_released():
+            validation = self.validate()
+        self.objective.model.train()
+        if not math.isfinite(validation.metrics["loss"]):
+            raise MtkitError(
+                f"step {state.step:,}: validation failed: the loss on the development set is "
+                f"{validation.metrics['loss']}",
+                "its checkpoint is saved, without a score; remove it, lower the learning rate and "
+                "train on from the one before it",
+            )
+        state = replace(
+            state.after_validation(validation.score), checkpoint_seconds=state.elapsed_seconds
+        )
+        if self.metrics is not None:
+            facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
+            self.metrics.append("dev", {**facts, **validation.metrics})
+            self.metrics.draw()
+        is_best = state.num_without_best == 0
+        self.view.show_validation(state.step, validation, is_best=is_best)
+        if saved is not None:
+            self.checkpoints.record_score(saved, state, validation.score)
+            self.checkpoints.prune(self.recipe.training)
+        self.processes.wait()
+        return state
+
+
+def restore_everywhere(
+    checkpoints: CheckpointFolder, learner: Learner, processes: Processes
+) -> Checkpoint | None:
+    """Leaves every process's learner at the newest sound checkpoint; returns that, if there is one.
+
+    The first process reads it and tells the others, who needn't see its folder.
+
+    Raises:
+        MtkitError: All are damaged, or they are of another model.
+    """
+    found = checkpoints.restore_newest(learner) if processes.is_first else None
+    found = processes.tell(found)
+    if found is not None:
+        processes.copy_from_first(learner.tensors())
+    return found
 
 
 def is_finished(recipe: Recipe, state: TrainingState) -> bool:
@@ -228,57 +303,3 @@ def _diverged(state: TrainingState, reason: str) -> MtkitError:
         "lower training.schedule's peak or factor, lengthen its warm-up, or add "
         "training.clipping; checkpoints before this step are sound",
     )
-
-
-class _Meter:
-    """Loss and speed since the last log line; kept on the device, so that no update waits."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self.restart()
-
-    def restart(self) -> None:
-        self._sums = torch.zeros(2, dtype=torch.float64, device=self._device)
-        self.num_target_tokens = 0
-        self._started_at = time.monotonic()
-
-    def leave_out(self, seconds: float) -> None:
-        """Takes time that no update was made in out of the speed."""
-        self._started_at += seconds
-
-    def add(self, loss: Tensor, negative_log_likelihood: Tensor) -> None:
-        self._sums += torch.stack((loss, negative_log_likelihood))
-
-    def means(self, processes: Processes) -> tuple[float, float]:
-        """Returns loss and negative log-likelihood per token, over all processes."""
-        loss, nll = processes.sum(self._sums).tolist()
-        return loss / self.num_target_tokens, nll / self.num_target_tokens
-
-    @property
-    def target_tokens_per_second(self) -> float:
-        return self.num_target_tokens / (time.monotonic() - self._started_at)
-
-
-def _seed_step(seed: int, step: int, rank: int) -> None:
-    """Leaves torch's generators in a state that depends on nothing but these three."""
-    drawn = np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)
-    torch.manual_seed(int(drawn[0]))
-
-
-@contextmanager
-def _stop_request() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells if Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once."""
-    received: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        # A batch system may send SIGTERM to each process and again through the launcher.
-        if number == signal.SIGINT:
-            signal.signal(number, previous[signal.SIGINT])
-
-    previous = {number: signal.signal(number, note) for number in _STOP_SIGNALS}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
 from mtkit.data.batches.collate import Batch, collate
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_update
-from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
+from mtkit.data.tokenizer import UNK
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.loss import LossSums, projected_cross_entropy
@@ -29,8 +31,10 @@ class Objective(Protocol):
         """Returns the examples of each update of an epoch: a pure function of `epoch`."""
         ...
 
-    def split_update(self, examples: Indices, num_processes: int) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update."""
+    def split_update(
+        self, examples: Indices, num_processes: int, *, micro_batch_tokens: int
+    ) -> list[list[MicroBatch]]:
+        """Returns each process's micro-batches of one update, within a bound of one pass."""
         ...
 
     def count_tokens(self, examples: Indices, epoch: int) -> int:
@@ -39,6 +43,10 @@ class Objective(Protocol):
 
     def measure(self, examples: Indices, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its tokens, ready for `backward`."""
+        ...
+
+    def measure_largest(self, micro_batch_tokens: int) -> LossSums:
+        """Returns the loss of a made-up micro-batch as large as any within a bound of one pass."""
         ...
 
 
@@ -85,8 +93,10 @@ class TranslationObjective:
             epoch=epoch,
         )
 
-    def split_update(self, examples: Indices, num_processes: int) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update.
+    def split_update(
+        self, examples: Indices, num_processes: int, *, micro_batch_tokens: int
+    ) -> list[list[MicroBatch]]:
+        """Returns each process's micro-batches of one update, within a bound of one pass.
 
         Where segmentations are sampled, each has room for the longest that may come.
         """
@@ -96,7 +106,7 @@ class TranslationObjective:
         return split_update(
             examples,
             *lengths,
-            micro_batch_tokens=self._settings.micro_batch_tokens,
+            micro_batch_tokens=micro_batch_tokens,
             num_processes=num_processes,
         )
 
@@ -114,6 +124,19 @@ class TranslationObjective:
             if self._sampler is None
             else self._sampler.gather(examples, epoch)
         )
+        return self._measure(pairs)
+
+    def measure_largest(self, micro_batch_tokens: int) -> LossSums:
+        """Returns the loss of a made-up micro-batch: as many of the longest sentences as fit."""
+        strata = self._order.strata
+        longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
+        if self._sampler is not None:
+            longest = int(self._sampler.bound(np.array([longest]))[0])
+        count = max(1, micro_batch_tokens // longest)
+        side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
+        return self._measure((side, side))
+
+    def _measure(self, pairs: tuple[Ragged, Ragged]) -> LossSums:
         return measure_translation(
             self.model,
             collate(*pairs).to(self._device),

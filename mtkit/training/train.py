@@ -1,9 +1,15 @@
 """The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from typing import cast
+
 import torch
 
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, dump_recipe
@@ -15,14 +21,16 @@ from mtkit.training.checkpoint import (
     describe_training,
 )
 from mtkit.training.distributed import Processes, join_processes, leave_processes
-from mtkit.training.loop import Trainer, is_finished
+from mtkit.training.learner import Learner
+from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.objective import TranslationObjective
-from mtkit.training.optimizer import build_optimizer
+from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
+from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.workspace import Workspace, write_atomically
+from mtkit.workspace import Workspace, at_work_alone, write_atomically
 
 
 def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool:
@@ -40,58 +48,119 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         Whether training came to its end; False where it was asked to stop.
 
     Raises:
-        MtkitError: No data yet, another recipe's data or checkpoints, a damaged checkpoint, no such
-            device, or a loss that is no number.
+        MtkitError: No data yet, another recipe's data or checkpoints, no sound checkpoint, no such
+            device, another command at work in the workspace, or a training that diverged.
     """
     data = open_prepared(recipe, workspace)
-    checkpoints = CheckpointFolder(workspace.checkpoints)
-    saved = checkpoints.list()
-    is_done = _is_done(recipe, data.digest, saved)
-    state = saved[-1].state if saved else TrainingState()
-    processes = join_processes(device)
-    is_first = processes.is_first
+    processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
+    has_ended = False
     try:
-        torch.manual_seed(recipe.seed)
-        model = EncoderDecoder(
-            recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-        ).to(processes.device)
-        optimizer = build_optimizer(model, recipe.training.optimizer)
-        if saved:
-            checkpoints.restore(saved[-1], model, optimizer)
-        if is_first:
-            _warn_of_slow_arithmetic(recipe, processes)
-            _announce(recipe, model, state, processes, is_done=is_done)
-        if not is_done:
-            if is_first:
-                _warn_of_changes(list_changes(recipe, saved))
-                checkpoints.sweep()
-                _write_down(recipe, workspace, processes)
-            validator = Validator(recipe, data, processes)
-            with ProgressView(recipe.training.max_steps, is_shown=is_first) as view:
-                state = Trainer(
-                    recipe=recipe,
-                    objective=TranslationObjective(model, data, recipe, processes.device),
-                    optimizer=optimizer,
-                    processes=processes,
-                    checkpoints=checkpoints,
-                    validate=lambda: validator.validate(model),
-                    metrics=MetricsLog(
-                        workspace.metrics_file,
-                        picture=workspace.learning_curve,
-                        title=recipe.name,
-                        resumed_at=state.step,
-                    )
-                    if is_first
-                    else None,
-                    view=view,
-                    data_digest=data.digest,
-                ).run(state)
-        # Also where an earlier run was killed between its last checkpoint and this line.
-        if is_first and not (is_done and _has_its_model(workspace, checkpoints)):
-            _finish(recipe, workspace, checkpoints, data, state)
-        return is_finished(recipe, state)
+        alone = at_work_alone(workspace.root, "`mtkit train`")
+        with alone if processes.is_first else nullcontext():
+            is_at_end = _train(recipe, workspace, data, processes)
+        has_ended = True
+        return is_at_end
     finally:
-        leave_processes()
+        leave_processes(processes, has_ended=has_ended)
+
+
+def _train(recipe: Recipe, workspace: Workspace, data: PreparedData, processes: Processes) -> bool:
+    """Trains among processes that have joined; returns whether training came to its end."""
+    _check_same_data(data, processes)
+    checkpoints = CheckpointFolder(workspace.checkpoints)
+    saved = processes.tell(checkpoints.list() if processes.is_first else [])
+    is_done = _is_done(recipe, data.digest, saved)
+    torch.manual_seed(recipe.seed)
+    model = build_model(recipe, data).to(processes.device)
+    learner = Learner.of(model, recipe)
+    restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
+    # The newest may have been damaged, and is then put aside.
+    saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
+    state = saved[-1].state if saved else TrainingState()
+    if processes.is_first:
+        _warn_of_slow_arithmetic(recipe, processes)
+        say(f"training {recipe.name}: {describe_parameters(model)}; {recipe.training.precision}")
+    if is_done:
+        if processes.is_first:
+            say(
+                f"already at step {state.step:,} of {recipe.training.max_steps:,}: nothing to do; "
+                "--set training.max_steps=... goes on"
+            )
+    else:
+        if processes.is_first:
+            _warn_of_changes(list_changes(recipe, saved))
+            checkpoints.sweep()
+            _write_down(recipe, workspace, processes)
+        state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
+    # Also where an earlier run was killed between its last checkpoint and this line.
+    if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
+        _finish(recipe, workspace, checkpoints, data, state)
+    return is_finished(recipe, state)
+
+
+def _run(
+    recipe: Recipe,
+    workspace: Workspace,
+    data: PreparedData,
+    *,
+    processes: Processes,
+    learner: Learner,
+    newest: Checkpoint | None,
+) -> TrainingState:
+    """Makes the updates that are left; returns where training got.
+
+    Args:
+        recipe: What to train.
+        workspace: Where checkpoints and metrics go.
+        data: The run's data.
+        processes: Who takes part.
+        learner: What learns, as it was at the newest checkpoint.
+        newest: That checkpoint; None at the start.
+    """
+    state = TrainingState() if newest is None else newest.state
+    model = cast(EncoderDecoder, learner.model)
+    objective = TranslationObjective(model, data, recipe, processes.device)
+    wanted = recipe.training.micro_batch_tokens
+    if newest is not None and newest.recipe["training"]["micro_batch_tokens"] != wanted:
+        state = replace(state, micro_batch_tokens=0)
+    if not state.micro_batch_tokens:
+        limit = Updater(recipe, objective, learner, processes).fit_micro_batch()
+        state = replace(state, micro_batch_tokens=limit)
+    if processes.is_first:
+        batches = plan_batches(
+            objective,
+            data.train,
+            num_processes=processes.count,
+            micro_batch_tokens=state.micro_batch_tokens,
+        )
+        say(batches.describe(recipe.training.batch_tokens, processes.device.type))
+        if state.step:
+            say(_describe_place(state, batches.num_updates))
+    validator = Validator(recipe, data, processes)
+    has_to_be_scored = (
+        newest is not None
+        and newest.score is None
+        and (newest.is_regular or is_finished(recipe, state))
+    )
+    with ProgressView(recipe.training.max_steps, is_shown=processes.is_first) as view:
+        return Trainer(
+            recipe=recipe,
+            objective=objective,
+            learner=learner,
+            processes=processes,
+            checkpoints=CheckpointFolder(workspace.checkpoints),
+            validate=lambda: validator.validate(model),
+            metrics=MetricsLog(
+                workspace.metrics_file,
+                picture=workspace.learning_curve,
+                title=recipe.name,
+                resumed_at=state.step,
+            )
+            if processes.is_first
+            else None,
+            view=view,
+            data_digest=data.digest,
+        ).run(state, unscored=newest if has_to_be_scored else None)
 
 
 def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
@@ -112,28 +181,30 @@ def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
     return True
 
 
-def _announce(
-    recipe: Recipe,
-    model: EncoderDecoder,
-    state: TrainingState,
-    processes: Processes,
-    *,
-    is_done: bool,
-) -> None:
-    training = recipe.training
-    num_parameters = sum(weight.numel() for weight in model.parameters())
-    say(
-        f"training {recipe.name}: {num_parameters:,} parameters, {training.precision}, "
-        f"{processes.count} x {processes.device.type}; {training.batch_tokens:,} tokens a side per "
-        f"update, up to {training.micro_batch_tokens:,} with padding in one pass"
-    )
-    if is_done:
-        say(
-            f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; "
-            "--set training.max_steps=... goes on"
+def _check_same_data(data: PreparedData, processes: Processes) -> None:
+    """Returns if all machines have the same data.
+
+    Raises:
+        MtkitError: They haven't.
+    """
+    if len(set(processes.gather([data.digest]))) > 1:
+        raise MtkitError(
+            "the machines that train together have different data",
+            "prepare once, in a workspace that all of them see, or copy its data/ to each",
         )
-    elif state.step:
-        say(f"going on from step {state.step:,}, epoch {state.epoch + 1}")
+
+
+def _describe_place(state: TrainingState, num_updates: int) -> str:
+    """Returns what was restored of an earlier session, as a line."""
+    best = "" if state.best_score is None else f", best development score {state.best_score:.2f}"
+    skipped = f", {state.num_skipped:,} updates left out" * (state.num_skipped > 0)
+    slower = f", at {state.rate_factor:g} times the learning rate" * (state.rate_factor != 1.0)
+    elapsed = timedelta(seconds=round(state.elapsed_seconds))
+    return (
+        f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
+        f"{num_updates:,}, {elapsed} of training{best}, {state.num_without_best} checkpoints since"
+        f"{skipped}{slower}"
+    )
 
 
 def _warn_of_changes(changes: list[str]) -> None:
@@ -201,7 +272,4 @@ def _finish(
         )
         say(f"finished at step {state.step:,}{reason}; next: mtkit average")
     else:
-        say(
-            f"stopped at step {state.step:,}; a checkpoint is saved, and the same command goes on "
-            "from it"
-        )
+        say(f"stopped at step {state.step:,}: a checkpoint is saved")

@@ -1,23 +1,33 @@
 """Loss and score on the development set, by the very path that `translate` and `score` take."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from mtkit.console import warn
 from mtkit.data.batches.collate import collate
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
+from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.search.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
+from mtkit.recipe.inference import Inference
 from mtkit.training.distributed import Processes
+from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
 from mtkit.training.objective import measure_translation
+
+_LOSS_TOKENS = 4_096
+"""Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
+_LEAST_BATCH_TOKENS = 64
 
 
 @dataclass(frozen=True)
@@ -102,12 +112,13 @@ class Validator:
         """Returns loss and negative log-likelihood per target token."""
         store, training = self._store, self._recipe.training
         lengths = store.lengths(np.arange(len(store)))
-        batches = cut(np.lexsort(lengths), *lengths, max_tokens=training.micro_batch_tokens)
+        batches = cut(np.lexsort(lengths), *lengths, max_tokens=_LOSS_TOKENS)
         sums = torch.zeros(2, dtype=torch.float64)
         was_training = model.training
         model.eval()
         with torch.no_grad():
             for sentences in self._processes.share(batches):
+                self._processes.progress.beat()
                 measured = measure_translation(
                     model,
                     collate(*store.gather(sentences)).to(self._processes.device),
@@ -122,10 +133,18 @@ class Validator:
     def _translate(self, model: EncoderDecoder) -> list[str]:
         beam_size = self._recipe.training.validation.beam_size
         settings = self._recipe.inference.model_copy(update={"beam_size": beam_size})
-        translator = Translator(
-            TorchEngine(model, self._processes.device), self._tokenizer, settings
-        )
-        part = list(translator.translate(self._processes.share(self._sources)))
+        engine = _TellingEngine(TorchEngine(model, self._processes.device), self._processes)
+        while True:
+            translator = Translator(engine, self._tokenizer, settings)
+            try:
+                part = list(translator.translate(self._processes.share(self._sources)))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or settings.batch_tokens < _LEAST_BATCH_TOKENS:
+                    raise
+            smaller = settings.batch_tokens // 2
+            warn(f"out of memory in validation: translating {smaller:,} tokens at once")
+            settings = settings.model_copy(update={"batch_tokens": smaller})
         return self._processes.gather(part)
 
     def _choose_samples(self, hypotheses: list[str]) -> list[Sample]:
@@ -136,3 +155,21 @@ class Validator:
             Sample(self._sources[place], self._references[place], hypotheses[place])
             for place in places
         ]
+
+
+class _TellingEngine:
+    """An engine after each of whose batches the other processes see that this one is at work."""
+
+    def __init__(self, engine: Engine, processes: Processes) -> None:
+        self._engine = engine
+        self._processes = processes
+
+    @property
+    def max_source_tokens(self) -> int | None:
+        return self._engine.max_source_tokens
+
+    def search(
+        self, source_batch: Sequence[Sequence[int]], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        self._processes.progress.beat()
+        return self._engine.search(source_batch, settings)

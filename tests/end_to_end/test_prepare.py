@@ -262,7 +262,7 @@ def test_two_at_once_in_one_workspace(project: Path, tmp_path: Path) -> None:
     while not (tmp_path / "run" / ".data.draft").exists():
         time.sleep(0.01)
     said = finish(prepare(project, tmp_path / "run"), code=1)
-    assert "another `mtkit prepare` is at work here" in said
+    assert "`mtkit prepare` can't start: another mtkit command is at work here" in said
     finish(first)
 
 

@@ -14,9 +14,9 @@ from mtkit.model import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.distributed import join_processes, leave_processes
+from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
 from mtkit.training.objective import TranslationObjective
-from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
 from mtkit.training.validation import Validation
 from mtkit.workspace import Workspace
@@ -33,7 +33,7 @@ def main(recipe_file: str, workspace: str, dtype: str, output: str, *overrides: 
     Trainer(
         recipe=recipe,
         objective=TranslationObjective(model, data, recipe, processes.device),
-        optimizer=build_optimizer(model, recipe.training.optimizer),
+        learner=Learner.of(model, recipe),
         processes=processes,
         checkpoints=CheckpointFolder(Path(output) / "checkpoints"),
         validate=lambda: Validation(0.0, dict.fromkeys(names, 0.0), []),
@@ -46,7 +46,7 @@ def main(recipe_file: str, workspace: str, dtype: str, output: str, *overrides: 
         f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()
     }
     save_file(tensors, Path(output) / f"rank{processes.rank}.safetensors")
-    leave_processes()
+    leave_processes(processes, has_ended=True)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
 @pytest.mark.slow
 def test_two_processes_stopped_at_a_moment_nobody_chose(tiny_run) -> None:
     run = tiny_run(WITHOUT_END)
-    assert interrupt(run, signal.SIGINT, "--processes", "2") == 130
+    assert interrupt(run, signal.SIGINT, "--processes", "2") == 75
     end = last_step(run) + 7
     never_stopped = tiny_run(name="never stopped")
     for each in (run, never_stopped):

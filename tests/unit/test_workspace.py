@@ -131,7 +131,7 @@ def test_space_is_set_aside_for_a_file_with_holes(tmp_path: Path) -> None:
 def test_two_at_the_same_work(tmp_path: Path) -> None:
     with (
         at_work_alone(tmp_path, "`work`"),
-        pytest.raises(MtkitError, match="another `work` is at work here"),
+        pytest.raises(MtkitError, match="`work` can't start: another mtkit command is at work"),
         at_work_alone(tmp_path, "`work`"),
     ):
         pass

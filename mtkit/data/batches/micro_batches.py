@@ -18,10 +18,19 @@ _IMPOSSIBLE = 1 << 48
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Sentences that one process passes through the model together."""
+    """Sentences that one process passes through the model together.
+
+    Attributes:
+        sentences: Which.
+        num_padded_tokens: Tokens of the longer side, with padding.
+        num_tokens: Tokens of both sides, without.
+        num_slots: Tokens of both sides, with padding.
+    """
 
     sentences: Indices
     num_padded_tokens: int
+    num_tokens: int
+    num_slots: int
 
 
 def split_update(
@@ -63,8 +72,11 @@ def split_update(
             min_pieces=-(-num_processes // num_stretches),
         )
         for piece in np.split(stretch, cuts):
+            source, target = source_lengths[piece], target_lengths[piece]
             widest = int(longer[piece].max())
-            micro_batches.append(MicroBatch(sentences[piece], widest * len(piece)))
+            slots = (int(source.max()) + int(target.max())) * len(piece)
+            tokens = int(source.sum() + target.sum())
+            micro_batches.append(MicroBatch(sentences[piece], widest * len(piece), tokens, slots))
     return _deal(micro_batches, num_processes)
 
 

@@ -18,7 +18,7 @@ class Rooms:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.devices: list[str] = []
-        self.launches: list[tuple[list[str], int, bool]] = []
+        self.launches: list[tuple[list[str], dict[str, Any]]] = []
         self.is_finished = True
         monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
         monkeypatch.setattr(train_module, "train_here", self._train)
@@ -35,8 +35,8 @@ class Rooms:
         if num_wanted > 4:
             raise MtkitError("too few")
 
-    def _launch(self, arguments: list[str], *, num_processes: int, needs_gpus: bool) -> None:
-        self.launches.append((arguments, num_processes, needs_gpus))
+    def _launch(self, arguments: list[str], **how: Any) -> None:
+        self.launches.append((arguments, how))
 
 
 @pytest.fixture
@@ -59,10 +59,27 @@ def test_several_are_launched_with_the_same_options(rooms: Rooms) -> None:
     assert train_with(Hardware(num_processes=4, device="cuda")) == 0
     assert train_with(Hardware(num_processes=2, device="cpu")) == 0
     assert rooms.devices == []
+    alone = {"num_nodes": 1, "rendezvous": "", "max_restarts": 0}
     assert rooms.launches == [
-        (["train", "--set", "seed=2", "--gpus", "4"], 4, True),
-        (["train", "--set", "seed=2", "--processes", "2"], 2, False),
+        (
+            ["train", "--set", "seed=2", "--gpus", "4"],
+            {"num_processes": 4, "needs_gpus": True, **alone},
+        ),
+        (
+            ["train", "--set", "seed=2", "--processes", "2"],
+            {"num_processes": 2, "needs_gpus": False, **alone},
+        ),
     ]
+
+
+def test_several_machines_and_restarts_need_a_launcher(rooms: Rooms) -> None:
+    assert train_with(Hardware(num_nodes=2, rendezvous="here:29500")) == 0
+    assert train_with(Hardware(max_restarts=3)) == 0
+    machines, restarts = rooms.launches
+    assert machines[0][3:] == ["--nodes", "2", "--rdzv", "here:29500"]
+    assert (machines[1]["num_nodes"], machines[1]["rendezvous"]) == (2, "here:29500")
+    assert restarts[0][3:] == ["--max-restarts", "3"]
+    assert (restarts[1]["num_processes"], restarts[1]["max_restarts"]) == (1, 3)
 
 
 def test_too_few_gpus_are_told_before_anything_else(rooms: Rooms) -> None:
@@ -81,10 +98,14 @@ def test_a_worker_trains_and_launches_nothing(
     assert (rooms.devices, rooms.launches) == (["cuda"], [])
 
 
-def test_a_stop_before_the_end_has_its_own_exit_code(rooms: Rooms) -> None:
+def test_a_stop_has_its_own_exit_code_and_says_what_goes_on(
+    rooms: Rooms, capsys: pytest.CaptureFixture[str]
+) -> None:
     rooms.is_finished = False
-    assert train_with(Hardware()) == STOPPED == 130
+    assert train_with(Hardware()) == STOPPED == 75
+    assert capsys.readouterr().err == "go on with: mtkit train --set seed=2\n"
     assert train_with(Hardware(num_processes=2, device="cpu")) == STOPPED
+    assert capsys.readouterr().err == "go on with: mtkit train --set seed=2 --processes 2\n"
 
 
 def test_missing_data_are_told_before_workers_start(

@@ -27,10 +27,12 @@ class UnigramObjective:
         order = np.random.default_rng(epoch).permutation(len(self._tokens))
         return np.split(order, len(order) // self._batch_size)
 
-    def split_update(self, examples: Indices, num_processes: int) -> list[list[MicroBatch]]:
+    def split_update(
+        self, examples: Indices, num_processes: int, *, micro_batch_tokens: int
+    ) -> list[list[MicroBatch]]:
         parts = np.array_split(examples, num_processes)
         # Two micro-batches a process, of unequal size: their sums must still weigh each token once.
-        return [[MicroBatch(part[:3], 3), MicroBatch(part[3:], len(part) - 3)] for part in parts]
+        return [[_pass(part[:3]), _pass(part[3:])] for part in parts]
 
     def count_tokens(self, examples: Indices, epoch: int) -> int:
         return len(examples)
@@ -39,3 +41,10 @@ class UnigramObjective:
         logits = self.model(torch.ones(len(examples), 1))
         loss = nn.functional.cross_entropy(logits, self._tokens[examples], reduction="sum")
         return LossSums(loss, loss.detach())
+
+    def measure_largest(self, micro_batch_tokens: int) -> LossSums:
+        return self.measure(np.arange(min(micro_batch_tokens, len(self._tokens))), 0)
+
+
+def _pass(examples: Indices) -> MicroBatch:
+    return MicroBatch(examples, len(examples), len(examples), len(examples))

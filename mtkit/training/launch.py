@@ -1,0 +1,238 @@
+"""torchrun underneath: workers started, looked after, started again, and what they died of."""
+
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+import torch
+from torch.distributed import DistError
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from mtkit.console import report, say, warn
+from mtkit.errors import MtkitError
+
+GO_ON = "mend that; the same command goes on from the last checkpoint"
+_SAVING_SECONDS = 600
+_HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Where torchrun's agent looks for what a worker died of.
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_LAUNCHED_HERE = "MTKIT_LAUNCHED"
+_FAULT = "mtkit"
+_AGENT = "torch.distributed.elastic"
+_DATED_LATER = 3_600
+"""Seconds by which a worker that lost another one dates its end, since the first end is told."""
+
+
+class LostProcessError(MtkitError):
+    """Another process has gone, so that a sum over all of them can't be had."""
+
+
+def launch(
+    arguments: Sequence[str],
+    *,
+    num_processes: int,
+    needs_gpus: bool,
+    num_nodes: int = 1,
+    rendezvous: str = "",
+    max_restarts: int = 0,
+) -> None:
+    """Runs `mtkit` with these arguments in several processes, until all of them have ended.
+
+    Ctrl-C and SIGTERM are handed on to the workers, which save and end by themselves.
+
+    Args:
+        arguments: Of each worker's command line.
+        num_processes: Workers on this machine.
+        needs_gpus: Whether each takes a GPU.
+        num_nodes: How many machines train together; the same command is given on each.
+        rendezvous: `HOST:PORT` where they meet, on one of them.
+        max_restarts: How often all workers are started again after one has failed.
+
+    Raises:
+        MtkitError: More GPUs are wanted than this machine has, the machines don't meet, or a worker
+            failed for good.
+        KeyboardInterrupt: A second Ctrl-C came before the workers had ended.
+    """
+    check_gpus(num_processes if needs_gpus else 0)
+    if num_nodes > 1:
+        say(f"waiting at {rendezvous} until {num_nodes} machines have come")
+    # Its own lines tell of signals and exit codes that are told below; each module has a level.
+    for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with TemporaryDirectory(prefix="mtkit-workers-") as folder, _surroundings(num_processes):
+        config = LaunchConfig(
+            min_nodes=num_nodes,
+            max_nodes=num_nodes,
+            nproc_per_node=num_processes,
+            # Machines that meet must name one run.
+            run_id="mtkit",
+            rdzv_backend="c10d",
+            rdzv_endpoint=rendezvous or "localhost:0",
+            local_addr=_own_address(rendezvous) if num_nodes > 1 else None,
+            max_restarts=max_restarts,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "mtkit", *arguments)
+        except SignalException as stop:
+            # A second signal comes while the first is being dealt with; the workers notice by
+            # themselves that their launcher has gone.
+            if isinstance(stop.__context__, SignalException):
+                raise KeyboardInterrupt from stop
+        except ChildFailedError as error:
+            raise _explain(error) from error
+        except (RendezvousError, DistError) as error:
+            raise MtkitError(
+                f"{rendezvous or 'localhost'}: the machines didn't meet there, or lost each other: "
+                f"{_first_line(error)}",
+                "give the same command on each of them, --rdzv naming a port of one of them that "
+                "the others reach; training goes on from the last checkpoint",
+            ) from error
+
+
+@contextmanager
+def _surroundings(num_processes: int) -> Iterator[None]:
+    """Leaves signal handlers and environment as they were when the block ends."""
+    for_workers = {
+        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // num_processes)),
+        # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
+        # this from 2.12 on.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
+        _LAUNCHED_HERE: "1",
+    }
+    added = {name: value for name, value in for_workers.items() if name not in os.environ}
+    handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for name in added:
+            del os.environ[name]
+
+
+def _own_address(rendezvous: str) -> str:
+    """Returns the address of this machine that the others reach: from where the meeting is reached.
+
+    Raises:
+        MtkitError: No `HOST:PORT`, or an unknown host.
+    """
+    host, _, port = rendezvous.rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Nothing is sent: the system only chooses a route.
+            probe.connect((host, int(port)))
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError, OverflowError) as error:
+        raise MtkitError(
+            f"--rdzv {rendezvous}: {error}", "expected HOST:PORT, a port of one of the machines"
+        ) from error
+
+
+@contextmanager
+def telling_launcher() -> Iterator[None]:
+    """Hands a worker's fault to the process that launched it, which prints it once.
+
+    An OSError, a full disk for one, is handed over as what the system said and where. A worker that
+    lost another one hands over that, dated later than what the other one died of. Under a bare
+    torchrun, and before workers are started again, the fault is printed here.
+    """
+    if is_restarted():
+        warn(f"restart {restart_count()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
+    try:
+        yield
+    except (MtkitError, OSError) as error:
+        fault = error if isinstance(error, MtkitError) else MtkitError(str(error), GO_ON)
+        is_lost = isinstance(error, LostProcessError)
+        if is_lost:
+            # The launcher ends the others as soon as one has ended: let the first come first.
+            time.sleep(1)
+        _hand_over(fault, is_late=is_lost)
+        raise SystemExit(1) from error
+
+
+def end_worker(message: str) -> NoReturn:
+    """Ends this process at once, whatever its main thread is at; its launcher tells why."""
+    _hand_over(MtkitError(message, GO_ON), is_late=False)
+    # The main thread may wait for ever, and nothing that it would clean up is left on disk: drafts
+    # of checkpoints are swept by the next training.
+    os._exit(1)
+
+
+def is_restarted() -> bool:
+    """Returns whether the first worker of workers that are started again is asking."""
+    return restart_count() > 0 and os.environ.get("RANK") == "0"
+
+
+def restart_count() -> int:
+    """Returns how often this worker's group has been started again."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
+    max_restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
+    if _LAUNCHED_HERE not in os.environ or restart_count() < max_restarts:
+        report(fault)
+    path = os.environ.get(_ERROR_FILE)
+    if path:
+        extra = {
+            "timestamp": int(time.time()) + _DATED_LATER * is_late,
+            _FAULT: [fault.message, fault.hint],
+        }
+        content = {"message": {"message": fault.message, "extraInfo": extra}}
+        Path(path).write_text(json.dumps(content), "utf-8")
+
+
+def _explain(error: ChildFailedError) -> MtkitError:
+    """Returns what the worker that failed first said, or how it died."""
+    rank, failure = error.get_first_failure()
+    content = failure.error_file_data.get("message")
+    if isinstance(content, dict) and _FAULT in content.get("extraInfo", {}):
+        return MtkitError(*content["extraInfo"][_FAULT])
+    end = failure.signal_name() if failure.exitcode < 0 else f"exit code {failure.exitcode}"
+    return MtkitError(
+        f"worker {rank} (process {failure.pid} on {socket.gethostname()}) died: {end}",
+        "what it printed stands above; the same command goes on from the last checkpoint",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = re.split(r"[\n\r]", str(error).strip(), maxsplit=1)[0]
+    return text or type(error).__name__
+
+
+def is_worker(environment: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether torchrun started this process; it takes any exit code but 0 for a crash."""
+    return "TORCHELASTIC_RUN_ID" in environment
+
+
+def check_gpus(num_wanted: int) -> None:
+    """Returns if this machine has so many GPUs.
+
+    Raises:
+        MtkitError: It has fewer.
+    """
+    num_gpus = torch.cuda.device_count()
+    if num_gpus >= num_wanted:
+        return
+    found = f"{num_gpus} GPU{'s' * (num_gpus != 1)}" if num_gpus else "no GPU"
+    raise MtkitError(
+        f"--gpus {num_wanted}: this machine has {found} that torch can use",
+        f"use --gpus {num_gpus}"
+        if num_gpus
+        else f"train on its processor: leave --gpus out, or --processes {os.cpu_count() or 1}",
+    )

@@ -1,0 +1,121 @@
+"""What learns: a model, its optimizer and, by option, the moving average of its weights."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.recipe import Recipe
+from mtkit.training.optimizer import build_optimizer, set_learning_rate
+
+
+class MovingAverage:
+    """Exponential moving average of a model's weights.
+
+    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)).
+
+    Args:
+        model: The model; the average starts from its weights of now.
+        decay: Share of the average that an update keeps at most.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._decay = decay
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.tensors = [weight.detach().clone() for weight in self._weights]
+
+    def restart(self) -> None:
+        """Leaves the average equal to the weights."""
+        torch._foreach_copy_(self.tensors, [weight.detach() for weight in self._weights])
+
+    @torch.no_grad()
+    def update(self, num_updates: int) -> None:
+        """Takes the weights after an update in.
+
+        Args:
+            num_updates: Updates made so far, this one counted.
+        """
+        decay = min(self._decay, (1 + num_updates) / (10 + num_updates))
+        torch._foreach_lerp_(self.tensors, list(self._weights), 1.0 - decay)
+
+    @torch.no_grad()
+    def exchange(self) -> None:
+        """Leaves the model with the average, and the average with the model's weights."""
+        for weight, average in zip(self._weights, self.tensors, strict=True):
+            kept = weight.clone()
+            weight.copy_(average)
+            average.copy_(kept)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """All that an update changes.
+
+    Attributes:
+        model: The model.
+        optimizer: What changes its weights; it has its moments from the start.
+        average: Moving average of the weights, which is then what is validated and released.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: MovingAverage | None = None
+
+    @classmethod
+    def of(cls, model: nn.Module, recipe: Recipe) -> "Learner":
+        """Returns the learner of a model that hasn't learned yet."""
+        optimizer = build_optimizer(model, recipe.training.optimizer)
+        settings = recipe.training.moving_average
+        average = None if settings is None else MovingAverage(model, settings.decay)
+        return cls(model, optimizer, average)
+
+    @property
+    def num_updates(self) -> int:
+        """Updates made so far; one that was left out isn't counted."""
+        for state in self.optimizer.state.values():
+            return int(state["step"].item())
+        return 0
+
+    def update(self, rate: float) -> None:
+        """Changes the weights by their gradients."""
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.num_updates)
+
+    def forget_gradients(self) -> None:
+        """Leaves no gradient, and none of its memory."""
+        self.optimizer.zero_grad(set_to_none=True)
+
+    @contextmanager
+    def as_released(self) -> Iterator[None]:
+        """Lets the model have the weights that are validated and released while the block runs."""
+        if self.average is None:
+            yield
+            return
+        self.average.exchange()
+        try:
+            yield
+        finally:
+            self.average.exchange()
+
+    def tensors(self) -> list[Tensor]:
+        """Returns every tensor that makes it what it is, in an order that all processes share."""
+        moments = [
+            self.optimizer.state[weight][name]
+            for weight in self.model.parameters()
+            if weight.requires_grad
+            for name in ("step", "exp_avg", "exp_avg_sq")
+        ]
+        averages = [] if self.average is None else self.average.tensors
+        return [*(weight.detach() for weight in self.model.parameters()), *moments, *averages]
+
+    def digest(self) -> str:
+        """Returns a short digest of the weights' bits."""
+        sha = hashlib.sha256()
+        for weight in self.model.parameters():
+            sha.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        return sha.hexdigest()[:16]

@@ -1,0 +1,31 @@
+"""How much memory training takes, and whether there is none left."""
+
+import sys
+
+import torch
+
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "not enough memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error says that memory could not be had, of a GPU or of the machine."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return any(phrase in text for phrase in _OUT_OF_MEMORY)
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Returns the most memory that this process has held so far: of its GPU, or of the machine.
+
+    On a system that doesn't tell, that is 0.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return 0
+    # macOS counts in bytes, all others in kibibytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,190 @@
+"""What a training will be: how an update is cut up, how much memory and time it takes."""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import torch
+
+from mtkit.console import say
+from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.token_store import TokenStore
+from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.model import EncoderDecoder
+from mtkit.recipe import Recipe
+from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.learner import Learner
+from mtkit.training.memory import peak_memory_bytes
+from mtkit.training.objective import Objective, TranslationObjective
+from mtkit.training.update import Updater, Votes
+from mtkit.workspace import Workspace
+
+_NUM_UPDATES_LOOKED_AT = 50
+_NUM_UPDATES_TIMED = 3
+_BYTES_PER_WEIGHT = 4
+_MEBI = 1 << 20
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How an update is made up and cut: means over updates from all over an epoch.
+
+    Attributes:
+        num_processes: Processes that share it.
+        micro_batch_tokens: Bound of one pass, in tokens of the longer side with padding.
+        num_updates: Updates of the epoch.
+        num_pairs: Sentence pairs of an update.
+        num_source_tokens: Real tokens, `</s>` counted.
+        num_target_tokens: Likewise.
+        num_passes: Passes of the process that has most; the others wait for it.
+        padding: Share of padding in what passes through the model.
+    """
+
+    num_processes: int
+    micro_batch_tokens: int
+    num_updates: int
+    num_pairs: float
+    num_source_tokens: float
+    num_target_tokens: float
+    num_passes: float
+    padding: float
+
+    def describe(self, batch_tokens: int, device: str) -> str:
+        """Returns the arithmetic of one update as a line."""
+        return (
+            f"one update: {self.num_source_tokens:,.0f} source + {self.num_target_tokens:,.0f} "
+            f"target tokens in {self.num_pairs:,.0f} pairs (means; at most {batch_tokens:,} a "
+            f"side) = {self.num_processes} x {device} x {self.num_passes:.1f} "
+            f"pass{'es' * (self.num_passes != 1)} of at most {self.micro_batch_tokens:,} tokens a "
+            f"side; {100 * self.padding:.1f} % padding"
+        )
+
+
+def plan_batches(
+    objective: Objective, store: TokenStore, *, num_processes: int, micro_batch_tokens: int
+) -> BatchPlan:
+    """Returns how updates of the first epoch are made up and cut."""
+    updates = objective.plan_epoch(0)
+    places = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
+    pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
+    for place in places:
+        examples: Indices = updates[int(place)]
+        source_lengths, target_lengths = store.lengths(examples)
+        parts = objective.split_update(
+            examples, num_processes, micro_batch_tokens=micro_batch_tokens
+        )
+        pairs.append(len(examples))
+        sources.append(int(source_lengths.sum()))
+        targets.append(int(target_lengths.sum()))
+        passes.append(max(map(len, parts)))
+        tokens += sum(micro_batch.num_tokens for part in parts for micro_batch in part)
+        slots += sum(micro_batch.num_slots for part in parts for micro_batch in part)
+    return BatchPlan(
+        num_processes=num_processes,
+        micro_batch_tokens=micro_batch_tokens,
+        num_updates=len(updates),
+        num_pairs=float(np.mean(pairs)),
+        num_source_tokens=float(np.mean(sources)),
+        num_target_tokens=float(np.mean(targets)),
+        num_passes=float(np.mean(passes)),
+        padding=1.0 - tokens / slots,
+    )
+
+
+def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device: str) -> None:
+    """Prints what a training will be, measured by a few updates in memory; writes nothing.
+
+    Args:
+        recipe: What is to be trained.
+        workspace: Where its data are.
+        num_processes: How many processes are to share an update.
+        device: `auto` takes a GPU where there is one.
+
+    Raises:
+        MtkitError: No data, no such device, or too little memory.
+    """
+    data = open_prepared(recipe, workspace)
+    processes = Processes(0, 1, choose_device(device))
+    torch.manual_seed(recipe.seed)
+    model = build_model(recipe, data).to(processes.device)
+    say(describe_parameters(model))
+    learner = Learner.of(model, recipe)
+    objective = TranslationObjective(model, data, recipe, processes.device)
+    updater = Updater(recipe, objective, learner, processes, sharing=num_processes)
+    limit = updater.fit_micro_batch()
+    batches = plan_batches(
+        objective, data.train, num_processes=num_processes, micro_batch_tokens=limit
+    )
+    training = recipe.training
+    say(batches.describe(training.batch_tokens, processes.device.type))
+    say(
+        f"one epoch: {len(data.train):,} pairs in {batches.num_updates:,} updates; "
+        f"{training.max_steps:,} updates are {training.max_steps / batches.num_updates:,.1f} epochs"
+    )
+    seconds = _time_updates(updater, objective, model, num_processes, limit)
+    say(_describe_memory(learner, processes))
+    total = timedelta(seconds=round(seconds * training.max_steps))
+    say(
+        f"time: about {seconds:.2g} s an update, {batches.num_target_tokens / seconds:,.0f} target "
+        f"tokens/s, {total} for {training.max_steps:,} updates, validation apart (from "
+        f"{_NUM_UPDATES_TIMED} updates{', shared out in thought' * (num_processes > 1)})"
+    )
+    say("nothing was started; the same command without --dry-run trains")
+
+
+def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
+    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance."""
+    return EncoderDecoder(
+        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    )
+
+
+def describe_parameters(model: EncoderDecoder) -> str:
+    """Returns how many weights a network has, and which part has them, as a line."""
+    total = sum(weight.numel() for weight in model.parameters())
+    stacks = [
+        (name, sum(weight.numel() for weight in stack.parameters()))
+        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    ]
+    others = total - sum(count for _, count in stacks)
+    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
+    return f"{total:,} parameters: {parts}{frozen}"
+
+
+def _time_updates(
+    updater: Updater,
+    objective: TranslationObjective,
+    model: EncoderDecoder,
+    num_processes: int,
+    limit: int,
+) -> float:
+    """Returns the seconds of an update, from a few in this process; the first is a warm-up."""
+    updates = objective.plan_epoch(0)
+    model.train()
+    elapsed = []
+    for step in range(_NUM_UPDATES_TIMED + 1):
+        began_at = time.monotonic()
+        updater.update(
+            step + 1,
+            updates[step % len(updates)],
+            0,
+            rate=0.0,
+            micro_batch_tokens=limit,
+            votes=Votes(),
+        )
+        elapsed.append(time.monotonic() - began_at)
+    return float(np.median(elapsed[1:])) / num_processes
+
+
+def _describe_memory(learner: Learner, processes: Processes) -> str:
+    num_weights = sum(weight.numel() for weight in learner.model.parameters())
+    fixed = sum(t.numel() for t in learner.tensors()) + num_weights
+    where = "GPU" if processes.device.type == "cuda" else "process"
+    peak = peak_memory_bytes(processes.device)
+    return (
+        f"memory: {fixed * _BYTES_PER_WEIGHT / _MEBI:,.0f} MiB for weights, gradients and Adam's "
+        f"moments; {peak / _MEBI:,.0f} MiB at most in one {where}, all counted"
+    )

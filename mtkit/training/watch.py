@@ -1,0 +1,218 @@
+"""Who is alive: processes that train together tell each other, beside the training itself.
+
+A sum over processes waits for all of them. Where one has died on another machine, or hangs, the
+others would wait for hours, and not one could say for whom. So a thread in each process tells the
+others every second how far its own has come, through the store that torchrun keeps, and looks at
+what they told. It ends its process, with the name of the one at fault, where
+
+* another one has not been heard of for half a minute;
+* another one, or its own, has been at work on the same thing for longer than allowed;
+* the launcher has gone, whose processes nobody would end.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from torch.distributed.distributed_c10d import Store
+
+_PERIOD_SECONDS = 1.0
+_LOST_AFTER_SECONDS = 30.0
+_STORE_SECONDS = 20.0
+_NAMING_SECONDS = 8.0
+_SILENT_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What a process tells of itself.
+
+    Attributes:
+        pid: Its process id.
+        host: Its machine.
+        beats: Grows each time that it is told.
+        stalled_seconds: How long it has been at work on the same thing.
+        is_waiting: Whether that is waiting for the others.
+        doing: What it is at, for messages.
+        has_left: Whether it came to its end.
+    """
+
+    pid: int
+    host: str
+    beats: int
+    stalled_seconds: float
+    is_waiting: bool
+    doing: str
+    has_left: bool = False
+
+
+@dataclass
+class Progress:
+    """How far this process has come; its main thread writes, its watch reads."""
+
+    doing: str = "starting"
+    is_waiting: bool = False
+    changed_at: float = 0.0
+
+    def beat(self, doing: str | None = None) -> None:
+        """Notes that something was done; `doing` says what is at work from now on."""
+        self.changed_at = time.monotonic()
+        if doing is not None:
+            self.doing = doing
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Notes, while the block runs, that this process waits for others."""
+        self.beat()
+        self.is_waiting = True
+        try:
+            yield
+        finally:
+            self.is_waiting = False
+            self.beat()
+
+
+class Watch:
+    """The thread that tells the others of this process, and looks after them.
+
+    Args:
+        store: Where processes tell of themselves; a connection that nothing else uses.
+        rank: This process.
+        count: How many there are.
+        progress: How far this one has come.
+        end: Called with a message, from the watch's thread, where the training can't go on. It must
+            not return.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        count: int,
+        progress: Progress,
+        end: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._rank = rank
+        self._count = count
+        self._progress = progress
+        self._end = end
+        self._stuck_after_seconds = float("inf")
+        self._beats = 0
+        self._signs: dict[int, Sign] = {}
+        self._heard_at: dict[int, float] = {}
+        self._parent = os.getppid()
+        self._stopping = threading.Event()
+        store.set_timeout(timedelta(seconds=_STORE_SECONDS))
+        self._tell()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self, stuck_after_seconds: float) -> None:
+        """Starts the thread; every process must have told of itself before."""
+        self._stuck_after_seconds = stuck_after_seconds
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tells the others that this process has come to its end, and ends the thread."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(_PERIOD_SECONDS * 5)
+        try:
+            self._tell(has_left=True)
+        except RuntimeError:
+            # The launcher keeps the store, and may have ended it.
+            return
+
+    def name_lost(self) -> str:
+        """Returns a phrase that names the processes that have fallen silent; empty without any.
+
+        Waits some seconds for one to be silent for long enough.
+        """
+        give_up_at = time.monotonic() + _NAMING_SECONDS
+        while time.monotonic() < give_up_at:
+            now = time.monotonic()
+            silent = [
+                rank
+                for rank, heard_at in self._heard_at.items()
+                if now - heard_at > _SILENT_SECONDS and not self._signs[rank].has_left
+            ]
+            if silent:
+                return ", ".join(self._name(rank) for rank in silent)
+            time.sleep(0.2)
+        return ""
+
+    def _run(self) -> None:
+        answered_at = time.monotonic()
+        while not self._stopping.wait(_PERIOD_SECONDS):
+            if os.getppid() != self._parent:
+                self._end("the launcher of this process has gone")
+            try:
+                self._tell()
+                self._listen()
+            except RuntimeError as error:
+                if self._stopping.is_set():
+                    return
+                if time.monotonic() - answered_at > _LOST_AFTER_SECONDS:
+                    self._end(f"lost the machine that the processes meet on: {error}")
+                continue
+            answered_at = time.monotonic()
+            fault = self._find_fault()
+            if fault and not self._stopping.is_set():
+                self._end(fault)
+
+    def _tell(self, *, has_left: bool = False) -> None:
+        self._beats += 1
+        progress = self._progress
+        sign = Sign(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            beats=self._beats,
+            stalled_seconds=time.monotonic() - progress.changed_at if progress.changed_at else 0.0,
+            is_waiting=progress.is_waiting,
+            doing=progress.doing,
+            has_left=has_left,
+        )
+        self._store.set(f"sign/{self._rank}", json.dumps(asdict(sign)))
+
+    def _listen(self) -> None:
+        told: list[Any] = self._store.multi_get([f"sign/{rank}" for rank in range(self._count)])
+        now = time.monotonic()
+        for rank, content in enumerate(told):
+            sign = Sign(**json.loads(content))
+            if rank not in self._signs or self._signs[rank].beats != sign.beats:
+                self._heard_at[rank] = now
+            self._signs[rank] = sign
+
+    def _find_fault(self) -> str:
+        """Returns why the training can't go on; empty where it can."""
+        now = time.monotonic()
+        at_work = {rank: sign for rank, sign in self._signs.items() if not sign.has_left}
+        for rank in at_work:
+            silent_seconds = now - self._heard_at[rank]
+            if silent_seconds > _LOST_AFTER_SECONDS:
+                return f"{self._name(rank)} has not been heard of for {silent_seconds:.0f} s"
+        stalled = {
+            rank: sign
+            for rank, sign in at_work.items()
+            if sign.stalled_seconds > self._stuck_after_seconds
+        }
+        for rank, sign in stalled.items():
+            if not sign.is_waiting:
+                return (
+                    f"{self._name(rank)} is stuck: {sign.stalled_seconds:.0f} s without progress "
+                    f"({sign.doing})"
+                )
+        if at_work and stalled.keys() == at_work.keys():
+            return "all processes wait for each other: the network between them fails"
+        return ""
+
+    def _name(self, rank: int) -> str:
+        sign = self._signs[rank]
+        return f"worker {rank} (process {sign.pid} on {sign.host})"
