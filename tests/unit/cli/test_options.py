@@ -16,7 +16,9 @@ RUN = ["--recipe", "--workspace", "--set"]
 OPTIONS = {
     "init": ["recipe"],
     "prepare": [*RUN, "--check", "--workers"],
-    "train": [*RUN, "--gpus", "--processes"],
+    "train": [
+        *RUN, "--gpus", "--processes", "--nodes", "--rdzv", "--max-restarts", "--dry-run"
+    ],  # fmt: skip
     "average": [*RUN, "--last", "--best"],
     "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
     "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
