@@ -17,7 +17,7 @@ OPTIONS = {
     "init": ["recipe"],
     "prepare": [*RUN, "--check", "--workers"],
     "train": [*RUN, "--gpus", "--processes"],
-    "average": [*RUN, "--last", "--best"],
+    "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
     "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
     "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
     "run": [*RUN, "--gpus", "--processes"],
