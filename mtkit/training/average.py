@@ -107,8 +107,8 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     # The winner's mean is taken once more: all candidates' might not fit in memory.
     _save(recipe, workspace, data, list(winner.candidate.checkpoints), selection=selection)
     say(
-        f"the winner by development {LABELS.get(metric, metric)} is the model now: "
-        f"{winner.candidate.name}, of {_count(winner.candidate.checkpoints)}"
+        f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; the "
+        f"model is made of {_count(winner.candidate.checkpoints)}"
     )
 
 
