@@ -46,8 +46,8 @@ def average(
         bool,
         typer.Option(
             "--select",
-            help="Measure the last checkpoint, the best, and the means of the last, best and "
-            "spaced on the development set, and keep the winner.",
+            help="Take what does best on the development set: the last checkpoint, the best, or "
+            "the mean of the last, of the best or of spaced ones.",
         ),
     ] = False,
     device: DeviceOption = "auto",
