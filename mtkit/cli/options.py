@@ -67,7 +67,7 @@ DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="NAME",
-        help="Where to translate: cpu, cuda, or auto, which takes a GPU where there is one.",
+        help="Where the model runs: cpu, cuda, or auto, which takes a GPU where there is one.",
     ),
 ]
 

@@ -11,7 +11,7 @@ from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import Translation, read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
-from mtkit.training.average import average, is_averaged
+from mtkit.training.average import is_averaged, update_model
 from mtkit.training.launch import check_gpus
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
@@ -48,13 +48,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     if is_averaged(recipe, workspace):
         say("average: up to date")
     else:
-        averaging = recipe.training.averaging
-        average(
-            recipe,
-            workspace,
-            choose=averaging.choose,
-            num_checkpoints=averaging.num_checkpoints,
-        )
+        update_model(recipe, workspace)
     if recipe.evaluation.test_sets:
         show_table(score(recipe, workspace, device=hardware.device), open_console())
         for test_set in recipe.evaluation.test_sets:

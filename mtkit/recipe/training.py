@@ -119,7 +119,7 @@ class Averaging(Section):
     """The most recent checkpoints, those with the best development score, or some spread evenly, by
     step, over all that were kept."""
     num_checkpoints: PositiveInt = 5
-    """How many."""
+    """How many; also in each of the means that `mtkit average --select` compares."""
 
 
 class MovingAverage(Section):

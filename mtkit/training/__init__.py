@@ -11,5 +11,6 @@ checkpoint.py    saved, listed, kept, loaded
 validation.py    loss and score on the development set, by the path that `translate` uses
 metrics.py       metrics.jsonl and the learning curve
 progress.py      what a person sees meanwhile
-average.py       the front door of `mtkit average`
+average.py       the front door of `mtkit average`: the mean of several checkpoints
+candidates.py    which checkpoints a mean may be of, and how they compare
 """

@@ -17,9 +17,15 @@ OPTIONS = {
     "init": ["recipe"],
     "prepare": [*RUN, "--check", "--workers"],
     "train": [
-        *RUN, "--gpus", "--processes", "--nodes", "--rdzv", "--max-restarts", "--dry-run"
+        *RUN,
+        "--gpus",
+        "--processes",
+        "--nodes",
+        "--rdzv",
+        "--max-restarts",
+        "--dry-run",
     ],  # fmt: skip
-    "average": [*RUN, "--last", "--best"],
+    "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
     "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
     "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
     "run": [*RUN, "--gpus", "--processes"],

@@ -41,7 +41,7 @@ class Stages:
         replacements: dict[str, Callable[..., Any]] = {
             "prepare": work("prepare"),
             "train": work("train"),
-            "average": work("average"),
+            "update_model": work("average"),
             "score": work("score", [ROW]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),

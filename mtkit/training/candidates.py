@@ -1,0 +1,175 @@
+"""What may become the run's model: single checkpoints and sets to take the mean of, compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from rich.console import Console
+from rich.table import Table
+
+from mtkit.training.checkpoint import Checkpoint, choose_best
+from mtkit.training.metrics import LABELS
+from mtkit.training.validation import Validation
+
+Choice = Literal["last", "best", "spaced"]
+"""How the checkpoints of a mean are chosen: `training.averaging.choose`."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Checkpoints whose mean may become the model.
+
+    Attributes:
+        name: Every way by which they are chosen: `last`, `best 5`, or `last 3, spaced 3`.
+        checkpoints: One or several, oldest first.
+    """
+
+    name: str
+    checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def steps(self) -> list[int]:
+        """The checkpoints' steps."""
+        return [checkpoint.state.step for checkpoint in self.checkpoints]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A candidate and what it is worth on the development set.
+
+    Attributes:
+        candidate: What was measured.
+        score: What ranks it; greater is better.
+        metrics: Scores and loss by name.
+    """
+
+    candidate: Candidate
+    score: float
+    metrics: dict[str, float]
+
+    @classmethod
+    def of(cls, candidate: Candidate, validation: Validation) -> "Measured":
+        """Returns a candidate with what a validation found."""
+        loss = validation.metrics["loss"]
+        return cls(candidate, validation.score, {**validation.scores, "loss": loss})
+
+
+def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:
+    """Returns the last checkpoints, the best, or some spread over all, in the order of their steps.
+
+    One that was saved at a stop, between two regular ones, has no score and isn't counted.
+    """
+    regular = [checkpoint for checkpoint in saved if checkpoint.score is not None]
+    match choose:
+        case "last":
+            return regular[-count:]
+        case "best":
+            return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)
+        case "spaced":
+            places = spread([checkpoint.state.step for checkpoint in regular], count)
+            return [regular[place] for place in places]
+
+
+def spread(steps: Sequence[int], count: int) -> list[int]:
+    """Returns the places of `count` steps that lie evenly between the first and the last of all.
+
+    Each of as many evenly spaced points takes the nearest step, the later of two that are equally
+    near, of those that are left and that leave enough for the points after it. One point takes the
+    last step; more points than steps take them all.
+
+    Args:
+        steps: In ascending order.
+        count: How many to take.
+    """
+    if count >= len(steps):
+        return list(range(len(steps)))
+    if count == 1:
+        return [len(steps) - 1]
+    chosen: list[int] = []
+    num_gaps = count - 1
+    for number in range(count):
+        # Distances times the number of gaps are whole numbers: no rounding decides a tie.
+        point = steps[0] * num_gaps + (steps[-1] - steps[0]) * number
+        free = range(chosen[-1] + 1 if chosen else 0, len(steps) - num_gaps + number)
+        distances = {place: abs(steps[place] * num_gaps - point) for place in free}
+        nearest = min(distances.values())
+        chosen.append(max(place for place in free if distances[place] == nearest))
+    return chosen
+
+
+def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
+    """Returns the last checkpoint, the best, and the means of `count`, each set of steps once.
+
+    The last one may have been saved at a stop; the best and the means are of regular ones.
+    """
+    candidates: list[Candidate] = []
+
+    def add(name: str, chosen: Sequence[Checkpoint]) -> None:
+        added = Candidate(name, tuple(chosen))
+        for place, other in enumerate(candidates):
+            if other.steps == added.steps:
+                candidates[place] = replace(other, name=f"{other.name}, {name}")
+                return
+        candidates.append(added)
+
+    add("last", saved[-1:])
+    if best := choose_best(list(saved), 1):
+        add("best", best)
+    for choose in get_args(Choice):
+        chosen = choose_checkpoints(saved, choose, count)
+        if len(chosen) > 1:
+            add(f"{choose} {len(chosen)}", chosen)
+    return candidates
+
+
+def choose_winner(measured: Sequence[Measured]) -> Measured:
+    """Returns the one with the best score; of equal ones that of the fewest checkpoints."""
+    return max(measured, key=lambda one: (one.score, -len(one.candidate.checkpoints)))
+
+
+def as_tables(measured: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Returns candidates as JSON can express them, scores in full precision."""
+    return [
+        {"name": one.candidate.name, "steps": one.candidate.steps, "metrics": one.metrics}
+        for one in measured
+    ]
+
+
+def describe_candidates(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a line on each candidate of what `as_tables` returned."""
+    lines = []
+    for table in tables:
+        plural = "s" * (len(table["steps"]) != 1)
+        values = (
+            f"{LABELS.get(name, name)} {text}" for name, text in _write(table["metrics"]).items()
+        )
+        steps = ", ".join(map(str, table["steps"]))
+        lines.append(f"{table['name']}: {', '.join(values)} (step{plural} {steps})")
+    return lines
+
+
+def show_candidates(measured: Sequence[Measured], winner: Measured, console: Console) -> None:
+    """Prints a table with a row per candidate; it says which is the winner."""
+    table = Table()
+    table.add_column("candidate")
+    table.add_column("steps", overflow="fold")
+    for name in winner.metrics:
+        table.add_column(LABELS.get(name, name), justify="right")
+    table.add_column("")
+    for one in measured:
+        table.add_row(
+            one.candidate.name,
+            " ".join(f"{step:,}" for step in one.candidate.steps),
+            *_write(one.metrics).values(),
+            "winner" if one is winner else "",
+            style="bold" if one is winner else None,
+        )
+    console.print(table)
+
+
+def _write(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Returns metrics with the decimals that training prints."""
+    return {
+        name: f"{value:.3f}" if name == "loss" else f"{value:.2f}"
+        for name, value in metrics.items()
+    }

@@ -1,0 +1,104 @@
+"""`mtkit average` as it is typed: which model it leaves, what it prints, what it refuses."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli.app import app
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["average", *arguments], prog_name="mtkit")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the run lies that was trained once for all tests here."""
+    return tmp_path_factory.mktemp("kept") / "run"
+
+
+@pytest.fixture
+def trained(tiny_run, kept: Path):
+    """A run with checkpoints at steps 3, 6, 9 and 12."""
+    run = tiny_run("training.checkpoint_every=3", "training.averaging.num_checkpoints=2")
+    if kept.exists():
+        shutil.rmtree(run.workspace.root)
+        shutil.copytree(kept, run.workspace.root)
+    else:
+        assert run.train()
+        shutil.copytree(run.workspace.root, kept)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ([], [9, 12]),
+        (["--last", "3"], [6, 9, 12]),
+        (["--spaced", "2"], [3, 12]),
+        (["--set", "training.averaging.choose=spaced"], [3, 12]),
+    ],
+)
+def test_which_checkpoints_an_option_takes(trained, options: list[str], steps: list[int]) -> None:
+    result = run(*trained.options, *options)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert trained.workspace.read_manifest()["model"]["steps"] == steps
+    numbers = ", ".join(map(str, steps))
+    assert result.stderr == f"averaged {len(steps)} checkpoints (steps {numbers})\n"
+
+
+def test_the_best_two(trained) -> None:
+    result = run(*trained.options, "--best", "2")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "warning: only the best 1 of all are sure to have been kept" in result.stderr
+    assert len(trained.workspace.read_manifest()["model"]["steps"]) == 2
+
+
+def test_select_prints_a_table_with_one_winner(trained) -> None:
+    result = run(*trained.options, "--select", "--device", "cpu")
+    assert (result.exit_code, result.stdout) == (0, "")
+    lines = [line for line in result.stderr.splitlines() if line[0] in "┃│"]
+    assert lines[0].replace("┃", " ").split() == ["candidate", "steps", "BLEU", "chrF", "loss"]
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines[1:]]
+    record = trained.workspace.read_manifest()["model"]
+    assert [[row[0], row[1]] for row in rows] == [
+        [one["name"], " ".join(map(str, one["steps"]))] for one in record["selection"]["candidates"]
+    ]
+    [winner] = [row for row in rows if row[-1] == "winner"]
+    assert winner[1] == " ".join(map(str, record["steps"]))
+    assert f"the winner by development BLEU is {winner[0]}; the model is made of" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--last", "1", "--spaced", "2"], "--last and --spaced exclude each other"),
+        (["--best", "1", "--select"], "--best and --select exclude each other"),
+        (["--spaced", "1", "--select"], "--spaced and --select exclude each other"),
+        (["--spaced", "0"], "'--spaced'"),
+        (["--last", "1", "--device", "cpu"], "--device goes with --select"),
+    ],
+)
+def test_a_usage_fault_exits_2(options: list[str], words: str) -> None:
+    result = run(*options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_no_checkpoints_yet(tiny_run) -> None:
+    untrained = tiny_run()
+    result = run(*untrained.options, "--select")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"error: {untrained.workspace.checkpoints}: no checkpoints\nhint: run `mtkit train` first\n"
+    )
+
+
+def test_checkpoints_of_another_run(trained) -> None:
+    result = run(*trained.options, "--set", "model.num_heads=4", "--select")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{trained.workspace.checkpoints} holds checkpoints of another run" in result.stderr
+    assert "model.num_heads was 2, now 4" in result.stderr
