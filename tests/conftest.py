@@ -35,45 +35,7 @@ os.environ |= {
 for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
     os.environ.pop(_name, None)
 
-RECIPE = """\
-name = "tiny"
-[data]
-source_language = "en"
-target_language = "de"
-[[data.train]]
-builtin = "phrasebook"
-sentences = 300
-[data.dev]
-builtin = "phrasebook"
-sentences = 20
-[tokenizer]
-vocab_size = 400
-[model]
-num_encoder_layers = 2
-num_decoder_layers = 1
-d_model = 16
-d_ff = 32
-num_heads = 2
-dropout = 0.2
-attention_dropout = 0.1
-activation_dropout = 0.1
-[training]
-max_steps = 12
-batch_tokens = 600
-length_groups = 2
-micro_batch_tokens = 256
-checkpoint_every = 5
-log_every = 2
-schedule = { kind = "inverse-sqrt", peak = 3e-3, warmup_steps = 5 }
-[inference]
-beam_size = 2
-max_extra_tokens = 2
-[[evaluation.test_sets]]
-name = "held-out"
-builtin = "phrasebook"
-sentences = 10
-"""
-"""A run that takes a second or two: 12 updates of a tiny model, with all kinds of dropout."""
+TINY = Path(__file__).with_name("tiny.toml")
 
 
 @dataclass(frozen=True)
@@ -113,7 +75,7 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mtkit.workspace import Workspace
 
     folder = tmp_path_factory.mktemp("tiny")
-    (folder / "tiny.toml").write_text(RECIPE)
+    shutil.copy(TINY, folder / "tiny.toml")
     prepare(load_recipe(str(folder / "tiny.toml")), Workspace(folder / "prepared"))
     return folder
 

@@ -12,19 +12,12 @@ from mtkit.cli.app import app
 from mtkit.recipe import Recipe
 
 RUN = ["--recipe", "--workspace", "--set"]
+LAUNCHING = ["--nodes", "--rdzv", "--max-restarts"]
 
 OPTIONS = {
     "init": ["recipe"],
     "prepare": [*RUN, "--check", "--workers"],
-    "train": [
-        *RUN,
-        "--gpus",
-        "--processes",
-        "--nodes",
-        "--rdzv",
-        "--max-restarts",
-        "--dry-run",
-    ],  # fmt: skip
+    "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
     "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
     "translate": [*RUN, "--model", "--checkpoint", "--beam", "--device"],
     "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
