@@ -77,7 +77,7 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
                     validate=lambda: validator.validate(model),
                     metrics=MetricsLog(
                         workspace.metrics_file,
-                        picture=workspace.learning_curve,
+                        picture=workspace.curves,
                         title=recipe.name,
                         resumed_at=state.step,
                     )
