@@ -9,7 +9,11 @@ schedule.py      the learning rate of each step
 distributed.py   processes: torchrun, gradient sums
 checkpoint.py    saved, listed, kept, loaded
 validation.py    loss and score on the development set, by the path that `translate` uses
-metrics.py       metrics.jsonl and the learning curve
+metrics.py       metrics.jsonl
+curves.py        its picture
+trackers.py      TensorBoard, Weights & Biases
 progress.py      what a person sees meanwhile
+summary.py       what a person is told at the end
+units.py         time and memory in words
 average.py       the front door of `mtkit average`
 """
