@@ -10,6 +10,7 @@ distributed.py   processes: torchrun, gradient sums
 checkpoint.py    saved, listed, kept, loaded
 validation.py    loss and score on the development set, by the path that `translate` uses
 metrics.py       metrics.jsonl
+series.py        what its picture shows
 curves.py        its picture
 trackers.py      TensorBoard, Weights & Biases
 progress.py      what a person sees meanwhile

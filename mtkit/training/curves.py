@@ -1,9 +1,7 @@
 """The picture of a training: loss, development scores, learning rate and speed by step."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -14,28 +12,24 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-from numpy.typing import NDArray
 
-from mtkit.training.metrics import LABELS, LOSSES
-from mtkit.training.units import format_duration
-
-Numbers = NDArray[np.float64]
+from mtkit.training.metrics import LABELS
+from mtkit.training.series import Line, Series, describe_length, group_events, list_scores
 
 # Okabe and Ito's colours, which the colour-blind tell apart.
 _TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
 _OTHER_SCORES = ("#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _RATE, _SPEED, _EVENT, _WARM_UP = "#0072B2", "#999999", "#555555", "#F0E442"
 
-_WIDTH, _HEADING, _FOOT = 9.0, 0.6, 0.8
-"""Inches: the picture's width, and what title and step axis take of its height."""
+_WIDTH, _SIDE, _HEADING, _GAP, _FOOT, _ROW = 9.0, 1.05, 0.95, 0.45, 0.6, 0.2
+"""Inches: the picture's width, and of it each side, the title with the first legend, the gap above
+a panel, the step axis, a row of events. A layout that matplotlib computes takes twice the time."""
 
-_EVENT_MARKERS = ("^", "D", "s", "o")
+_EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
 _MANY_POINTS = 60
 """Points from which a line is smoothed and its points aren't marked."""
 _MOST_LINES = 12
 """Events up to which each has a line through all panels."""
-_EARLY = 0.05
-"""Share of the steps whose values may leave the panel, so that what follows can be seen."""
 _STYLE: dict[Any, Any] = {
     # A `$` in a name is a dollar.
     "text.parse_math": False,
@@ -48,52 +42,8 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class _Series:
-    """One number of each line, by step.
-
-    Attributes:
-        steps: Where it was measured.
-        values: What it was; NaN where it is missing or no number.
-    """
-
-    steps: Numbers
-    values: Numbers
-
-    @classmethod
-    def of(cls, lines: Sequence[Mapping[str, Any]], key: str) -> "_Series":
-        values = [math.nan if line.get(key) is None else line[key] for line in lines]
-        return cls(
-            np.array([line["step"] for line in lines], dtype=np.float64),
-            np.array(values, dtype=np.float64),
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        return not bool(np.isfinite(self.values).any())
-
-    def smoothed(self) -> "_Series":
-        """Returns the mean over 1/25 of the points around each; what is no number doesn't count."""
-        width = max(1, len(self.values) // 50)
-        window = np.ones(2 * width + 1)
-        is_number = np.isfinite(self.values)
-        counts = np.convolve(is_number, window, mode="same")
-        sums = np.convolve(np.where(is_number, self.values, 0.0), window, mode="same")
-        means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
-        return _Series(self.steps, means)
-
-    def later(self) -> Numbers:
-        """Returns the numbers after the early steps; all, where there are few."""
-        is_number = np.isfinite(self.values)
-        if len(self.steps) >= 10:
-            first, last = self.steps.min(), self.steps.max()
-            is_late = is_number & (self.steps > first + _EARLY * (last - first))
-            is_number = is_late if is_late.any() else is_number
-        return self.values[is_number]
-
-
 def draw_curves(
-    metrics: Sequence[Mapping[str, Any]],
+    metrics: Sequence[Line],
     path: Path,
     *,
     title: str,
@@ -119,25 +69,19 @@ def draw_curves(
             draft.unlink(missing_ok=True)
 
 
-def _build_figure(
-    metrics: Sequence[Mapping[str, Any]], title: str, warm_up_steps: int, score: str
-) -> Figure:
+def _build_figure(metrics: Sequence[Line], title: str, warm_up_steps: int, score: str) -> Figure:
     train, dev, events = (
         [line for line in metrics if line["kind"] == kind] for kind in ("train", "dev", "event")
     )
-    scores = [name for name in _list_scores(dev, score) if not _Series.of(dev, name).is_empty]
+    scores = [name for name in list_scores(dev, score) if not Series.of(dev, name).is_empty]
     rates = [
         key
         for key in ("learning_rate", "target_tokens_per_second")
-        if not _Series.of(train, key).is_empty
+        if not Series.of(train, key).is_empty
     ]
-    heights = [3.6, *([2.9] if scores else []), *([1.8] if rates else [])]
-    height = _HEADING + sum(heights) + _FOOT
-    figure = Figure(figsize=(_WIDTH, height))
-    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1.0 - _HEADING / height))
-    FigureCanvasAgg(figure)
-    panels = list(
-        figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    kinds = group_events(events, len(_EVENT_MARKERS))
+    figure, panels = _lay_out(
+        [3.2, *([2.4] if scores else []), *([1.4] if rates else [])], math.ceil(len(kinds) / 2)
     )
     _draw_losses(panels[0], train, dev)
     if scores:
@@ -150,31 +94,46 @@ def _build_figure(
     _mark_best(panels, best_panel, dev, score)
     for panel in panels:
         _place_legend(panel)
-    _mark_events(figure, panels, events)
+    _mark_events(figure, panels, kinds)
     panels[-1].set_xlabel("step")
     panels[-1].set_xlim(0, max(last_step, 1) * 1.01)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 2.5, 5, 10]))
     panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    inch = 1.0 / figure.get_figheight()
     top: dict[str, Any] = {"ha": "left", "va": "top"}
-    figure.text(0.01, 1.0 - 0.1 / height, title, fontsize=13, fontweight="bold", **top)
-    figure.text(0.01, 1.0 - 0.36 / height, _describe(metrics), color=_EVENT, **top)
+    figure.text(0.01, 1.0 - 0.1 * inch, title, fontsize=13, fontweight="bold", **top)
+    figure.text(0.01, 1.0 - 0.36 * inch, describe_length(metrics), color=_EVENT, **top)
+    figure.align_ylabels(panels)
     return figure
 
 
-def _list_scores(dev: Sequence[Mapping[str, Any]], score: str) -> list[str]:
-    """Returns the names of the development scores, the one that ranks checkpoints first."""
-    no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
-    names = dict.fromkeys(
-        key
-        for line in dev
-        for key, value in line.items()
-        if key not in no_scores and isinstance(value, (int, float))
+def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, list[Axes]]:
+    """Returns an empty picture and its panels, of these heights in inches."""
+    foot = _FOOT + _ROW * num_event_rows
+    gaps = _GAP * (len(heights) - 1)
+    height = _HEADING + sum(heights) + gaps + foot
+    figure = Figure(figsize=(_WIDTH, height))
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(
+        len(heights),
+        1,
+        sharex=True,
+        squeeze=False,
+        height_ratios=heights,
+        gridspec_kw={
+            "left": _SIDE / _WIDTH,
+            "right": 1.0 - _SIDE / _WIDTH,
+            "top": 1.0 - _HEADING / height,
+            "bottom": foot / height,
+            # Matplotlib counts it in heights of a mean panel.
+            "hspace": _GAP * len(heights) / sum(heights),
+        },
     )
-    return sorted(names, key=lambda name: name != score)
+    return figure, list(panels[:, 0])
 
 
-def _draw_losses(panel: Axes, train: Sequence[Any], dev: Sequence[Any]) -> None:
-    training, development = _Series.of(train, "nll"), _Series.of(dev, "nll")
+def _draw_losses(panel: Axes, train: Sequence[Line], dev: Sequence[Line]) -> None:
+    training, development = Series.of(train, "nll"), Series.of(dev, "nll")
     if training.is_empty and development.is_empty:
         panel.text(0.5, 0.5, "nothing measured yet", transform=panel.transAxes, ha="center")
     _draw_line(panel, training, "training", _TRAINING, is_noisy=True)
@@ -216,10 +175,10 @@ def _choose_perplexities(low: float, high: float) -> Sequence[float]:
     return powers[::3]
 
 
-def _draw_scores(panel: Axes, dev: Sequence[Any], scores: Sequence[str]) -> None:
+def _draw_scores(panel: Axes, dev: Sequence[Line], scores: Sequence[str]) -> None:
     """Draws the first score on the left axis, the others on the right one."""
     ranking, *others = scores
-    series, label = _Series.of(dev, ranking), LABELS.get(ranking, ranking)
+    series, label = Series.of(dev, ranking), LABELS.get(ranking, ranking)
     _draw_line(panel, series, label, _SCORE)
     _limit(panel, series)
     panel.set_ylabel(f"development {label}")
@@ -230,17 +189,17 @@ def _draw_scores(panel: Axes, dev: Sequence[Any], scores: Sequence[str]) -> None
     _put_below(right, panel)
     for name, colour in zip(others, cycle(_OTHER_SCORES)):
         _draw_line(
-            right, _Series.of(dev, name), f"{LABELS.get(name, name)} (right)", colour, style="--"
+            right, Series.of(dev, name), f"{LABELS.get(name, name)} (right)", colour, style="--"
         )
-    _limit(right, *(_Series.of(dev, name) for name in others))
+    _limit(right, *(Series.of(dev, name) for name in others))
     # Scores rise and fall together; with room above, these don't lie under the first.
     low, high = right.get_ylim()
     right.set_ylim(low, high + 0.25 * (high - low))
     right.set_ylabel(", ".join(LABELS.get(name, name) for name in others))
 
 
-def _draw_rates(panel: Axes, train: Sequence[Any]) -> None:
-    rate, speed = (_Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
+def _draw_rates(panel: Axes, train: Sequence[Line]) -> None:
+    rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
     _draw_line(panel, rate, "learning rate", _RATE)
     panel.set_ylabel("learning rate")
     panel.set_ylim(bottom=0.0)
@@ -265,7 +224,7 @@ def _put_below(right: Axes, panel: Axes) -> None:
 
 def _draw_line(
     axes: Axes,
-    series: _Series,
+    series: Series,
     label: str,
     colour: str,
     *,
@@ -290,7 +249,7 @@ def _draw_line(
     )
 
 
-def _limit(axes: Axes, *series: _Series) -> None:
+def _limit(axes: Axes, *series: Series) -> None:
     """Sets the axis to what came after the early steps; a spike may leave it."""
     later = [numbers.later() for numbers in series if not numbers.is_empty]
     if later:
@@ -313,7 +272,7 @@ def _mark_warm_up(panels: Sequence[Axes], warm_up_steps: int, last_step: int) ->
     )
 
 
-def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Any], score: str) -> None:
+def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Line], score: str) -> None:
     measured = [line for line in dev if line.get(score) is not None]
     if not measured:
         return
@@ -338,33 +297,34 @@ def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Any], score: s
         )
 
 
-def _mark_events(figure: Figure, panels: Sequence[Axes], events: Sequence[Any]) -> None:
-    """Marks events at the foot of the first panel; those of one kind are named once."""
-    kinds: dict[str, list[Any]] = {}
-    for event in events:
-        kinds.setdefault(re.sub(r"\d[\d,.]*\d|\d", "…", str(event["text"])), []).append(event)
+def _mark_events(
+    figure: Figure, panels: Sequence[Axes], kinds: Sequence[tuple[str, Sequence[int]]]
+) -> None:
+    """Marks events at the foot of the first panel, and names each kind once."""
+    has_few = sum(len(steps) for _, steps in kinds) <= _MOST_LINES
     markers = []
-    for place, (kind, alike) in enumerate(kinds.items()):
-        text = str(alike[0]["text"]) if len(alike) == 1 else f"{len(alike)} × {kind}"
+    for marker, (_, steps) in zip(_EVENT_MARKERS, kinds, strict=False):
         markers += panels[0].plot(
-            [event["step"] for event in alike],
-            [0.0] * len(alike),
-            _EVENT_MARKERS[min(place, len(_EVENT_MARKERS) - 1)],
+            steps,
+            [0.0] * len(steps),
+            marker,
             transform=panels[0].get_xaxis_transform(),
             color=_EVENT,
             markersize=5,
             clip_on=False,
             zorder=4,
-            # A leading underscore would keep it out of the legend.
-            label=" " + (text if len(text) < 60 else text[:58] + "…"),
         )
-    if len(events) <= _MOST_LINES:
-        for event in events:
-            for panel in panels:
-                panel.axvline(event["step"], color=_EVENT, linewidth=0.7, alpha=0.5, linestyle=":")
+        for panel in panels:
+            for step in steps if has_few else ():
+                panel.axvline(step, color=_EVENT, linewidth=0.7, alpha=0.5, linestyle=":")
     if markers:
         figure.legend(
-            handles=markers[:8], loc="outside lower left", ncols=2, labelcolor=_EVENT, fontsize=8
+            markers,
+            [name for name, _ in kinds],
+            loc="lower left",
+            ncols=2,
+            labelcolor=_EVENT,
+            fontsize=8,
         )
 
 
@@ -387,20 +347,3 @@ def _place_legend(panel: Axes) -> None:
             borderaxespad=0.1,
             columnspacing=1.5,
         )
-
-
-def _describe(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Returns how long the training was."""
-    train = [line for line in metrics if line["kind"] == "train"]
-    if not train:
-        return ""
-    last = train[-1]
-    facts = [f"{last['step']:,} steps"]
-    if last.get("epoch"):
-        facts.append(f"{last['epoch']:,} epochs")
-    if last.get("target_tokens"):
-        millions = last["target_tokens"] / 1e6
-        facts.append(f"{millions:,.{0 if millions >= 100 else 1}f} million target tokens")
-    if last.get("elapsed_seconds"):
-        facts.append(format_duration(last["elapsed_seconds"]))
-    return " · ".join(facts)

@@ -106,7 +106,7 @@ class ProgressView:
         self._console.print(text, style=style, markup=False, soft_wrap=True)
 
     def _time_left(self, step: int) -> str:
-        """Returns how long the rest takes at the speed so far; empty before that is known."""
+        """Returns how long the rest takes at the speed so far; empty where there is no telling."""
         if self._first_step is None or step <= self._first_step:
             self._first_step, self._started_at = step, time.monotonic()
             return ""

@@ -53,6 +53,7 @@ def long_training() -> list[dict]:
         event(12_000, "resumed"),
         event(47_100, "update left out: the gradient is no number"),
         event(47_101, "update left out: the gradient is no number"),
+        event(47_102, "update left out: the gradient is no number"),
         event(46_500, "back to step 46,500"),
         event(52_500, "back to step 51,000"),
         event(60_000, "resumed"),
@@ -87,11 +88,18 @@ def test_every_series_is_named(tmp_path: Path) -> None:
 def test_events_of_one_kind_are_named_once(tmp_path: Path) -> None:
     words = drawn_words(long_training(), tmp_path)
     for text in (
-        "2 × resumed",
-        "2 × update left out: the gradient is no number",
-        "2 × back to step …",
+        "2 × resumed (12,000, 60,000)",
+        "3 × update left out: the gradient is no number (47,100 to 47,102)",
+        "2 × back to step … (46,500, 52,500)",
     ):
-        assert words.count(f"<!--  {text} -->") == 1, text
+        assert words.count(f"<!-- {text} -->") == 1, text
+
+
+def test_many_kinds_of_events_are_put_together(tmp_path: Path) -> None:
+    events = [event(step, text) for step, text in enumerate("abcdefgh", start=1)]
+    words = drawn_words(events, tmp_path)
+    assert "<!-- e (5) -->" in words
+    assert "<!-- 3 × other events (6 to 8) -->" in words
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_little_or_nothing_measured_is_a_picture_too(
 
 
 @pytest.mark.parametrize("num_lines", [4, 40, 1000])
-def test_no_two_labels_overlap(num_lines: int, monkeypatch) -> None:
+def test_no_two_labels_overlap_and_none_is_cut_off(num_lines: int, monkeypatch) -> None:
     drawn: list[Text] = []
     draw = Text.draw
 
@@ -145,12 +153,14 @@ def test_no_two_labels_overlap(num_lines: int, monkeypatch) -> None:
 
     lines = [line for line in long_training() if line["step"] <= 100 * num_lines]
     figure = curves._build_figure(lines, "a run", 4000, "bleu")
-    # The first time settles the layout.
-    figure.draw_without_rendering()
     monkeypatch.setattr(Text, "draw", draw_and_note)
     figure.draw_without_rendering()
     assert {"a run", "perplexity", "learning rate", "step"} <= {text.get_text() for text in drawn}
+    whole = figure.bbox
     boxes = [(text.get_text(), text.get_window_extent()) for text in drawn]
+    for text, box in boxes:
+        assert whole.x0 <= box.x0 < box.x1 <= whole.x1, text
+        assert whole.y0 <= box.y0 < box.y1 <= whole.y1, text
     for (one, box), (other, other_box) in combinations(boxes, 2):
         assert not box.overlaps(other_box), (one, other)
 
