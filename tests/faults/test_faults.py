@@ -43,7 +43,7 @@ def test_a_loss_that_is_no_number_on_one_of_two(tiny_run, train_with) -> None:
     assert done.stderr.count("step 3: update left out: the loss is no finite number") == 1
     assert (last_state(run).step, last_state(run).num_skipped) == (12, 1)
     assert events(run) == ["update left out: the loss is no finite number"]
-    assert "1 of them left out" in done.stderr
+    assert "1 updates whose loss or gradient was no number" in done.stderr
 
 
 def test_many_losses_in_a_row_take_training_back(tiny_run, train_with) -> None:
