@@ -82,7 +82,7 @@ def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> Non
     ],
 )
 def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, said) -> None:
-    run = tiny_run("training.stuck_after_seconds=4")
+    run = tiny_run("training.stuck_after_seconds=10")
     began_at = time.monotonic()
     done = train_with(run, fault, *TWO)
     assert time.monotonic() - began_at < 60
