@@ -27,6 +27,7 @@ from mtkit.inference.model_folder import (
     read_weights,
     write_tensors,
 )
+from mtkit.training.frozen import list_frozen
 from mtkit.workspace import (
     building,
     discard_folder,
@@ -162,6 +163,9 @@ class CheckpointFolder:
     ) -> None:
         """Leaves model and optimizer as they were when the checkpoint was saved.
 
+        A weight that was frozen then and learns now has moments of 0, as if it had had no gradient
+        so far.
+
         Raises:
             MtkitError: A file of it is missing, damaged, or of another model.
         """
@@ -176,7 +180,8 @@ class CheckpointFolder:
             moments = load_file(path)
         except (OSError, SafetensorError) as error:
             raise MtkitError(f"{path}: damaged or missing: {error}", hint) from error
-        _check_moments(model, moments, path, hint)
+        frozen = list_frozen(model, checkpoint.recipe.get("training", {}).get("freeze", ()))
+        _check_moments(model, frozen, moments, path, hint)
         _load_moments(model, optimizer, moments, checkpoint.state.step)
 
 
@@ -222,11 +227,13 @@ def _pack_moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[st
     }
 
 
-def _check_moments(model: nn.Module, moments: dict[str, Tensor], path: Path, hint: str) -> None:
+def _check_moments(
+    model: nn.Module, frozen: set[str], moments: dict[str, Tensor], path: Path, hint: str
+) -> None:
     expected = {
         f"{moment}.{name}": weight.shape
         for name, weight in model.named_parameters()
-        if weight.requires_grad
+        if name not in frozen
         for moment in _MOMENTS
     }
     for name in sorted(expected.keys() | moments.keys()):
@@ -246,9 +253,11 @@ def _load_moments(
 ) -> None:
     for name, weight in model.named_parameters():
         if weight.requires_grad:
+            found = (moments.get(f"{moment}.{name}") for moment in _MOMENTS)
             optimizer.state[weight] = {
                 "step": torch.tensor(float(step), device=weight.device),
                 **{
-                    moment: moments[f"{moment}.{name}"].to(weight, copy=True) for moment in _MOMENTS
+                    moment: torch.zeros_like(weight) if mean is None else mean.to(weight, copy=True)
+                    for moment, mean in zip(_MOMENTS, found, strict=True)
                 },
             }

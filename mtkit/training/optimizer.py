@@ -7,11 +7,11 @@ from mtkit.recipe.training import Adam
 
 
 def build_optimizer(model: nn.Module, adam: Adam) -> torch.optim.AdamW:
-    """Returns Adam (arXiv 1412.6980) over all weights; the loop sets its rate at every step.
+    """Returns Adam (arXiv 1412.6980) over all weights that learn; the loop sets its rate.
 
     Decoupled decay (arXiv 1711.05101) acts on matrices; with decay 0 this is plain Adam.
     """
-    parameters = list(model.parameters())
+    parameters = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": adam.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},

@@ -15,12 +15,14 @@ from mtkit.training.checkpoint import (
     describe_training,
 )
 from mtkit.training.distributed import Processes, join_processes, leave_processes
+from mtkit.training.frozen import freeze
 from mtkit.training.loop import Trainer, is_finished
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
+from mtkit.training.start_from import start_from
 from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace, write_atomically
 
@@ -55,6 +57,9 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         model = EncoderDecoder(
             recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
         ).to(processes.device)
+        if recipe.training.start_from is not None and not saved:
+            start_from(recipe, model, data.tokenizer, is_told=is_first)
+        freeze(model, recipe.training.freeze)
         optimizer = build_optimizer(model, recipe.training.optimizer)
         if saved:
             checkpoints.restore(saved[-1], model, optimizer)
