@@ -259,7 +259,7 @@ def test_checked_beforehand_with_the_pieces_of_the_model(project: Path) -> None:
 
 
 def test_a_tokenizer_of_ones_own_and_that_of_a_model(project: Path) -> None:
-    with pytest.raises(MtkitError, match="tokenizer.pretrained names a tokenizer, but training"):
+    with pytest.raises(MtkitError, match=r"tokenizer\.pretrained names a tokenizer, but training"):
         open_run(project, "tokenizer.pretrained.source=own.model")
     own = ("tokenizer.pretrained.source=own.model", "training.start_from.vocabulary=new")
     assert open_run(project, *own)[0].tokenizer.pretrained is not None
