@@ -209,6 +209,20 @@ def test_punctuation_is_treated_as_the_model_has_it(project: Path) -> None:
     assert data.tokenizer.normalize_source([lines["en"].strip()]) == [expected["en"]]
 
 
+def test_what_the_model_never_saw_is_warned_of_with_what_helps(project: Path, capsys) -> None:
+    for language in ("en", "de"):
+        (project / f"own.{language}").write_text("пока пока пока\n" * 5)
+    overrides = [
+        "data.train.0={source='own.en', target='own.de'}",
+        *(f"data.cleaning.{name}.enabled=false" for name in ("identical", "script", "repetition")),
+    ]
+    prepare(*open_run(project, *overrides))
+    said = capsys.readouterr().err
+    assert "of the tokens are unknown (" in said
+    assert 'training.start_from.vocabulary = "new" trains pieces for all' in said
+    assert "byte_fallback" not in said
+
+
 FAULTS = {
     "no model": (
         "training.start_from.model=/absent",
