@@ -39,7 +39,6 @@ def train(
 
     Raises:
         MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
-        KeyboardInterrupt: A second Ctrl-C came while the workers were still saving.
     """
     if is_worker():
         with telling_launcher():

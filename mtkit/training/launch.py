@@ -4,12 +4,14 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
@@ -31,6 +33,7 @@ _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _LAUNCHED_HERE = "MTKIT_LAUNCHED"
 _FAULT = "mtkit"
+_INTERRUPTED = 130
 _AGENT = "torch.distributed.elastic"
 _DATED_LATER = 3_600
 """Seconds by which a worker that lost another one dates its end, since the first end is told."""
@@ -51,7 +54,8 @@ def launch(
 ) -> None:
     """Runs `mtkit` with these arguments in several processes, until all of them have ended.
 
-    Ctrl-C and SIGTERM are handed on to the workers, which save and end by themselves.
+    Ctrl-C and SIGTERM are handed on to the workers, which save and end by themselves; a second
+    Ctrl-C ends this process at once, with exit code 130.
 
     Args:
         arguments: Of each worker's command line.
@@ -64,7 +68,6 @@ def launch(
     Raises:
         MtkitError: More GPUs are wanted than this machine has, the machines don't meet, or a worker
             failed for good.
-        KeyboardInterrupt: A second Ctrl-C came before the workers had ended.
     """
     check_gpus(num_processes if needs_gpus else 0)
     if num_nodes > 1:
@@ -72,7 +75,11 @@ def launch(
     # Its own lines tell of signals and exit codes that are told below; each module has a level.
     for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with TemporaryDirectory(prefix="mtkit-workers-") as folder, _surroundings(num_processes):
+    with (
+        TemporaryDirectory(prefix="mtkit-workers-") as folder,
+        _surroundings(num_processes),
+        _ending_at_second_interrupt(folder),
+    ):
         config = LaunchConfig(
             min_nodes=num_nodes,
             max_nodes=num_nodes,
@@ -87,11 +94,8 @@ def launch(
         )
         try:
             elastic_launch(config, sys.executable)("-m", "mtkit", *arguments)
-        except SignalException as stop:
-            # A second signal comes while the first is being dealt with; the workers notice by
-            # themselves that their launcher has gone.
-            if isinstance(stop.__context__, SignalException):
-                raise KeyboardInterrupt from stop
+        except SignalException:
+            return
         except ChildFailedError as error:
             raise _explain(error) from error
         except (RendezvousError, DistError) as error:
@@ -127,6 +131,44 @@ def _surroundings(num_processes: int) -> Iterator[None]:
             signal.signal(number, handler)
         for name in added:
             del os.environ[name]
+
+
+@contextmanager
+def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
+    """Ends this process at a second Ctrl-C while the block runs, whatever it waits for.
+
+    torchrun's agent waits for the workers again at each signal. They notice by themselves that
+    their launcher has gone.
+
+    Args:
+        folder: A temporary one, which is removed before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+
+    def count() -> None:
+        num_interrupts = 0
+        while numbers := reader.recv(64):
+            num_interrupts += numbers.count(signal.SIGINT)
+            if num_interrupts > 1:
+                shutil.rmtree(folder, ignore_errors=True)
+                sys.stderr.write("interrupted\n")
+                sys.stderr.flush()
+                os._exit(_INTERRUPTED)
+
+    thread = threading.Thread(target=count, name="interrupts", daemon=True)
+    thread.start()
+    previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(previous)
+        writer.close()
+        thread.join()
+        reader.close()
 
 
 def _own_address(rendezvous: str) -> str:
@@ -171,10 +213,12 @@ def telling_launcher() -> Iterator[None]:
 
 def end_worker(message: str) -> NoReturn:
     """Ends this process at once, whatever its main thread is at; its launcher tells why."""
-    _hand_over(MtkitError(message, GO_ON), is_late=False)
-    # The main thread may wait for ever, and nothing that it would clean up is left on disk: drafts
-    # of checkpoints are swept by the next training.
-    os._exit(1)
+    try:
+        _hand_over(MtkitError(message, GO_ON), is_late=False)
+    finally:
+        # The main thread may wait for ever, and nothing that it would clean up is left on disk:
+        # drafts of checkpoints are swept by the next training.
+        os._exit(1)
 
 
 def is_restarted() -> bool:
@@ -198,7 +242,9 @@ def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
             _FAULT: [fault.message, fault.hint],
         }
         content = {"message": {"message": fault.message, "extraInfo": extra}}
-        Path(path).write_text(json.dumps(content), "utf-8")
+        # The launcher may be gone, and its folder with it.
+        with suppress(OSError):
+            Path(path).write_text(json.dumps(content), "utf-8")
 
 
 def _explain(error: ChildFailedError) -> MtkitError:

@@ -27,7 +27,7 @@ class Rooms:
         monkeypatch.setattr(train_module, "check_gpus", self._check_gpus)
         monkeypatch.setattr(train_module, "is_trained", lambda *_: self.is_finished)
 
-    def _train(self, _recipe: Recipe, _workspace: Workspace, *, device: str) -> bool:
+    def _train(self, _recipe: Recipe, _workspace: Workspace, *, device: str, **_: Any) -> bool:
         self.devices.append(device)
         return self.is_finished
 

@@ -39,7 +39,8 @@ def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
     # Three development sentences at each validation, with reference and translation.
     assert said.count("  source     ") == said.count("  hypothesis ") == 3 * len(dev)
     assert "target tokens/s" in said
-    assert "finished at step 12; next: mtkit average" in said
+    assert "finished at step 12\n" in said
+    assert said.endswith('  mtkit average\n  echo "..." | mtkit translate\n')
 
 
 def test_the_model_is_the_checkpoint_with_the_best_score(tiny_run) -> None:
