@@ -77,6 +77,7 @@ def test_frozen_weights_stay_and_the_others_learn(tiny_run, parts: list[str]) ->
     [last] = list(run.workspace.checkpoints.glob("step-*2"))
     moments = load_file(last / "optimizer.safetensors")
     learning = {name for name in second if not name.startswith(prefixes)}
+    moments.pop("step")
     assert {name.split(".", 1)[1] for name in moments} == learning
 
 
