@@ -1,7 +1,18 @@
-"""The one exception that a user's fault raises, and how close spellings are found."""
+"""The one exception that a user's fault raises, and how such faults are worded."""
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable
+
+_GIVE_AGAIN = "free some space, then give the same command again: finished work is kept"
+_HINTS = {
+    errno.ENOSPC: _GIVE_AGAIN,
+    errno.EDQUOT: _GIVE_AGAIN,
+    errno.EACCES: "check who owns it, or choose another place with --workspace",
+    errno.EPERM: "check who owns it, or choose another place with --workspace",
+    errno.EROFS: "choose another place with --workspace",
+}
 
 
 class MtkitError(Exception):
@@ -16,6 +27,13 @@ class MtkitError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def explain_system_fault(error: OSError) -> MtkitError:
+    """Returns what the operating system refused, and where, as a user's fault."""
+    reason = error.strerror or str(error) or type(error).__name__
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return MtkitError(place + reason, _HINTS.get(error.errno or 0, ""))
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

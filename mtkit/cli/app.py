@@ -1,6 +1,5 @@
 """The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
 
-import errno
 import os
 import sys
 from typing import Annotated, Any, NoReturn
@@ -16,19 +15,11 @@ from mtkit.cli.run import run
 from mtkit.cli.score import score
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, explain_system_fault
 
 # What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130
 _NOBODY_READS = 141
-
-_OS_HINTS = {
-    errno.ENOSPC: "free some space, then give the same command again: finished work is kept",
-    errno.EDQUOT: "free some space, then give the same command again: finished work is kept",
-    errno.EACCES: "check who owns it, or choose another place with --workspace",
-    errno.EPERM: "check who owns it, or choose another place with --workspace",
-    errno.EROFS: "choose another place with --workspace",
-}
 
 
 class _Commands(TyperGroup):
@@ -46,7 +37,7 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             _stop_unread()
         except OSError as error:
-            _fail(_explain(error))
+            _fail(explain_system_fault(error))
         return result
 
 
@@ -114,10 +105,3 @@ def _stop_unread() -> NoReturn:
     # The interpreter flushes stdout once more at its end, which must not fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(_NOBODY_READS)
-
-
-def _explain(error: OSError) -> MtkitError:
-    """Returns what the operating system refused, and where, as a user's fault."""
-    reason = error.strerror or str(error) or type(error).__name__
-    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    return MtkitError(place + reason, _OS_HINTS.get(error.errno or 0, ""))

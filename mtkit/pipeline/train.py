@@ -43,7 +43,7 @@ def train(
     """
     if is_worker():
         with telling_launcher():
-            train_here(recipe, workspace, device=hardware.device)
+            train_here(recipe, workspace, device=hardware.device, options=options)
         return 0
     check_gpus(hardware.num_gpus)
     if hardware.needs_launcher:
@@ -59,7 +59,7 @@ def train(
         )
         is_finished = is_trained(recipe, workspace)
     else:
-        is_finished = train_here(recipe, workspace, device=hardware.device)
+        is_finished = train_here(recipe, workspace, device=hardware.device, options=options)
     if is_finished:
         return 0
     say("go on with: " + shlex.join(["mtkit", command, *options, *hardware.options]))

@@ -1,16 +1,32 @@
 """From data to checkpoints to one model.
 
 train.py         the front door: opens everything, resumes, runs the loop, fills `model/`
-loop.py          update by update; what a checkpoint, a validation and a stop are
+plan.py          what a training will be: batches, memory, time; `--dry-run`
+loop.py          update by update; what a checkpoint, a fault and a stop are
+update.py        one update: accumulated, agreed on, summed, made
+learner.py       what an update changes: model, optimizer, moving average
 objective.py     what is minimised, behind a Protocol; translation is one
 loss.py          output projection and label-smoothed cross entropy, fused in chunks
 optimizer.py     Adam
 schedule.py      the learning rate of each step
-distributed.py   processes: torchrun, gradient sums
-checkpoint.py    saved, listed, kept, loaded
+checkpoint.py    saved, digested, listed, kept, loaded
+same_run.py      whether checkpoints are of a recipe's run
 validation.py    loss and score on the development set, by the path that `translate` uses
-metrics.py       metrics.jsonl and the learning curve
+
+distributed.py   processes: joined, gradients summed
+launch.py        torchrun: workers started, started again, what they died of
+watch.py         who is alive, who is stuck
+stopping.py      Ctrl-C and SIGTERM
+memory.py        how much there is, and whether there is none left
+
+metrics.py       metrics.jsonl
+series.py        what its picture shows
+curves.py        its picture
+trackers.py      TensorBoard, Weights & Biases
 progress.py      what a person sees meanwhile
+summary.py       what a person is told at the end
+units.py         time and memory in words
+
 average.py       the front door of `mtkit average`: the mean of several checkpoints
 candidates.py    which checkpoints a mean may be of, and how they compare
 """

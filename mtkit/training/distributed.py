@@ -2,6 +2,8 @@
 
 import os
 import re
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,8 +13,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
 from mtkit.errors import MtkitError
 from mtkit.training.launch import GO_ON, LostProcessError, end_worker
@@ -27,6 +29,7 @@ _LOST_PEER = re.compile(
 _LONGER_THAN_ANY_WAIT = timedelta(days=7)
 """The watch ends what waits in vain, and can say for whom; torch's own time-outs can't."""
 _GATHERING_SECONDS = 300
+_POLLING_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -173,25 +176,71 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
     chosen = choose_device(device, local_rank=int(os.environ.get("LOCAL_RANK", "0")))
     if "MASTER_ADDR" not in os.environ or dist.is_initialized():
         return Processes(rank, count, chosen)
-    store, _, _ = next(
-        rendezvous("env://", rank, count, timeout=timedelta(seconds=_GATHERING_SECONDS))
-    )
+    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    store = _connect(hosts=hosts)
+    name = _meet(store, rank, count)
     progress = Progress()
+    progress.beat("joining the others")
     # A connection of its own: the training's may be waiting.
-    watch = Watch(PrefixStore("watch", store.clone()), rank, count, progress, end_worker)
+    beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
+    watch = Watch(beside, rank, count, progress, end_worker)
+    watch.start(stuck_after_seconds)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
     dist.init_process_group(
         "nccl" if chosen.type == "cuda" else "gloo",
-        store=PrefixStore("training", store),
+        store=PrefixStore(f"{name}/training", store),
         rank=rank,
         world_size=count,
         timeout=_LONGER_THAN_ANY_WAIT,
         device_id=chosen if chosen.type == "cuda" else None,
     )
     dist.barrier()
-    watch.start(stuck_after_seconds)
     return Processes(rank, count, chosen, progress, watch)
+
+
+def _connect(*, hosts: bool) -> TCPStore:
+    """Returns a connection to the store that torchrun's agent keeps, or the first process hosts."""
+    return TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        is_master=hosts,
+        timeout=timedelta(seconds=_GATHERING_SECONDS),
+    )
+
+
+def _meet(store: TCPStore, rank: int, count: int) -> str:
+    """Returns a name that the processes of this start share, and those of no earlier start had.
+
+    torchrun's store outlives processes that are started again, and with it the addresses of those
+    that died. Its own count of restarts is no such name: each machine's agent has another.
+
+    Raises:
+        MtkitError: Not all have come in time.
+    """
+    mine = uuid.uuid4().hex
+    if rank:
+        store.set(f"hello/{rank}", mine)
+        try:
+            name = str(store.get(f"welcome/{mine}").decode())
+        except dist.DistStoreError as error:
+            raise MtkitError(f"process 0 did not answer process {rank}", GO_ON) from error
+        store.set(f"ready/{name}/{rank}", "")
+        return name
+    missing = set(range(1, count))
+    give_up_at = time.monotonic() + _GATHERING_SECONDS
+    while missing:
+        if time.monotonic() > give_up_at:
+            ranks = ", ".join(map(str, sorted(missing)))
+            raise MtkitError(f"of {count} processes, {ranks} did not come", GO_ON)
+        for other in sorted(missing):
+            # What says hello may be one that has died; only one that lives answers.
+            if store.check([f"hello/{other}"]):
+                store.set(f"welcome/{store.get(f'hello/{other}').decode()}", mine)
+            if store.check([f"ready/{mine}/{other}"]):
+                missing.discard(other)
+        time.sleep(_POLLING_SECONDS)
+    return mine
 
 
 def leave_processes(processes: Processes, *, has_ended: bool) -> None:

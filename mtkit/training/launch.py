@@ -22,7 +22,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, explain_system_fault
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"
 _SAVING_SECONDS = 600
@@ -156,7 +156,7 @@ def telling_launcher() -> Iterator[None]:
     try:
         yield
     except (MtkitError, OSError) as error:
-        fault = error if isinstance(error, MtkitError) else MtkitError(str(error), GO_ON)
+        fault = error if isinstance(error, MtkitError) else explain_system_fault(error)
         is_lost = isinstance(error, LostProcessError)
         if is_lost:
             # The launcher ends the others as soon as one has ended: let the first come first.

@@ -1,11 +1,14 @@
-"""metrics.jsonl, one JSON object a line, and the learning curve drawn from it."""
+"""metrics.jsonl, one JSON object a line, and what is fed from it: the picture, the trackers."""
 
 import json
 import math
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import warn
+from mtkit.training.trackers import Tracker
 from mtkit.workspace import write_atomically
 
 LOSSES = ("loss", "nll", "perplexity")
@@ -15,44 +18,108 @@ LABELS = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 class MetricsLog:
-    """The run's metrics on disk.
+    """The run's metrics on disk, and wherever else they go.
+
+    Nothing that fails here ends a training: a full disk is warned of once, and a later line may
+    find room again.
 
     Args:
         path: The workspace's file.
-        picture: The workspace's learning curve.
+        picture: The workspace's curves.
         title: Name of the run.
         resumed_at: Step that training goes on from; what was logged after it is dropped, since the
             steps are done again.
+        warm_up_steps: Steps in which the learning rate rises.
+        score: What ranks checkpoints, by its name in a `dev` line.
+        trackers: Where each line goes as well.
     """
 
-    def __init__(self, path: Path, *, picture: Path, title: str, resumed_at: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        picture: Path,
+        title: str,
+        resumed_at: int,
+        warm_up_steps: int = 0,
+        score: str = "bleu",
+        trackers: Sequence[Tracker] = (),
+    ) -> None:
         self._path = path
         self._picture = picture
         self._title = title
-        kept = [line for line in read_metrics(path) if line["step"] <= resumed_at]
-        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._warm_up_steps = warm_up_steps
+        self._score = score
+        self._trackers = tuple(trackers)
+        self._warned_of: set[Path] = set()
+        _rewrite(path, [line for line in read_metrics(path) if line["step"] <= resumed_at])
 
-    def append(self, kind: str, metrics: dict[str, Any]) -> None:
-        """Adds a line; `kind` is `train` or `dev`."""
+    def append(self, kind: str, metrics: Mapping[str, Any]) -> None:
+        """Adds a line.
+
+        Args:
+            kind: `train`, `dev`, `digest` or `event`.
+            metrics: What the line says; `step` is among it.
+        """
         # JSON has no infinity, which a young model's perplexity can be.
         finite = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in metrics.items()
         }
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"kind": kind, **finite}) + "\n")
+        line = json.dumps({"kind": kind, **finite})
+        try:
+            _append_line(self._path, line)
+        except OSError as error:
+            self._warn_once(self._path, f"a line could not be written: {error}")
+        for tracker in self._trackers:
+            tracker.log(kind, finite)
+
+    def rewind(self, step: int) -> None:
+        """Drops what was measured after a step, since training went back to it.
+
+        Events stay: they tell why.
+        """
+        try:
+            kept = [
+                line
+                for line in read_metrics(self._path)
+                if line["step"] <= step or line["kind"] == "event"
+            ]
+            _rewrite(self._path, kept)
+        except OSError as error:
+            self._warn_once(self._path, f"lines after step {step:,} could not be dropped: {error}")
+        for tracker in self._trackers:
+            tracker.rewind(step)
 
     def draw(self) -> None:
-        """Leaves the learning curve of the lines so far."""
+        """Leaves the picture of the lines so far."""
+        # It takes half a second that only training should pay.
+        from mtkit.training.curves import draw_curves  # noqa: PLC0415
+
         try:
-            draw_learning_curve(read_metrics(self._path), self._picture, title=self._title)
+            draw_curves(
+                read_metrics(self._path),
+                self._picture,
+                title=self._title,
+                warm_up_steps=self._warm_up_steps,
+                score=self._score,
+            )
         except (OSError, RuntimeError, ValueError) as error:
-            # No picture is worth a training.
-            warn(f"{self._picture}: not drawn: {error}")
+            self._warn_once(self._picture, f"not drawn: {error}")
+
+    def close(self) -> None:
+        """Leaves every tracker with all that it was given."""
+        for tracker in self._trackers:
+            tracker.close()
+
+    def _warn_once(self, path: Path, text: str) -> None:
+        if path not in self._warned_of:
+            self._warned_of.add(path)
+            warn(f"{path}: {text}; training goes on")
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a metrics file; a last one that a crash cut short is left out."""
+    """Returns the lines of a metrics file; any that a crash cut short is left out."""
     if not path.exists():
         return []
     lines = []
@@ -64,42 +131,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def draw_learning_curve(metrics: list[dict[str, Any]], path: Path, *, title: str) -> None:
-    """Leaves a picture of loss and development scores by step.
-
-    Args:
-        metrics: Lines of the metrics file.
-        path: A `.png` or `.svg` file.
-        title: Name of the run.
-    """
-    # Imported here: it takes half a second that only training should pay.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    train = [line for line in metrics if line["kind"] == "train"]
-    dev = [line for line in metrics if line["kind"] == "dev"]
-    figure = Figure(figsize=(8.0, 6.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    loss_axes, score_axes = figure.subplots(2, 1, sharex=True)
-    loss_axes.plot(_column(train, "step"), _column(train, "nll"), label="training")
-    loss_axes.plot(_column(dev, "step"), _column(dev, "nll"), "o-", label="development")
-    loss_axes.set_ylabel("negative log-likelihood\n(nats per target token)")
-    loss_axes.legend()
-    no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
-    scores = [key for key in (dev[-1] if dev else {}) if key not in no_scores]
-    for key in scores:
-        score_axes.plot(_column(dev, "step"), _column(dev, key), "o-", label=LABELS.get(key, key))
-    score_axes.set_ylabel("development score")
-    score_axes.set_xlabel("step")
-    if scores:
-        score_axes.legend()
-    for axes in (loss_axes, score_axes):
-        axes.grid(alpha=0.3)
-    loss_axes.set_title(title)
-    draft = path.with_name(f".draft-{path.name}")
-    figure.savefig(draft, dpi=120)
-    draft.replace(path)
+def _append_line(path: Path, line: str) -> None:
+    with path.open("ab+") as stream:
+        if stream.seek(0, os.SEEK_END):
+            stream.seek(-1, os.SEEK_END)
+            # A full disk or a crash may have cut the last line short.
+            line = line if stream.read(1) == b"\n" else "\n" + line
+        stream.write(line.encode() + b"\n")
 
 
-def _column(lines: list[dict[str, Any]], key: str) -> list[float]:
-    return [math.nan if line.get(key) is None else line[key] for line in lines]
+def _rewrite(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))

@@ -1,43 +1,60 @@
-"""What a person sees while a model trains: a live line on a terminal, plain lines elsewhere."""
+"""What a person sees while a model trains: a live view on a terminal, plain lines elsewhere."""
 
 import time
-from datetime import timedelta
+from collections.abc import Mapping
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from mtkit.console import open_console
-from mtkit.training.metrics import LABELS
+from mtkit.training.metrics import LABELS, LOSSES
+from mtkit.training.units import format_duration, format_memory
 from mtkit.training.validation import Validation
+
+_UPDATE = {
+    "loss": "loss {:.3f}",
+    "perplexity": "ppl {:.2f}",
+    "learning_rate": "lr {:.2e}",
+    "target_tokens_per_second": "{:,.0f} target tokens/s",
+    "padding": "padding {:.0%}",
+}
 
 
 class ProgressView:
-    """Shows how far training is, how fast it goes, and how long it will take.
+    """Shows how far training is, how well and how fast it goes, and how long it will take.
 
     Args:
         max_steps: Where it ends at the latest.
         is_shown: Whether this process speaks.
+        warm_up_steps: Steps in which the learning rate rises; their end is told.
     """
 
-    def __init__(self, max_steps: int, *, is_shown: bool) -> None:
+    def __init__(self, max_steps: int, *, is_shown: bool, warm_up_steps: int = 0) -> None:
         self._max_steps = max_steps
         self._is_shown = is_shown
+        self._warm_up_steps = warm_up_steps
         self._console: Console = open_console()
-        self._live: Progress | None = None
-        self._task = TaskID(0)
-        self._started_at = time.monotonic()
+        self._live: Live | None = None
+        self._bar = Progress(
+            TextColumn("step {task.completed:,} of {task.total:,}"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+        )
+        self._task: TaskID = self._bar.add_task("", total=max_steps)
+        self._measured = Text()
+        self._best_step: int | None = None
         self._first_step: int | None = None
+        self._started_at = 0.0
 
     def __enter__(self) -> "ProgressView":
         if self._is_shown and self._console.is_terminal:
-            self._live = Progress(
-                TextColumn("step {task.completed:,} of {task.total:,}"),
-                BarColumn(),
-                TextColumn("{task.description}"),
-                console=self._console,
-            )
+            # Below the bar there is room for all that is measured, on a narrow terminal too.
+            self._live = Live(Group(self._bar, self._measured), console=self._console)
             self._live.start()
-            self._task = self._live.add_task("", total=self._max_steps)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,48 +63,64 @@ class ProgressView:
 
     def show_step(self, step: int) -> None:
         """Moves a terminal's bar; off a terminal an update is shown when it is logged."""
+        if self._is_shown and step == self._warm_up_steps:
+            self._print(f"warm-up ends at step {step:,}")
         if self._live is not None:
-            self._live.update(self._task, completed=step)
+            self._bar.update(self._task, completed=step)
 
-    def show_update(self, metrics: dict[str, float]) -> None:
-        """Shows a logged update: loss, rate, speed, time left."""
+    def show_update(self, metrics: Mapping[str, Any]) -> None:
+        """Shows a logged update, and the time left; a number that is missing is left out."""
         if not self._is_shown:
             return
         step = int(metrics["step"])
+        measured = describe_update(metrics)
         left = self._time_left(step)
-        text = (
-            f"loss {metrics['loss']:.3f}  ppl {metrics['perplexity']:.2f}  "
-            f"lr {metrics['learning_rate']:.2e}  "
-            f"{metrics['target_tokens_per_second']:,.0f} target tokens/s  {left} left"
-        )
         if self._live is not None:
-            self._live.update(self._task, completed=step, description=text)
+            self._bar.update(self._task, completed=step, description=left)
+            self._measured.plain = "  ".join(measured)
         else:
-            self._print(f"step {step:,} of {self._max_steps:,}  {text}")
+            words = [f"step {step:,} of {self._max_steps:,}", *measured, *([left] if left else [])]
+            self._print("  ".join(words))
 
     def show_validation(self, step: int, validation: Validation, *, is_best: bool) -> None:
-        """Shows development loss and scores, and a few sentences."""
+        """Shows development loss and scores, whether they are the best, and a few sentences."""
         if not self._is_shown:
             return
-        metrics = validation.metrics
         words = [
             *(f"{LABELS.get(key, key)} {value:.2f}" for key, value in validation.scores.items()),
-            f"loss {metrics['loss']:.3f}",
-            f"ppl {metrics['perplexity']:.2f}",
-            *(["(best so far)"] if is_best else []),
+            *describe_update({key: validation.metrics.get(key) for key in LOSSES}),
         ]
-        self._print(f"dev at step {step:,}: " + "  ".join(words))
+        if is_best:
+            self._best_step = step
+            words.append("(best so far)")
+        elif self._best_step is not None:
+            words.append(f"(best at step {self._best_step:,})")
+        style = "bold" if is_best else ""
+        self._print(f"dev at step {step:,}: " + "  ".join(words), style=style)
         for sample in validation.samples:
             self._print(f"  source     {sample.source}")
             self._print(f"  reference  {sample.reference}")
             self._print(f"  hypothesis {sample.hypothesis}")
 
-    def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+    def _print(self, text: str, style: str = "") -> None:
+        self._console.print(text, style=style, markup=False, soft_wrap=True)
 
     def _time_left(self, step: int) -> str:
+        """Returns how long the rest takes at the speed so far; empty where there is no telling."""
         if self._first_step is None or step <= self._first_step:
             self._first_step, self._started_at = step, time.monotonic()
-            return "?"
+            return ""
         seconds_per_step = (time.monotonic() - self._started_at) / (step - self._first_step)
-        return str(timedelta(seconds=round(seconds_per_step * (self._max_steps - step))))
+        return f"{format_duration(seconds_per_step * (self._max_steps - step))} left"
+
+
+def describe_update(metrics: Mapping[str, Any]) -> list[str]:
+    """Returns what was measured in words, each number with its unit."""
+    words = [
+        text.format(metrics[key]) for key, text in _UPDATE.items() if metrics.get(key) is not None
+    ]
+    if metrics.get("memory_bytes") is not None:
+        words.append(f"memory {format_memory(metrics['memory_bytes'])}")
+    if metrics.get("skipped"):
+        words.append(f"{metrics['skipped']:,} left out")
+    return words

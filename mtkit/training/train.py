@@ -1,6 +1,7 @@
 """The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import cast
@@ -28,12 +29,16 @@ from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
+from mtkit.training.summary import show_summary
+from mtkit.training.trackers import open_trackers
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace, at_work_alone, write_atomically
 
 
-def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool:
+def train(
+    recipe: Recipe, workspace: Workspace, *, device: str = "auto", options: Sequence[str] = ()
+) -> bool:
     """Trains from the last checkpoint, if any, to the end, or until Ctrl-C or SIGTERM.
 
     In torchrun's workers it trains together with the others. `model/` holds the checkpoint with the
@@ -43,6 +48,8 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
         recipe: What to train.
         workspace: Where the data are and the checkpoints go.
         device: `auto` takes a GPU where there is one.
+        options: What makes a command come to the same recipe and workspace, for what is said at the
+            end.
 
     Returns:
         Whether training came to its end; False where it was asked to stop.
@@ -57,20 +64,27 @@ def train(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> bool
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")
         with alone if processes.is_first else nullcontext():
-            is_at_end = _train(recipe, workspace, data, processes)
+            is_at_end = _train(recipe, workspace, data, processes, options)
         has_ended = True
         return is_at_end
     finally:
         leave_processes(processes, has_ended=has_ended)
 
 
-def _train(recipe: Recipe, workspace: Workspace, data: PreparedData, processes: Processes) -> bool:
+def _train(
+    recipe: Recipe,
+    workspace: Workspace,
+    data: PreparedData,
+    processes: Processes,
+    options: Sequence[str],
+) -> bool:
     """Trains among processes that have joined; returns whether training came to its end."""
     _check_same_data(data, processes)
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = processes.tell(checkpoints.list() if processes.is_first else [])
     is_done = _is_done(recipe, data.digest, saved)
     torch.manual_seed(recipe.seed)
+    processes.progress.beat("building the model")
     model = build_model(recipe, data).to(processes.device)
     learner = Learner.of(model, recipe)
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
@@ -94,7 +108,7 @@ def _train(recipe: Recipe, workspace: Workspace, data: PreparedData, processes: 
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
     if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
-        _finish(recipe, workspace, checkpoints, data, state)
+        _finish(recipe, workspace, data, state, options=options)
     return is_finished(recipe, state)
 
 
@@ -142,7 +156,11 @@ def _run(
         and newest.score is None
         and (newest.is_regular or is_finished(recipe, state))
     )
-    with ProgressView(recipe.training.max_steps, is_shown=processes.is_first) as view:
+    warm_up_steps = recipe.training.schedule.warmup_steps
+    view = ProgressView(
+        recipe.training.max_steps, is_shown=processes.is_first, warm_up_steps=warm_up_steps
+    )
+    with view, _metrics_log(recipe, workspace, state, processes) as metrics:
         return Trainer(
             recipe=recipe,
             objective=objective,
@@ -150,17 +168,35 @@ def _run(
             processes=processes,
             checkpoints=CheckpointFolder(workspace.checkpoints),
             validate=lambda: validator.validate(model),
-            metrics=MetricsLog(
-                workspace.metrics_file,
-                picture=workspace.learning_curve,
-                title=recipe.name,
-                resumed_at=state.step,
-            )
-            if processes.is_first
-            else None,
+            metrics=metrics,
             view=view,
             data_digest=data.digest,
         ).run(state, unscored=newest if has_to_be_scored else None)
+
+
+@contextmanager
+def _metrics_log(
+    recipe: Recipe, workspace: Workspace, state: TrainingState, processes: Processes
+) -> Iterator[MetricsLog | None]:
+    """Yields the run's log in the first process, which alone has one."""
+    if not processes.is_first:
+        yield None
+        return
+    metrics = MetricsLog(
+        workspace.metrics_file,
+        picture=workspace.curves,
+        title=recipe.name,
+        resumed_at=state.step,
+        warm_up_steps=recipe.training.schedule.warmup_steps,
+        score=recipe.training.validation.metric,
+        trackers=open_trackers(recipe, workspace, resumed_at=state.step),
+    )
+    try:
+        if state.step:
+            metrics.append("event", {"step": state.step, "text": "resumed"})
+        yield metrics
+    finally:
+        metrics.close()
 
 
 def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
@@ -250,13 +286,15 @@ def _has_its_model(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
 def _finish(
     recipe: Recipe,
     workspace: Workspace,
-    checkpoints: CheckpointFolder,
     data: PreparedData,
     state: TrainingState,
+    *,
+    options: Sequence[str],
 ) -> None:
-    """Fills `model/`, and says what comes next."""
-    best = choose_best(checkpoints.list(), 1)
+    """Fills `model/`, and says what came of the training and what comes next."""
+    best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
+        best[0].check()
         save_model_folder(
             workspace.model,
             recipe=recipe,
@@ -266,10 +304,11 @@ def _finish(
             training_facts=describe_training(best[0].state, len(data.train)),
         )
         workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
-    if is_finished(recipe, state):
-        reason = (
-            "" if state.step >= recipe.training.max_steps else ": the development score has stopped"
-        )
-        say(f"finished at step {state.step:,}{reason}; next: mtkit average")
-    else:
-        say(f"stopped at step {state.step:,}: a checkpoint is saved")
+    show_summary(
+        recipe,
+        workspace,
+        state,
+        best[0] if best else None,
+        options=options,
+        is_finished=is_finished(recipe, state),
+    )

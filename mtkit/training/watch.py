@@ -115,7 +115,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self, stuck_after_seconds: float) -> None:
-        """Starts the thread; every process must have told of itself before."""
+        """Starts the thread."""
         self._stuck_after_seconds = stuck_after_seconds
         self._thread.start()
 

@@ -40,7 +40,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     root = project / "runs" / "tiny"
     assert {path.name for path in root.iterdir()} == {
         "recipe.toml", "manifest.json", "data", "checkpoints", "metrics.jsonl",
-        "learning_curve.png", "model", "translations", "scores.json",
+        "curves.png", "model", "translations", "scores.json",
     }  # fmt: skip
 
     # Everything is up to date now.

@@ -1,17 +1,38 @@
-"""metrics.jsonl and the picture drawn from it."""
+"""metrics.jsonl, and what is fed from it."""
 
+import errno
 import json
 import math
+import os
 from pathlib import Path
 
-from mtkit.training.metrics import MetricsLog, draw_learning_curve, read_metrics
+from mtkit.training import curves
+from mtkit.training.metrics import MetricsLog, read_metrics
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def open_log(path: Path, *, resumed_at: int) -> MetricsLog:
-    picture = path.with_name("curve.png")
-    return MetricsLog(path, picture=picture, title="a run", resumed_at=resumed_at)
+class Recorder:
+    """A tracker that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def log(self, kind, metrics) -> None:
+        self.calls.append((kind, dict(metrics)))
+
+    def rewind(self, step) -> None:
+        self.calls.append(("rewind", step))
+
+    def close(self) -> None:
+        self.calls.append(("close",))
+
+
+def open_log(path: Path, *, resumed_at: int, trackers=()) -> MetricsLog:
+    picture = path.with_name("curves.png")
+    return MetricsLog(
+        path, picture=picture, title="a run", resumed_at=resumed_at, trackers=trackers
+    )
 
 
 def test_one_object_a_line(tmp_path: Path) -> None:
@@ -42,16 +63,82 @@ def test_no_file_no_metrics(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "none.jsonl") == []
 
 
-def test_the_learning_curve_is_a_picture_with_every_series(tmp_path: Path) -> None:
-    metrics = [
-        {"kind": "train", "step": 1, "nll": 3.0},
-        {"kind": "train", "step": 2, "nll": None},
-        {"kind": "dev", "step": 2, "nll": 2.5, "bleu": 10.0, "chrf": 30.0},
-    ]
-    draw_learning_curve(metrics, tmp_path / "curve.png", title="a run")
-    assert (tmp_path / "curve.png").read_bytes().startswith(PNG)
-    draw_learning_curve(metrics, tmp_path / "curve.svg", title="a run")
-    drawn = (tmp_path / "curve.svg").read_text()
-    for word in ("a run", "training", "development", "BLEU", "chrF", "step", "nats per target"):
-        assert f"<!-- {word}" in drawn or word in drawn, word
-    assert [path.name for path in tmp_path.iterdir() if "draft" in path.name] == []
+def test_a_line_cut_short_does_not_glue_itself_to_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    log = open_log(path, resumed_at=0)
+    log.append("train", {"step": 1})
+    with path.open("a") as stream:
+        stream.write('{"kind": "train", "step": 2, "lo')
+    log.append("train", {"step": 3})
+    log.append("train", {"step": 4})
+    assert [line["step"] for line in read_metrics(path)] == [1, 3, 4]
+
+
+def test_a_full_disk_is_warned_of_once_and_ends_nothing(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tracker = Recorder()
+    log = open_log(path, resumed_at=0, trackers=[tracker])
+
+    def open_full(self, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "open", open_full)
+        for step in (1, 2):
+            log.append("train", {"step": step})
+            log.rewind(step)
+    said = capsys.readouterr().err
+    assert said.count("warning: ") == 1
+    assert "No space left on device" in said
+    # Elsewhere there is room; here too, later.
+    log.append("train", {"step": 3})
+    assert [line["step"] for line in read_metrics(path)] == [3]
+    assert [call[1]["step"] for call in tracker.calls if call[0] == "train"] == [1, 2, 3]
+
+
+def test_a_picture_that_fails_is_warned_of_once(tmp_path: Path, monkeypatch, capsys) -> None:
+    log = open_log(tmp_path / "metrics.jsonl", resumed_at=0)
+
+    def draw(*_, **__):
+        raise ValueError("no ink")
+
+    monkeypatch.setattr(curves, "draw_curves", draw)
+    log.draw()
+    log.draw()
+    assert capsys.readouterr().err == (
+        f"warning: {tmp_path / 'curves.png'}: not drawn: no ink; training goes on\n"
+    )
+
+
+def test_going_back_drops_measurements_and_keeps_what_tells_why(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tracker = Recorder()
+    log = open_log(path, resumed_at=0, trackers=[tracker])
+    for step in (2, 4, 6):
+        log.append("train", {"step": step})
+    log.append("dev", {"step": 5})
+    log.append("event", {"step": 6, "text": "update left out"})
+    log.rewind(4)
+    log.append("train", {"step": 5})
+    lines = read_metrics(path)
+    assert [(line["kind"], line["step"]) for line in lines] == [
+        ("train", 2), ("train", 4), ("event", 6), ("train", 5)
+    ]  # fmt: skip
+    assert tracker.calls[-2:] == [("rewind", 4), ("train", {"step": 5})]
+
+
+def test_trackers_get_what_the_file_gets(tmp_path: Path) -> None:
+    tracker = Recorder()
+    log = open_log(tmp_path / "metrics.jsonl", resumed_at=0, trackers=[tracker])
+    log.append("dev", {"step": 1, "loss": 2.0, "perplexity": math.inf})
+    log.close()
+    assert tracker.calls == [("dev", {"step": 1, "loss": 2.0, "perplexity": None}), ("close",)]
+
+
+def test_the_picture_is_drawn_where_it_belongs(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "metrics.jsonl", resumed_at=0)
+    log.append("train", {"step": 1, "nll": 3.0})
+    log.draw()
+    assert (tmp_path / "curves.png").read_bytes().startswith(PNG)

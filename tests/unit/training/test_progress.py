@@ -1,10 +1,15 @@
-"""What a person sees while a model trains, off a terminal."""
+"""What a person sees while a model trains: plain lines off a terminal, a live view on one."""
+
+import io
 
 import pytest
+from rich.console import Console
 
 from mtkit.training import progress
 from mtkit.training.progress import ProgressView
 from mtkit.training.validation import Sample, Validation
+
+LOSSES = ("loss", "nll", "perplexity")
 
 
 def metrics(step: int) -> dict[str, float]:
@@ -14,29 +19,59 @@ def metrics(step: int) -> dict[str, float]:
         "perplexity": 12.25,
         "learning_rate": 0.0007,
         "target_tokens_per_second": 8123.4,
+        "padding": 0.118,
+        "memory_bytes": 3 * 2**29,
+        "skipped": 0,
     }
 
 
-def test_plain_lines_with_speed_and_time_left(
+def test_plain_lines_with_speed_memory_and_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 10.0, 60.0])
+    clock = iter([10.0, 60.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with ProgressView(1000, is_shown=True) as view:
         view.show_update(metrics(50))
         view.show_update(metrics(100))
+    measured = (
+        "loss 2.500  ppl 12.25  lr 7.00e-04  8,123 target tokens/s  padding 12%  memory 1.5 GiB"
+    )
     # 50 steps took 50 seconds, so that 900 more take a quarter of an hour.
     assert capsys.readouterr().err.splitlines() == [
-        "step 50 of 1,000  loss 2.500  ppl 12.25  lr 7.00e-04  8,123 target tokens/s  ? left",
-        "step 100 of 1,000  loss 2.500  ppl 12.25  lr 7.00e-04  8,123 target tokens/s  "
-        "0:15:00 left",
+        f"step 50 of 1,000  {measured}",
+        f"step 100 of 1,000  {measured}  15 min 00 s left",
     ]
 
 
+def test_the_longest_line_is_short_enough_to_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressView(1_000_000, is_shown=True) as view:
+        view.show_update(metrics(1))
+        view.show_update(
+            metrics(100_000)
+            | {"perplexity": 123_456.78, "target_tokens_per_second": 1_234_567, "skipped": 123}
+        )
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "123 left out" in line
+    assert len(line) < 160
+
+
+def test_what_is_missing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressView(10, is_shown=True) as view:
+        view.show_update({"step": 5, "loss": 1.0, "perplexity": None})
+        view.show_validation(5, Validation(1.0, {"loss": 1.0}, []), is_best=False)
+    assert capsys.readouterr().err == "step 5 of 10  loss 1.000\ndev at step 5: loss 1.000\n"
+
+
+def test_the_end_of_the_warm_up_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressView(10, is_shown=True, warm_up_steps=3) as view:
+        for step in range(1, 8):
+            view.show_step(step)
+    assert capsys.readouterr().err == "warm-up ends at step 3\n"
+
+
 def test_text_with_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ("loss", "nll", "perplexity", "bleu", "chrf")
     sample = Sample("[bold]source", "[/red] reference", "hypothesis [1]")
-    validation = Validation(1.0, dict.fromkeys(names, 1.0), [sample])
+    validation = Validation(1.0, dict.fromkeys((*LOSSES, "bleu", "chrf"), 1.0), [sample])
     with ProgressView(10, is_shown=True) as view:
         view.show_validation(5, validation, is_best=True)
     said = capsys.readouterr().err.splitlines()
@@ -48,7 +83,33 @@ def test_text_with_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
+def test_a_validation_that_is_not_the_best_names_the_best(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    validation = Validation(1.0, dict.fromkeys(LOSSES, 1.0), [])
+    with ProgressView(10_000, is_shown=True) as view:
+        view.show_validation(1000, validation, is_best=True)
+        view.show_validation(2000, validation, is_best=False)
+    said = capsys.readouterr().err.splitlines()
+    assert said[1] == "dev at step 2,000: loss 1.000  ppl 1.00  (best at step 1,000)"
+
+
 def test_other_processes_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressView(10, is_shown=False) as view:
+    with ProgressView(10, is_shown=False, warm_up_steps=5) as view:
+        view.show_step(5)
         view.show_update(metrics(5))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("width", [60, 160])
+def test_a_terminal_shows_the_bar_and_all_that_is_measured(monkeypatch, width: int) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=width, color_system=None)
+    monkeypatch.setattr(progress, "open_console", lambda: console)
+    with ProgressView(1000, is_shown=True) as view:
+        view.show_step(50)
+        view.show_update(metrics(50))
+    # A narrow terminal breaks the line, and loses nothing of it.
+    shown = " ".join(screen.getvalue().split())
+    for words in ("step 50 of 1,000", "loss 2.500", "8,123 target tokens/s", "memory 1.5 GiB"):
+        assert words in shown, words

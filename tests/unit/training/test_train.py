@@ -28,7 +28,7 @@ def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
     dev = [line for line in metrics if line["kind"] == "dev"]
     assert [line["step"] for line in dev] == [5, 10, 12]
     assert all({"loss", "nll", "perplexity", "bleu", "chrf"} <= line.keys() for line in dev)
-    assert workspace.learning_curve.is_file()
+    assert workspace.curves.is_file()
     assert len(list(Translator.load(workspace.model).translate(["The man sleeps."]))) == 1
     card = (workspace.model / "README.md").read_text()
     assert "- sentence pairs: 300\n- updates: " in card

@@ -1,0 +1,349 @@
+"""The picture of a training: loss, development scores, learning rate and speed by step."""
+
+import math
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from mtkit.training.metrics import LABELS
+from mtkit.training.series import Line, Series, describe_length, group_events, list_scores
+
+# Okabe and Ito's colours, which the colour-blind tell apart.
+_TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
+_OTHER_SCORES = ("#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_RATE, _SPEED, _EVENT, _WARM_UP = "#0072B2", "#999999", "#555555", "#F0E442"
+
+_WIDTH, _SIDE, _HEADING, _GAP, _FOOT, _ROW = 9.0, 1.05, 0.95, 0.45, 0.6, 0.2
+"""Inches: the picture's width, and of it each side, the title with the first legend, the gap above
+a panel, the step axis, a row of events. A layout that matplotlib computes takes twice the time."""
+
+_EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
+_MANY_POINTS = 60
+"""Points from which a line is smoothed and its points aren't marked."""
+_MOST_LINES = 12
+"""Events up to which each has a line through all panels."""
+_STYLE: dict[Any, Any] = {
+    # A `$` in a name is a dollar.
+    "text.parse_math": False,
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def draw_curves(
+    metrics: Sequence[Line],
+    path: Path,
+    *,
+    title: str,
+    warm_up_steps: int = 0,
+    score: str = "bleu",
+) -> None:
+    """Leaves a picture of a training.
+
+    Args:
+        metrics: Lines of the metrics file.
+        path: A `.png` or `.svg` file; a crash can't leave it half written.
+        title: Name of the run.
+        warm_up_steps: Steps in which the learning rate rises; shaded.
+        score: What ranks checkpoints, by its name in a `dev` line; its best is marked.
+    """
+    draft = path.with_name(f".draft-{path.name}")
+    with mpl.rc_context(_STYLE):
+        figure = _build_figure(metrics, title, warm_up_steps, score)
+        try:
+            figure.savefig(draft, dpi=130)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _build_figure(metrics: Sequence[Line], title: str, warm_up_steps: int, score: str) -> Figure:
+    train, dev, events = (
+        [line for line in metrics if line["kind"] == kind] for kind in ("train", "dev", "event")
+    )
+    scores = [name for name in list_scores(dev, score) if not Series.of(dev, name).is_empty]
+    rates = [
+        key
+        for key in ("learning_rate", "target_tokens_per_second")
+        if not Series.of(train, key).is_empty
+    ]
+    kinds = group_events(events, len(_EVENT_MARKERS))
+    figure, panels = _lay_out(
+        [3.2, *([2.4] if scores else []), *([1.4] if rates else [])], math.ceil(len(kinds) / 2)
+    )
+    _draw_losses(panels[0], train, dev)
+    if scores:
+        _draw_scores(panels[1], dev, scores)
+    if rates:
+        _draw_rates(panels[-1], train)
+    last_step = max((line["step"] for line in metrics), default=0)
+    _mark_warm_up(panels, warm_up_steps, last_step)
+    best_panel = panels[1] if score in scores else panels[0]
+    _mark_best(panels, best_panel, dev, score)
+    for panel in panels:
+        _place_legend(panel)
+    _mark_events(figure, panels, kinds)
+    panels[-1].set_xlabel("step")
+    panels[-1].set_xlim(0, max(last_step, 1) * 1.01)
+    panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 2.5, 5, 10]))
+    panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    inch = 1.0 / figure.get_figheight()
+    top: dict[str, Any] = {"ha": "left", "va": "top"}
+    figure.text(0.01, 1.0 - 0.1 * inch, title, fontsize=13, fontweight="bold", **top)
+    figure.text(0.01, 1.0 - 0.36 * inch, describe_length(metrics), color=_EVENT, **top)
+    figure.align_ylabels(panels)
+    return figure
+
+
+def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, list[Axes]]:
+    """Returns an empty picture and its panels, of these heights in inches."""
+    foot = _FOOT + _ROW * num_event_rows
+    gaps = _GAP * (len(heights) - 1)
+    height = _HEADING + sum(heights) + gaps + foot
+    figure = Figure(figsize=(_WIDTH, height))
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(
+        len(heights),
+        1,
+        sharex=True,
+        squeeze=False,
+        height_ratios=heights,
+        gridspec_kw={
+            "left": _SIDE / _WIDTH,
+            "right": 1.0 - _SIDE / _WIDTH,
+            "top": 1.0 - _HEADING / height,
+            "bottom": foot / height,
+            # Matplotlib counts it in heights of a mean panel.
+            "hspace": _GAP * len(heights) / sum(heights),
+        },
+    )
+    return figure, list(panels[:, 0])
+
+
+def _draw_losses(panel: Axes, train: Sequence[Line], dev: Sequence[Line]) -> None:
+    training, development = Series.of(train, "nll"), Series.of(dev, "nll")
+    if training.is_empty and development.is_empty:
+        panel.text(0.5, 0.5, "nothing measured yet", transform=panel.transAxes, ha="center")
+    _draw_line(panel, training, "training", _TRAINING, is_noisy=True)
+    _draw_line(panel, development, "development", _DEVELOPMENT)
+    _limit(panel, training, development)
+    panel.set_ylabel("negative log-likelihood\n(nats per target token)")
+    _add_perplexities(panel)
+
+
+def _add_perplexities(panel: Axes) -> None:
+    """Adds perplexities, which are the exponentials of the left axis, on the right one."""
+    low, high = panel.get_ylim()
+    right = panel.twinx()
+    right.grid(visible=False)
+    right.set_ylim(low, high)
+    ticks = [tick for tick in _choose_perplexities(low, high) if low <= math.log(tick) <= high]
+    right.yaxis.set_major_locator(FixedLocator([math.log(tick) for tick in ticks]))
+    right.yaxis.set_major_formatter(
+        FuncFormatter(
+            lambda nll, _: f"{math.exp(nll):,.0f}" if nll > 4.6 else f"{math.exp(nll):.4g}"
+        )
+    )
+    right.set_ylabel("perplexity")
+
+
+def _choose_perplexities(low: float, high: float) -> Sequence[float]:
+    """Returns round numbers between the exponentials of two, some of which may lie outside."""
+    low, high = max(low, 0.0), min(high, 50.0)
+    if low >= high:
+        return ()
+    if high - low < 1.5:
+        ticks = MaxNLocator(6).tick_values(math.exp(low), math.exp(high))
+        return [float(tick) for tick in ticks if tick > 0.0]
+    powers = [10.0**power for power in range(22)]
+    for digits in ((1.0, 2.0, 5.0), (1.0,)):
+        ticks = [digit * power for power in powers for digit in digits]
+        if sum(low <= math.log(tick) <= high for tick in ticks) <= 10:
+            return ticks
+    return powers[::3]
+
+
+def _draw_scores(panel: Axes, dev: Sequence[Line], scores: Sequence[str]) -> None:
+    """Draws the first score on the left axis, the others on the right one."""
+    ranking, *others = scores
+    series, label = Series.of(dev, ranking), LABELS.get(ranking, ranking)
+    _draw_line(panel, series, label, _SCORE)
+    _limit(panel, series)
+    panel.set_ylabel(f"development {label}")
+    if not others:
+        return
+    right = panel.twinx()
+    right.grid(visible=False)
+    _put_below(right, panel)
+    for name, colour in zip(others, cycle(_OTHER_SCORES)):
+        _draw_line(
+            right, Series.of(dev, name), f"{LABELS.get(name, name)} (right)", colour, style="--"
+        )
+    _limit(right, *(Series.of(dev, name) for name in others))
+    # Scores rise and fall together; with room above, these don't lie under the first.
+    low, high = right.get_ylim()
+    right.set_ylim(low, high + 0.25 * (high - low))
+    right.set_ylabel(", ".join(LABELS.get(name, name) for name in others))
+
+
+def _draw_rates(panel: Axes, train: Sequence[Line]) -> None:
+    rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
+    _draw_line(panel, rate, "learning rate", _RATE)
+    panel.set_ylabel("learning rate")
+    panel.set_ylim(bottom=0.0)
+    panel.yaxis.set_major_locator(MaxNLocator(4))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
+    if not speed.is_empty:
+        right = panel.twinx()
+        right.grid(visible=False)
+        _put_below(right, panel)
+        _draw_line(right, speed, "target tokens/s (right)", _SPEED, is_noisy=True)
+        right.set_ylim(0.0, 1.2 * float(np.quantile(speed.later(), 0.99)))
+        right.set_ylabel("target tokens/s")
+        right.yaxis.set_major_locator(MaxNLocator(4))
+        right.yaxis.set_major_formatter(FuncFormatter(lambda speed, _: f"{speed:,.0f}"))
+
+
+def _put_below(right: Axes, panel: Axes) -> None:
+    """Leaves the lines of a right axis below those of the left one."""
+    panel.set_zorder(right.get_zorder() + 1)
+    panel.patch.set_visible(False)
+
+
+def _draw_line(
+    axes: Axes,
+    series: Series,
+    label: str,
+    colour: str,
+    *,
+    style: str = "-",
+    is_noisy: bool = False,
+) -> None:
+    """Draws a line; a noisy one of many points faintly, and its running mean over it."""
+    if series.is_empty:
+        return
+    has_many = len(series.steps) >= _MANY_POINTS
+    if is_noisy and has_many:
+        axes.plot(series.steps, series.values, color=colour, alpha=0.25, linewidth=0.8)
+        series = series.smoothed()
+    axes.plot(
+        series.steps,
+        series.values,
+        linestyle=style,
+        marker="" if has_many else "o",
+        markersize=3.0,
+        color=colour,
+        label=label,
+    )
+
+
+def _limit(axes: Axes, *series: Series) -> None:
+    """Sets the axis to what came after the early steps; a spike may leave it."""
+    later = [numbers.later() for numbers in series if not numbers.is_empty]
+    if later:
+        low = min(float(numbers.min()) for numbers in later)
+        high = max(float(np.quantile(numbers, 0.99)) for numbers in later)
+        low, high = min(low, high), max(low, high)
+        margin = 0.07 * (high - low) or 0.5
+        # Nothing drawn here can be negative, but for other objectives' scores.
+        axes.set_ylim(max(low - margin, min(low, 0.0)), high + margin)
+
+
+def _mark_warm_up(panels: Sequence[Axes], warm_up_steps: int, last_step: int) -> None:
+    if warm_up_steps <= 0 or last_step <= 0:
+        return
+    for panel in panels:
+        panel.axvspan(0, min(warm_up_steps, 2 * last_step), color=_WARM_UP, alpha=0.14, zorder=0)
+    # Its name in the legend of the panel that shows why.
+    panels[-1].fill_between(
+        [], [], color=_WARM_UP, alpha=0.4, label=f"warm-up, to step {warm_up_steps:,}"
+    )
+
+
+def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Line], score: str) -> None:
+    measured = [line for line in dev if line.get(score) is not None]
+    if not measured:
+        return
+    sign = -1.0 if score == "loss" else 1.0
+    best = max(measured, key=lambda line: sign * line[score])
+    # The panel of losses shows the likelihood alone.
+    height = best.get("nll") if score == "loss" else best[score]
+    digits, colour = (3, _DEVELOPMENT) if score == "loss" else (2, _SCORE)
+    for other in panels:
+        other.axvline(best["step"], color=colour, linewidth=1.0, alpha=0.6, zorder=1)
+    if height is not None:
+        name = LABELS.get(score, score)
+        panel.plot(
+            [best["step"]],
+            [height],
+            "*",
+            color="#000000",
+            markersize=11,
+            zorder=5,
+            clip_on=False,
+            label=f"best: {name} {best[score]:.{digits}f} at step {best['step']:,}",
+        )
+
+
+def _mark_events(
+    figure: Figure, panels: Sequence[Axes], kinds: Sequence[tuple[str, Sequence[int]]]
+) -> None:
+    """Marks events at the foot of the first panel, and names each kind once."""
+    has_few = sum(len(steps) for _, steps in kinds) <= _MOST_LINES
+    markers = []
+    for marker, (_, steps) in zip(_EVENT_MARKERS, kinds, strict=False):
+        markers += panels[0].plot(
+            steps,
+            [0.0] * len(steps),
+            marker,
+            transform=panels[0].get_xaxis_transform(),
+            color=_EVENT,
+            markersize=5,
+            clip_on=False,
+            zorder=4,
+        )
+        for panel in panels:
+            for step in steps if has_few else ():
+                panel.axvline(step, color=_EVENT, linewidth=0.7, alpha=0.5, linestyle=":")
+    if markers:
+        figure.legend(
+            markers,
+            [name for name, _ in kinds],
+            loc="lower left",
+            ncols=2,
+            labelcolor=_EVENT,
+            fontsize=8,
+        )
+
+
+def _place_legend(panel: Axes) -> None:
+    """Names a panel's lines, and those of its right axis, above it, where no line can be."""
+    named: dict[str, Any] = {}
+    for axes in panel.figure.axes:
+        if axes.get_subplotspec() == panel.get_subplotspec():
+            handles, labels = axes.get_legend_handles_labels()
+            named |= dict(zip(labels, handles, strict=True))
+    # The best after the lines that it is the best of.
+    labels = sorted(named, key=lambda label: label.startswith("best"))
+    if labels:
+        panel.legend(
+            [named[label] for label in labels],
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=len(labels),
+            borderaxespad=0.1,
+            columnspacing=1.5,
+        )

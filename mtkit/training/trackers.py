@@ -1,0 +1,215 @@
+"""Where metrics go besides `metrics.jsonl`: TensorBoard, Weights & Biases."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe, dump_recipe
+from mtkit.workspace import Workspace
+
+_FAULTS = (OSError, RuntimeError, ValueError)
+"""What a full disk or a lost connection raises."""
+
+
+class Tracker(Protocol):
+    """Something that draws curves for itself."""
+
+    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+        """Takes a line of the metrics file; a number that is none is None."""
+        ...
+
+    def rewind(self, step: int) -> None:
+        """Forgets what it was given after a step, as far as it can."""
+        ...
+
+    def close(self) -> None:
+        """Leaves nothing in a buffer."""
+        ...
+
+
+def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> list[Tracker]:
+    """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
+
+    Args:
+        recipe: What is trained.
+        workspace: Where TensorBoard's files go, and what knows the run at Weights & Biases.
+        resumed_at: Step that training goes on from; 0 begins new curves.
+
+    Raises:
+        MtkitError: A tracker's package isn't installed, or it doesn't start.
+    """
+    trackers: list[Tracker] = []
+    for name in recipe.training.trackers:
+        match name:
+            case "tensorboard":
+                trackers.append(_open_tensorboard(recipe, workspace, resumed_at))
+            case "wandb":
+                trackers.append(_open_wandb(recipe, workspace, resumed_at))
+    return trackers
+
+
+class _TensorBoard:
+    """TensorBoard's files.
+
+    Args:
+        open_writer: Torch's `SummaryWriter`.
+        folder: Where they go.
+        resumed_at: Step after which TensorBoard is to forget what the folder holds.
+    """
+
+    def __init__(self, open_writer: Callable[..., Any], folder: Path, resumed_at: int) -> None:
+        self._open_writer = open_writer
+        self._folder = folder
+        self._writer = self._open(resumed_at)
+
+    def _open(self, resumed_at: int) -> Any:
+        # A kill loses what was not yet flushed.
+        return self._open_writer(str(self._folder), purge_step=resumed_at + 1, flush_secs=10)
+
+    def describe(self, text: str, step: int) -> None:
+        """Shows a text as it is, under the name `recipe`."""
+        indented = "".join(f"    {line}\n" for line in text.splitlines())
+        self._writer.add_text("recipe", indented, step)
+
+    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+        for key, value in _numbers(kind, metrics):
+            self._writer.add_scalar(key, value, metrics["step"])
+        if kind == "event":
+            self._writer.add_text("events", metrics["text"], metrics["step"])
+
+    def rewind(self, step: int) -> None:
+        self._writer.close()
+        self._writer = self._open(step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _WeightsAndBiases:
+    """A run at Weights & Biases.
+
+    Args:
+        run: What `wandb.init` returned.
+        score: The metric that ranks checkpoints.
+    """
+
+    def __init__(self, run: Any, score: str) -> None:
+        self._run = run
+        # Its own count of steps can't go back, as training does; the step is a metric like others.
+        run.define_metric("*", step_metric="step")
+        best = "min" if score == "loss" else "max"
+        run.define_metric(f"dev/{score}", step_metric="step", summary=best)
+
+    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+        facts: dict[str, Any] = dict(_numbers(kind, metrics))
+        if kind == "event":
+            facts["event"] = metrics["text"]
+        if facts:
+            self._run.log({**facts, "step": metrics["step"]})
+
+    def rewind(self, step: int) -> None:
+        """Does nothing: what was sent stays, and the curve is drawn twice over these steps."""
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Switchable:
+    """A tracker that is switched off, with a warning, once it fails.
+
+    Args:
+        name: What it is called in warnings.
+        tracker: What may fail.
+        faults: What it raises then.
+    """
+
+    def __init__(self, name: str, tracker: Tracker, faults: tuple[type[Exception], ...]) -> None:
+        self._name = name
+        self._tracker: Tracker | None = tracker
+        self._faults = faults
+
+    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+        self._attempt(lambda tracker: tracker.log(kind, metrics))
+
+    def rewind(self, step: int) -> None:
+        self._attempt(lambda tracker: tracker.rewind(step))
+
+    def close(self) -> None:
+        self._attempt(lambda tracker: tracker.close())
+        self._tracker = None
+
+    def _attempt(self, action: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            action(self._tracker)
+        except self._faults as error:
+            self._tracker = None
+            warn(f"{self._name} failed and is switched off: {error}; training goes on")
+
+
+def _open_tensorboard(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+    try:
+        # Imported here: an extra, and it takes a second.
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+    except ImportError as error:
+        raise _not_installed("tensorboard") from error
+    try:
+        tracker = _TensorBoard(SummaryWriter, workspace.tensorboard, resumed_at)
+        tracker.describe(dump_recipe(recipe), resumed_at)
+    except _FAULTS as error:
+        raise MtkitError(
+            f"{workspace.tensorboard}: TensorBoard's files can't be written: {error}",
+            "--set training.trackers=[] trains without them",
+        ) from error
+    say(f"to see the curves: tensorboard --logdir {workspace.tensorboard}")
+    return _Switchable("TensorBoard", tracker, _FAULTS)
+
+
+def _open_wandb(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+    try:
+        # Imported here: an extra.
+        import wandb  # noqa: PLC0415
+    except ImportError as error:
+        raise _not_installed("wandb") from error
+    faults = (*_FAULTS, wandb.Error)
+    known = workspace.read_manifest().get("wandb", {}).get("run") if resumed_at else None
+    try:
+        run = wandb.init(
+            project="mtkit",
+            name=recipe.name,
+            dir=str(workspace.root),
+            config=recipe.model_dump(mode="json", exclude_none=True),
+            id=known,
+            resume="allow",
+            # stdout and stderr stay mtkit's own, and no source code leaves the machine.
+            settings=wandb.Settings(console="off", silent=True, disable_code=True),
+        )
+        tracker = _WeightsAndBiases(run, recipe.training.validation.metric)
+    except faults as error:
+        raise MtkitError(
+            f"Weights & Biases doesn't start: {error}",
+            "`wandb login` first; WANDB_MODE=offline keeps its files here; "
+            "--set training.trackers=[] trains without",
+        ) from error
+    workspace.record("wandb", {"run": run.id})
+    place = f"offline; later: wandb sync {Path(run.dir).parent}" if run.offline else run.url
+    say(f"Weights & Biases: {place}")
+    return _Switchable("Weights & Biases", tracker, faults)
+
+
+def _not_installed(name: str) -> MtkitError:
+    return MtkitError(
+        f'training.trackers = ["{name}"] needs the package {name}, which isn\'t installed',
+        f"pip install 'mtkit[{name}]'",
+    )
+
+
+def _numbers(kind: str, metrics: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yields each number of a line but its step, named by its kind."""
+    for key, value in metrics.items():
+        if key != "step" and isinstance(value, (int, float)) and math.isfinite(value):
+            yield f"{kind}/{key}", float(value)

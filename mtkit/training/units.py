@@ -1,0 +1,24 @@
+"""Lengths of time and amounts of memory, as a person reads them."""
+
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def format_duration(seconds: float) -> str:
+    """Returns a length of time in its two greatest units, such as `3 h 05 min`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours:02} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def format_memory(num_bytes: float) -> str:
+    """Returns an amount of memory in its greatest unit, such as `1.5 GiB`."""
+    amount, unit = float(num_bytes), 0
+    # 1023.96 would be written as 1024.0.
+    while amount >= 1023.95 and unit + 1 < len(_BINARY_UNITS):
+        amount, unit = amount / 1024.0, unit + 1
+    return f"{amount:.1f} {_BINARY_UNITS[unit]}" if unit else f"{amount:.0f} B"

@@ -1,0 +1,144 @@
+"""One process of two runs out of memory, counts wrong, hangs, dies: what all do, and say."""
+
+import json
+import time
+
+import pytest
+
+from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.metrics import read_metrics
+
+TWO = ("--processes", "2")
+
+
+def events(run) -> list[str]:
+    lines = read_metrics(run.workspace.metrics_file)
+    return [line["text"] for line in lines if line["kind"] == "event"]
+
+
+def last_state(run):
+    return CheckpointFolder(run.workspace.checkpoints).list()[-1].state
+
+
+def errors(stderr: str) -> list[str]:
+    assert "Traceback" not in stderr, stderr
+    return [line for line in stderr.splitlines() if line.startswith(("error:", "hint:"))]
+
+
+def test_out_of_memory_on_one_of_two(tiny_run, train_with) -> None:
+    run = tiny_run()
+    done = train_with(run, "oom:1:3", *TWO)
+    assert done.returncode == 0, done.stderr
+    assert "step 3: out of memory on 1 of 2 processes: doing it again in micro-b" in done.stderr
+    assert "finished at step 12" in done.stderr
+    # Halved once, for good, and kept in the checkpoint.
+    assert 0 < last_state(run).micro_batch_tokens <= 128
+    assert last_state(run).num_skipped == 0
+
+
+def test_a_loss_that_is_no_number_on_one_of_two(tiny_run, train_with) -> None:
+    run = tiny_run()
+    done = train_with(run, "nan:1:3", *TWO)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("step 3: update left out: the loss is no finite number") == 1
+    assert (last_state(run).step, last_state(run).num_skipped) == (12, 1)
+    assert events(run) == ["update left out: the loss is no finite number"]
+    assert "1 updates whose loss or gradient was no number" in done.stderr
+
+
+def test_many_losses_in_a_row_take_training_back(tiny_run, train_with) -> None:
+    run = tiny_run("training.recovery.max_skipped=3")
+    done = train_with(run, "nan:1:7-9", *TWO)
+    assert done.returncode == 0, done.stderr
+    said = (
+        "step 9: 3 updates in a row had to be left out: back to the checkpoint of step 5, "
+        "with 0.5 times the learning rate from here on"
+    )
+    assert said in done.stderr
+    state = last_state(run)
+    assert (state.step, state.num_skipped, state.num_returns) == (12, 3, 1)
+    steps = [m["step"] for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "train"]
+    assert steps == [2, 4, 6, 8, 10, 12]
+    rates = {m["step"]: m.get("learning_rate") for m in read_metrics(run.workspace.metrics_file)}
+    # peak * (warmup_steps / step)^0.5, halved.
+    assert rates[12] == pytest.approx(0.5 * 3e-3 * (5 / 12) ** 0.5)
+
+
+def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> None:
+    run = tiny_run("training.recovery.max_skipped=2", "training.recovery.max_returns=0")
+    done = train_with(run, "nan:0:7-9")
+    assert done.returncode == 1
+    [error, hint] = errors(done.stderr)
+    assert error == "error: step 8: 2 updates in a row had to be left out: training has diverged"
+    assert "training.clipping" in hint
+    assert last_state(run).step == 5
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("sleep:1:3", "worker 1 (process "),
+        ("sleep:0:3", "worker 0 (process "),
+    ],
+)
+def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, said) -> None:
+    run = tiny_run("training.stuck_after_seconds=10")
+    began_at = time.monotonic()
+    done = train_with(run, fault, *TWO)
+    assert time.monotonic() - began_at < 60
+    assert done.returncode == 1
+    [error, hint] = errors(done.stderr)
+    assert error.startswith(f"error: {said}")
+    assert "is stuck: " in error
+    assert "(step 3, micro-batch " in error
+    assert "goes on from the last checkpoint" in hint
+
+
+def test_one_that_is_frozen_is_named(tiny_run, train_with) -> None:
+    began_at = time.monotonic()
+    done = train_with(tiny_run(), "freeze:1:3", *TWO)
+    # Half a minute of silence, and half a minute until the launcher kills it.
+    assert time.monotonic() - began_at < 110
+    assert done.returncode == 1
+    [error, _] = errors(done.stderr)
+    assert error.startswith("error: worker 1 (process ")
+    assert "has not been heard of for 3" in error
+
+
+def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with) -> None:
+    run = tiny_run()
+    began_at = time.monotonic()
+    done = train_with(run, "die:1:7", *TWO)
+    assert time.monotonic() - began_at < 60
+    assert done.returncode == 1
+    [error, hint] = errors(done.stderr)
+    assert error.startswith("error: worker 1 (process ")
+    assert error.endswith("died: SIGKILL")
+    assert "goes on from the last checkpoint" in hint
+    assert last_state(run).step == 5
+
+
+def test_a_restart_goes_on_from_the_last_checkpoint_to_the_same_bits(tiny_run, train_with) -> None:
+    run, whole = tiny_run(), tiny_run(name="whole")
+    done = train_with(run, "die:1:7", *TWO, "--max-restarts", "1")
+    assert done.returncode == 0, done.stderr
+    assert "warning: restart 1 of 1" in done.stderr
+    assert "going on from step 5" in done.stderr
+    assert train_with(whole, "", *TWO).returncode == 0
+    assert run.weights() == whole.weights()
+
+
+def test_restarts_come_to_an_end(tiny_run, train_with) -> None:
+    run = tiny_run("training.recovery.max_skipped=1", "training.recovery.max_returns=0")
+    done = train_with(run, "nan:0:3", "--max-restarts", "1")
+    # The worker of the second start is spared by the fault.
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("error: step 3: 1 updates in a row had to be left out") == 1
+
+
+def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:
+    run = tiny_run("training.max_steps=2")
+    assert train_with(run, "").returncode == 0
+    path = run.workspace.checkpoints / "step-00000002" / "state.json"
+    facts = json.loads(path.read_text())
+    assert {"format_version", "state", "score", "digests", "recipe"} <= facts.keys()

@@ -1,0 +1,77 @@
+"""What a person is told when a training ends."""
+
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from mtkit.recipe import load_recipe
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.summary import show_summary
+from mtkit.workspace import Workspace
+
+STATE = TrainingState(step=800, epoch=3, target_tokens=1_234_567, elapsed_seconds=905.0)
+OPTIONS = ["--recipe", "my recipe.toml"]
+
+
+def summarise(
+    root: Path, *overrides: str, score: float | None, state: TrainingState = STATE, **facts
+) -> None:
+    recipe = load_recipe("phrasebook-en-de", ["training.max_steps=800", *overrides])
+    best = None
+    if score is not None:
+        best = Checkpoint(root / "step-00000600", TrainingState(step=600), score, {}, "")
+    settings = {"options": OPTIONS, "is_finished": True, **facts}
+    show_summary(recipe, Workspace(root), state, best, **settings)
+
+
+def test_a_finished_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "curves.png").touch()
+    summarise(tmp_path, score=27.314, num_skipped=2)
+    # sacreBLEU's own signature, for its defaults.
+    scorer = sacrebleu.BLEU()
+    scorer.corpus_score(["a"], [["a"]])
+    assert capsys.readouterr().err.splitlines() == [
+        "finished at step 800",
+        "  updates     800, 3 epochs, 1,234,567 target tokens",
+        "  time        15 min 05 s",
+        "  left out    2 updates whose loss or gradient was no number",
+        f"  best score  BLEU 27.31 ({scorer.get_signature()}), at step 600",
+        f"  model       {tmp_path / 'model'}, the checkpoint of step 600",
+        f"  curves      {tmp_path / 'curves.png'}",
+        "next:",
+        "  mtkit average --recipe 'my recipe.toml'",
+        "  echo \"...\" | mtkit translate --recipe 'my recipe.toml'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "score", "words"),
+    [
+        (["training.validation.metric=chrf"], 55.5, "chrF2 55.50 (nrefs:1|case:mixed|"),
+        (["evaluation.tokenize=zh", "evaluation.lowercase=true"], 31.0, "case:lc|eff:no|tok:zh|"),
+        (["training.validation.metric=loss"], -3.5, "loss 3.5000 per target token"),
+    ],
+)
+def test_the_best_score_is_in_its_own_measure(tmp_path, capsys, overrides, score, words) -> None:
+    summarise(tmp_path, *overrides, score=score)
+    assert words in capsys.readouterr().err
+
+
+def test_a_training_out_of_patience_says_so(tmp_path, capsys) -> None:
+    summarise(tmp_path, "training.max_steps=1000", score=1.0)
+    assert "finished at step 800: the development score has stopped rising" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_stopped_training_says_how_to_go_on(tmp_path, capsys) -> None:
+    state = TrainingState(step=100, target_tokens=5_000, elapsed_seconds=3.0)
+    summarise(tmp_path, score=None, state=state, is_finished=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "stopped at step 100 of 800; a checkpoint is saved, and the same command goes on from it",
+        "  updates     100, 5,000 target tokens",
+        "  time        3 s",
+        "next:",
+        "  mtkit train --recipe 'my recipe.toml'",
+    ]
