@@ -12,6 +12,7 @@ import torch
 
 from mtkit.data.prepare import prepare
 from mtkit.training import loop
+from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.learner import Learner
 from mtkit.training.metrics import MetricsLog, read_metrics
 from mtkit.training.objective import TranslationObjective
@@ -167,6 +168,34 @@ def test_stopped_while_segmentations_are_sampled(tiny_run, never_stopped, monkey
     assert run.train()
     assert run.weights() == sampled.weights()
     assert logged(run)[4:] == logged(sampled)[4:]
+
+
+@pytest.mark.parametrize("place", ["save", "record_score", "prune"])
+def test_ended_on_the_way_to_a_scored_checkpoint(
+    tiny_run, never_stopped, place, monkeypatch
+) -> None:
+    run = tiny_run()
+
+    def end(*_: object, **__: object) -> None:
+        raise SystemExit(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFolder, place, end)
+        with pytest.raises(SystemExit, match=place):
+            run.train()
+    assert run.train()
+    assert run.weights() == never_stopped.weights()
+    # Each checkpoint is measured once, however often it was begun.
+    measured = [
+        [
+            {key: value for key, value in line.items() if key != "elapsed_seconds"}
+            for line in read_metrics(each.workspace.metrics_file)
+            if line["kind"] == "dev"
+        ]
+        for each in (run, never_stopped)
+    ]
+    assert measured[0] == measured[1]
+    assert [line["step"] for line in measured[0]] == [5, 10, 12]
 
 
 @pytest.mark.parametrize("stop_after", [4, 7])
