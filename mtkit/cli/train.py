@@ -1,5 +1,6 @@
 """`mtkit train`: data become checkpoints."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -63,6 +64,8 @@ def train(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )
     opened, place = open_run(recipe, workspace, overrides)
+    # Torch reads it once: its warnings are stacks of C++, and what they mean is told by mtkit.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mtkit.pipeline.train import dry_run as rehearse
     from mtkit.pipeline.train import train as start_training
 

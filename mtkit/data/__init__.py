@@ -9,6 +9,7 @@ cleaning/            which pairs are left out, and why
 phrasebook/          the embedded English-German corpus
 
 tokenizer.py         text to subword tokens and back (SentencePiece); the special tokens' ids
+kept_vocabulary.py   the vocabulary of the model that training starts from, and more symbols
 punctuation.py       Moses' punctuation rules
 segmentations.py     other segmentations than the best: BPE-dropout, subword regularisation
 subword_sampling.py  another segmentation of each sentence in each epoch

@@ -1,7 +1,8 @@
 """Corpora to a workspace's data, stage by stage: the front door of `mtkit prepare`.
 
 text/       cleaned pairs, duplicates marked         depends on corpora, cleaning, held-out sets
-tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed
+tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed; or on the
+                                                     model whose vocabulary is kept, symbols, tags
 train/      tokens of the training pairs             depends on text, tokenizer, tags, max_tokens
 dev/        the development set, as tokens and text  depends on it and on the tokenizer
 """
@@ -17,6 +18,13 @@ from mtkit.console import open_console, say
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.kept_vocabulary import (
+    choose_punctuation,
+    digest_kept,
+    extend_vocabulary,
+    kept_folder,
+    read_kept,
+)
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
 from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
@@ -93,11 +101,14 @@ def count_cores() -> int:
 
 
 def check_inputs(recipe: Recipe) -> None:
-    """Returns if the files of all corpora are there and look readable.
+    """Returns if the files of all corpora, and of a kept vocabulary, are there and look readable.
 
     Raises:
         MtkitError: One isn't, or doesn't.
     """
+    folder = kept_folder(recipe)
+    if folder is not None:
+        read_kept(folder, recipe)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
         check_corpus(
             corpus,
@@ -225,7 +236,7 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
 
 def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
     """Returns a digest of all that a stage depends on, given the facts of those before it."""
-    data, tokenizer = recipe.data, recipe.tokenizer
+    data, tokenizer, kept = recipe.data, recipe.tokenizer, kept_folder(recipe)
     root = str(data.data_root)
 
     def settings(section: Any, *left_out: str) -> Any:
@@ -238,8 +249,14 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 [settings(corpus, "name", "weight", "tag") for corpus in data.train],
                 settings(data.cleaning, "max_tokens"),
                 [settings(corpus, "tag") for corpus in (data.dev, *tests)],
-                [data.source_language, data.target_language, tokenizer.punctuation],
+                [data.source_language, data.target_language, choose_punctuation(recipe)],
                 describe_inputs((*data.train, data.dev, *tests)),
+            ]
+        case "tokenizer" if kept is not None:
+            depends = [
+                digest_kept(kept),
+                [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint],
+                [data.source_language, data.target_language],
             ]
         case "tokenizer":
             pretrained = tokenizer.pretrained
@@ -274,11 +291,17 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
 
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:
-    """Leaves a tokenizer trained on a sample of the cleaned text, or the one that the user has."""
-    settings, tags = recipe.tokenizer, list_tags(recipe)
+    """Leaves a tokenizer trained on a sample of the cleaned text, or one that there is already."""
+    settings, tags, kept = recipe.tokenizer, list_tags(recipe), kept_folder(recipe)
     languages = (recipe.data.source_language, recipe.data.target_language)
-    punctuation = languages if settings.punctuation == "moses" else None
-    if settings.pretrained is not None:
+    punctuation = languages if choose_punctuation(recipe) == "moses" else None
+    if kept is not None:
+        start = read_kept(kept, recipe)
+        symbols = settings.user_symbols
+        tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
+        added = tokenizer.source_pieces[start.source_vocab_size :]
+        say(f"keeping the vocabulary of {kept}" + f", with {' '.join(added)} added" * bool(added))
+    elif settings.pretrained is not None:
         models = read_pretrained(settings)
         tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
+from mtkit.data.kept_vocabulary import kept_folder
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
@@ -91,6 +92,9 @@ def fingerprint(recipe: Recipe) -> str:
     Where the corpora lie doesn't count: a project's folder may move.
     """
     chosen = recipe.model_dump(mode="json", include={"data", "tokenizer", "seed"})
+    kept = kept_folder(recipe)
+    if kept is not None:
+        chosen["kept_vocabulary"] = str(kept)
     return digest(relative_to_root(chosen, str(recipe.data.data_root)))
 
 

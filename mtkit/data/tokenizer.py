@@ -24,10 +24,13 @@ Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
 
 _SPECIAL = (PAD, UNK, BOS, EOS)
+_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _JOINT_FILE = "joint.spm"
 _SOURCE_FILE = "source.spm"
 _TARGET_FILE = "target.spm"
-_SETTINGS_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer.json"
+TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
+"""What `SubwordTokenizer.save` may leave in a folder."""
 
 
 class SubwordTokenizer:
@@ -77,7 +80,7 @@ class SubwordTokenizer:
             raise MtkitError(
                 f"{error.filename}: no such tokenizer", "run `mtkit prepare`"
             ) from error
-        settings = read_json(folder / _SETTINGS_FILE) if (folder / _SETTINGS_FILE).is_file() else {}
+        settings = read_json(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
         punctuation = settings.get("punctuation")
         try:
             return cls(
@@ -88,7 +91,8 @@ class SubwordTokenizer:
             )
         except RuntimeError as error:
             raise MtkitError(
-                f"{folder}: damaged tokenizer: {error}", "run `mtkit prepare` again"
+                f"{folder}: damaged tokenizer: {error}",
+                "run `mtkit prepare` again, or copy the folder again from where it came from",
             ) from error
 
     def save(self, folder: Path) -> None:
@@ -100,7 +104,27 @@ class SubwordTokenizer:
             (folder / _SOURCE_FILE).write_bytes(self._source_model)
             (folder / _TARGET_FILE).write_bytes(self._target_model)
         settings = {"tags": list(self._tags), "punctuation": self._punctuation}
-        write_atomically(folder / _SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
+        write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
+
+    @property
+    def models(self) -> tuple[bytes, bytes]:
+        """The source's and the target's serialised SentencePiece model."""
+        return self._source_model, self._target_model
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Strings that may stand before a source, each one token."""
+        return tuple(self._tags)
+
+    @property
+    def source_pieces(self) -> list[str]:
+        """The source's pieces by token; special ones have mtkit's names."""
+        return self._source.pieces()
+
+    @property
+    def target_pieces(self) -> list[str]:
+        """The same of the target."""
+        return self._target.pieces()
 
     @property
     def is_joint(self) -> bool:
@@ -220,6 +244,10 @@ class _Vocabulary:
             pieces = [self._to_model[token] for token in pieces]
         text: str = self._model.decode(pieces)
         return text
+
+    def pieces(self) -> list[str]:
+        ordinary = self._to_model[len(_SPECIAL) :]
+        return [*_SPECIAL_PIECES, *map(self._model.id_to_piece, ordinary)]
 
     def unknown_pieces(self, line: str) -> list[str]:
         unknown = self._model.unk_id()

@@ -18,6 +18,8 @@ from mtkit.recipe.recipe import Recipe
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
 
+_START_KEYS = ("training", "training.start_from", "training.start_from.model")
+
 Entry = TypeVar("Entry", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -47,9 +49,11 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         raise MtkitError(f"{path}: not TOML: {error}", "strings need quotes in TOML") from error
     for override in overrides:
         apply_override(tables, override)
+        # What is typed in a shell starts from the shell's folder.
         if override_key(override) == "data.data_root":
-            # What is typed in a shell starts from the shell's folder.
             folder = Path.cwd()
+        elif override_key(override) in _START_KEYS:
+            _start_from_working_directory(tables)
     return check_recipe(tables, str(path), folder, overrides)
 
 
@@ -107,6 +111,15 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
             name=name,
             changed=_by_key(overrides),
         ) from error
+
+
+def _start_from_working_directory(tables: dict[str, Any]) -> None:
+    """Leaves the path of the model that training starts from absolute, if there is one."""
+    node: Any = tables
+    for step in ("training", "start_from"):
+        node = node.get(step) if isinstance(node, dict) else None
+    if isinstance(node, dict) and isinstance(node.get("model"), str):
+        node["model"] = str(Path.cwd() / Path(node["model"]).expanduser())
 
 
 def _by_key(overrides: Sequence[str]) -> dict[str, str]:

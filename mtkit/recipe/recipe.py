@@ -1,6 +1,6 @@
 """The whole recipe: one section per idea, and what must hold between them."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,7 +10,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.recipe.training import Training
+from mtkit.recipe.training import FrozenPart, Training
 
 
 class Recipe(Section):
@@ -39,6 +39,18 @@ class Recipe(Section):
             raise ValueError(
                 'model.tied_embeddings = "three-way" needs one vocabulary, but tokenizer.joint is '
                 'false: set model.tied_embeddings to "decoder" or "none"'
+            )
+        start_from = self.training.start_from
+        keeps_vocabulary = start_from is not None and start_from.vocabulary == "keep"
+        if keeps_vocabulary and self.tokenizer.pretrained is not None:
+            raise ValueError(
+                "tokenizer.pretrained names a tokenizer, but training.start_from keeps that of its "
+                'model: remove the former, or set training.start_from.vocabulary to "new"'
+            )
+        is_all_frozen = set(self.training.freeze) == set(get_args(FrozenPart))
+        if is_all_frozen and self.model.tied_embeddings != "none":
+            raise ValueError(
+                "training.freeze names every part, so that nothing is left to learn: take one out"
             )
         if self.training.length_groups > self.training.batch_tokens:
             raise ValueError("training.length_groups is greater than training.batch_tokens")

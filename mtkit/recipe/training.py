@@ -155,12 +155,13 @@ class StartFrom(Section):
     """
 
     model: Path
-    """A model folder, such as another run's `model/`; a relative path starts from
-    `data.data_root`."""
+    """A model folder, such as another run's `model/`; a relative path starts from `data.data_root`,
+    or, given by `--set`, from the current folder."""
     vocabulary: Literal["keep", "new"] = "keep"
-    """`keep`: the model's own pieces, with the recipe's tags and `tokenizer.user_symbols` added at
-    the end. `new`: pieces trained as the recipe says; the vectors of those that the model knows are
-    taken over, the others start anew."""
+    """`keep`: the model's own pieces and treatment of punctuation, with the recipe's tags and
+    `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
+    `new`: pieces as the recipe says; the vectors of those that the model knows are taken over, the
+    others start anew."""
 
 
 FrozenPart = Literal["embeddings", "encoder", "decoder"]
@@ -200,8 +201,9 @@ class Training(Section):
     start_from: StartFrom | None = None
     """A model whose weights training starts from; chance where the section is absent."""
     freeze: tuple[FrozenPart, ...] = ()
-    """Parts whose weights stay as they start. A matrix that is shared, such as embeddings tied with
-    the output projection, is frozen with either of its parts."""
+    """Parts whose weights stay as they start: all embeddings, positions included; the layers of the
+    encoder; those of the decoder. The output projection is frozen only where it is tied to
+    embeddings."""
     checkpoint_every: PositiveInt = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: PositiveFloat | None = None

@@ -7,6 +7,8 @@ update.py        one update: accumulated, agreed on, summed, made
 learner.py       what an update changes: model, optimizer, moving average
 objective.py     what is minimised, behind a Protocol; translation is one
 loss.py          output projection and label-smoothed cross entropy, fused in chunks
+start_from.py    the weights of a trained model as a start: fine-tuning
+frozen.py        parts whose weights stay as they are
 optimizer.py     Adam
 schedule.py      the learning rate of each step
 checkpoint.py    saved, digested, listed, kept, loaded

@@ -17,10 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
@@ -32,7 +30,9 @@ from mtkit.inference.model_folder import (
     write_tensors,
 )
 from mtkit.recipe.training import Training
+from mtkit.training.frozen import list_frozen
 from mtkit.training.learner import Learner
+from mtkit.training.moments import load_moments, pack_moments
 from mtkit.workspace import (
     building,
     digest_file,
@@ -48,8 +48,6 @@ FORMAT_VERSION = 2
 STATE_FILE = "state.json"
 _TRAINED_FILE = "weights.safetensors"
 _OPTIMIZER_FILE = "optimizer.safetensors"
-_MOMENTS = ("exp_avg", "exp_avg_sq")
-_NUM_UPDATES = "step"
 _DAMAGED = "damaged-"
 
 
@@ -183,7 +181,7 @@ class CheckpointFolder:
                 write_tensors(pack_weights(learner.model), draft / WEIGHTS_FILE)
             if learner.average is not None:
                 write_tensors(pack_weights(learner.model), draft / _TRAINED_FILE)
-            write_tensors(_pack_optimizer(learner), draft / _OPTIMIZER_FILE)
+            write_tensors(pack_moments(learner), draft / _OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
             saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
             _write_facts(draft, saved)
@@ -261,7 +259,8 @@ class DamagedCheckpointError(MtkitError):
 def restore(checkpoint: Checkpoint, learner: Learner) -> None:
     """Leaves a learner as it was when a checkpoint was saved.
 
-    Where the run keeps a moving average only from now on, that starts from the weights.
+    Where the run keeps a moving average only from now on, that starts from the weights. A weight
+    that was frozen then and learns now has moments of 0, as if it had had no gradient so far.
 
     Raises:
         MtkitError: A file of it is missing, damaged, or of another model.
@@ -279,8 +278,8 @@ def restore(checkpoint: Checkpoint, learner: Learner) -> None:
     path = checkpoint.folder / _OPTIMIZER_FILE
     with _naming(checkpoint.folder):
         tensors = load_file(path)
-    _check_optimizer(learner.model, tensors, path)
-    _load_optimizer(learner, tensors)
+    was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
+    load_moments(learner, tensors, was_frozen, path)
 
 
 def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
@@ -374,44 +373,3 @@ def _naming(folder: Path) -> Iterator[None]:
         raise MtkitError(error.message, hint) from error
     except (OSError, SafetensorError) as error:
         raise MtkitError(f"{folder}: damaged or missing: {error}", hint) from error
-
-
-def _pack_optimizer(learner: Learner) -> dict[str, Tensor]:
-    states = learner.optimizer.state
-    moments = {
-        f"{moment}.{name}": states[weight][moment].detach().cpu().contiguous()
-        for name, weight in learner.model.named_parameters()
-        if weight.requires_grad
-        for moment in _MOMENTS
-    }
-    return {_NUM_UPDATES: torch.tensor(learner.num_updates), **moments}
-
-
-def _check_optimizer(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    hint = f"remove {path.parent} to go on from the checkpoint before it"
-    expected = {
-        f"{moment}.{name}": weight.shape
-        for name, weight in model.named_parameters()
-        if weight.requires_grad
-        for moment in _MOMENTS
-    }
-    expected[_NUM_UPDATES] = torch.Size()
-    for name in sorted(expected.keys() | tensors.keys()):
-        if name not in tensors or name not in expected:
-            what = "missing" if name in expected else "unexpected"
-            raise MtkitError(f"{path}: {name} is {what}", hint)
-        if tensors[name].shape != expected[name]:
-            raise MtkitError(
-                f"{path}: {name} is of shape {list(tensors[name].shape)}, expected "
-                f"{list(expected[name])}",
-                hint,
-            )
-
-
-def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
-    for name, weight in learner.model.named_parameters():
-        if weight.requires_grad:
-            state = learner.optimizer.state[weight]
-            state["step"].fill_(float(tensors[_NUM_UPDATES]))
-            for moment in _MOMENTS:
-                state[moment].copy_(tensors[f"{moment}.{name}"])

@@ -111,6 +111,10 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
         # this from 2.12 on.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
+        # A store that outlives the workers gives a machine that comes back no address of it.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        # Its warnings are stacks of C++; what they mean is told by whoever notices.
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
         _LAUNCHED_HERE: "1",
     }
     added = {name: value for name, value in for_workers.items() if name not in os.environ}

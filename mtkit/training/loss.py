@@ -67,8 +67,10 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         sum_type = torch.promote_types(states.dtype, torch.float32)
         vocab_size = output_weight.shape[0]
         weight_VD = output_weight.detach().to(product_type)
-        states_gradient = torch.empty_like(states) if needs_gradient else None
-        weight_gradient = torch.zeros_like(output_weight) if needs_gradient else None
+        states_learn, weight_learns = (needs_gradient and need for need in ctx.needs_input_grad[:2])
+        states_gradient = torch.empty_like(states) if states_learn else None
+        # A frozen projection needs no gradient, which would be a third of all products.
+        weight_gradient = torch.zeros_like(output_weight) if weight_learns else None
         loss = torch.zeros((), dtype=sum_type, device=states.device)
         negative_log_likelihood = torch.zeros_like(loss)
         chunk = max(1, _CHUNK_BYTES.get(device, 64 << 20) // (vocab_size * 4))
@@ -83,7 +85,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 negative_log_likelihood += (log_sum_N1 - target_logits_N1).sum()
                 expected_N1 = torch.lerp(target_logits_N1, mean_logits_N1, label_smoothing)
                 loss += (log_sum_N1 - expected_N1).sum()
-                if states_gradient is None or weight_gradient is None:
+                if states_gradient is None and weight_gradient is None:
                     continue
                 # d loss / d logits = softmax - reference distribution.
                 gradient_NV = logits_NV.sub_(log_sum_N1).exp_()
@@ -92,12 +94,15 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     1, targets_N1, torch.full_like(target_logits_N1, label_smoothing - 1.0)
                 )
                 gradient_NV = gradient_NV.to(product_type)
-                states_gradient[first : first + chunk] = gradient_NV @ weight_VD
+                if states_gradient is not None:
+                    states_gradient[first : first + chunk] = gradient_NV @ weight_VD
+                if weight_gradient is None:
+                    continue
                 if product_type == weight_gradient.dtype:
                     weight_gradient.addmm_(gradient_NV.T, states_ND)
                 else:
                     weight_gradient += gradient_NV.T @ states_ND
-        if states_gradient is not None and weight_gradient is not None:
+        if states_gradient is not None or weight_gradient is not None:
             ctx.save_for_backward(states_gradient, weight_gradient)
         ctx.mark_non_differentiable(negative_log_likelihood)
         return loss, negative_log_likelihood
@@ -105,12 +110,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(
         ctx: Any, loss_gradient: Tensor, _: Tensor
-    ) -> tuple[Tensor, Tensor, None, None, None]:
-        states_gradient, weight_gradient = ctx.saved_tensors
-        return (
-            states_gradient * loss_gradient.to(states_gradient.dtype),
-            weight_gradient * loss_gradient.to(weight_gradient.dtype),
-            None,
-            None,
-            None,
+    ) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+        states_gradient, weight_gradient = (
+            None if gradient is None else gradient * loss_gradient.to(gradient.dtype)
+            for gradient in ctx.saved_tensors
         )
+        return states_gradient, weight_gradient, None, None, None

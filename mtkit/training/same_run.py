@@ -2,13 +2,16 @@
 
 from typing import Any
 
+from mtkit.data.prepared import relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint
 
 _FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
 """Keys that the order of the data depends on; a run can't change them under way."""
-_TUNED_TRAINING_KEYS = ("label_smoothing", "precision", "optimizer", "schedule", "clipping")
+_TUNED_TRAINING_KEYS = (
+    "label_smoothing", "precision", "optimizer", "schedule", "clipping", "freeze", "moving_average"
+)  # fmt: skip
 """Keys that a run may change under way, and whose result is then another."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
 _KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to start over"
@@ -65,7 +68,8 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     if not saved:
         return []
     wanted = recipe.model_dump(mode="json", exclude_none=True)["training"]
-    found = saved[-1].recipe["training"]
+    # Checkpoints of earlier versions lack keys that were added since.
+    found = {"freeze": [], **saved[-1].recipe["training"]}
     # The rate of some schedules depends on where they end.
     end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
     keys = (*_TUNED_TRAINING_KEYS, *end)
@@ -84,6 +88,8 @@ def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
         },
         "training": {
             **{key: training[key] for key in _FIXED_TRAINING_KEYS},
+            # Not where it lies: a project's folder may move.
+            "start_from": relative_to_root(training.get("start_from"), tables["data"]["data_root"]),
             # Scores by different measures don't rank checkpoints.
             "validation": {"metric": training["validation"]["metric"]},
         },

@@ -22,6 +22,7 @@ from mtkit.training.checkpoint import (
     describe_training,
 )
 from mtkit.training.distributed import Processes, join_processes, leave_processes
+from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import MetricsLog
@@ -29,6 +30,7 @@ from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
+from mtkit.training.start_from import start_from
 from mtkit.training.summary import show_summary
 from mtkit.training.trackers import open_trackers
 from mtkit.training.update import Updater
@@ -86,7 +88,11 @@ def _train(
     torch.manual_seed(recipe.seed)
     processes.progress.beat("building the model")
     model = build_model(recipe, data).to(processes.device)
+    if recipe.training.start_from is not None and not saved and processes.is_first:
+        start_from(recipe, model, data.tokenizer)
+    freeze(model, recipe.training.freeze)
     learner = Learner.of(model, recipe)
+    processes.copy_from_first(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and is then put aside.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]

@@ -112,6 +112,7 @@ class Watch:
         self._stopping = threading.Event()
         store.set_timeout(timedelta(seconds=_STORE_SECONDS))
         self._tell()
+        self._answered_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self, stuck_after_seconds: float) -> None:
@@ -133,11 +134,14 @@ class Watch:
     def name_lost(self) -> str:
         """Returns a phrase that names the processes that have fallen silent; empty without any.
 
-        Waits some seconds for one to be silent for long enough.
+        Waits some seconds for one to be silent for long enough. The store is on the machine of
+        process 0: where it doesn't answer, that is the one.
         """
         give_up_at = time.monotonic() + _NAMING_SECONDS
         while time.monotonic() < give_up_at:
             now = time.monotonic()
+            if self._rank and now - self._answered_at > _SILENT_SECONDS:
+                return self._name(0) if 0 in self._signs else "worker 0"
             silent = [
                 rank
                 for rank, heard_at in self._heard_at.items()
@@ -149,7 +153,6 @@ class Watch:
         return ""
 
     def _run(self) -> None:
-        answered_at = time.monotonic()
         while not self._stopping.wait(_PERIOD_SECONDS):
             if os.getppid() != self._parent:
                 self._end("the launcher of this process has gone")
@@ -159,10 +162,10 @@ class Watch:
             except RuntimeError as error:
                 if self._stopping.is_set():
                     return
-                if time.monotonic() - answered_at > _LOST_AFTER_SECONDS:
-                    self._end(f"lost the machine that the processes meet on: {error}")
+                if time.monotonic() - self._answered_at > _LOST_AFTER_SECONDS:
+                    self._end(f"lost the machine of worker 0, where all meet: {error}")
                 continue
-            answered_at = time.monotonic()
+            self._answered_at = time.monotonic()
             fault = self._find_fault()
             if fault and not self._stopping.is_set():
                 self._end(fault)

@@ -1,15 +1,17 @@
-"""Every `mtkit` command in the documentation has subcommands, options and keys that exist."""
+"""Commands and recipes in the documentation have subcommands, options and keys that exist."""
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from mtkit.cli.app import app
 from mtkit.recipe import load_recipe
-from mtkit.recipe.loading import shipped_recipes
+from mtkit.recipe.loading import check_recipe, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
@@ -72,3 +74,30 @@ def test_a_documented_command_is_understood(arguments: list[str]) -> None:
         assert recipe in shipped_recipes()
         overrides = [o for o in values.get("overrides") or [] if o not in _PLACEHOLDERS]
         load_recipe(recipe, overrides)
+
+
+RECIPES = [
+    pytest.param(block, id=f"{page.relative_to(ROOT)}, block {number}")
+    for page in PAGES
+    for number, block in enumerate(
+        re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL), start=1
+    )
+]
+
+
+def put_over(below: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
+    """Returns tables with the keys that they lack taken from those below."""
+    merged = dict(below)
+    for key, value in tables.items():
+        both = isinstance(value, dict) and isinstance(below.get(key), dict)
+        merged[key] = put_over(below[key], value) if both else value
+    return merged
+
+
+@pytest.mark.parametrize("block", RECIPES)
+def test_a_documented_recipe_loads(block: str, tmp_path: Path) -> None:
+    tables = tomllib.loads(block)
+    if "name" not in tables:
+        below = tomllib.loads(shipped_recipes()["multi30k-en-de"].read_text("utf-8"))
+        tables = put_over(below, tables)
+    assert check_recipe(tables, "the page", tmp_path)

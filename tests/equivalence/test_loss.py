@@ -53,6 +53,32 @@ def test_loss_and_gradients(label_smoothing, dtype, closeness, chunk_tokens, mon
         assert (our - their).abs().max() <= closeness * their.abs().max() * 4
 
 
+@pytest.mark.parametrize("frozen", ["states", "weight"])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(frozen, monkeypatch) -> None:
+    states, weight, targets = draw()
+    monkeypatch.setitem(loss_module._CHUNK_BYTES, "cpu", 5 * weight.shape[0] * 4)
+    theirs, _ = by_hand(states, weight, targets, 0.1)
+    tensors = {"states": states, "weight": weight}
+    learning = next(tensor for name, tensor in tensors.items() if name != frozen)
+    [their_gradient] = torch.autograd.grad(theirs, learning)
+    tensors[frozen].requires_grad_(False)
+    # Nothing as large as the frozen tensor's gradient is made room for.
+    made: list[torch.Size] = []
+    for name in ("empty_like", "zeros_like"):
+        make = getattr(torch, name)
+        monkeypatch.setattr(
+            torch, name, lambda like, make=make: (made.append(like.shape), make(like))[1]
+        )
+    ours = projected_cross_entropy(states, weight, targets, label_smoothing=0.1)
+    monkeypatch.undo()
+    assert learning.shape in made
+    assert tensors[frozen].shape not in made
+    ours.loss.backward()
+    assert tensors[frozen].grad is None
+    assert torch.allclose(ours.loss, theirs, rtol=1e-6, atol=0.0)
+    assert (learning.grad - their_gradient).abs().max() <= 4e-6 * their_gradient.abs().max()
+
+
 def test_torch_spreads_the_mass_the_same_way() -> None:
     states, weight, targets = draw()
     ours = projected_cross_entropy(states, weight, targets, label_smoothing=0.1)

@@ -57,9 +57,12 @@ def test_many_losses_in_a_row_take_training_back(tiny_run, train_with) -> None:
     assert said in done.stderr
     state = last_state(run)
     assert (state.step, state.num_skipped, state.num_returns) == (12, 3, 1)
-    steps = [m["step"] for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "train"]
-    assert steps == [2, 4, 6, 8, 10, 12]
-    rates = {m["step"]: m.get("learning_rate") for m in read_metrics(run.workspace.metrics_file)}
+    rates = {
+        line["step"]: line["learning_rate"]
+        for line in read_metrics(run.workspace.metrics_file)
+        if line["kind"] == "train"
+    }
+    assert list(rates) == [2, 4, 6, 8, 10, 12]
     # peak * (warmup_steps / step)^0.5, halved.
     assert rates[12] == pytest.approx(0.5 * 3e-3 * (5 / 12) ** 0.5)
 

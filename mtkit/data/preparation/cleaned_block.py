@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning.alignment import Suspect
 from mtkit.data.cleaning.clean import Cleaner, measure_balance
 from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.kept_vocabulary import choose_punctuation
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.punctuation import punctuation_normalizer
@@ -88,7 +89,7 @@ class CleaningJob:
             target_language=data.target_language,
             balance=measure_balance(dev),
             held_out=HeldOut.of(chain(dev, tests)),
-            punctuation=languages if recipe.tokenizer.punctuation == "moses" else None,
+            punctuation=languages if choose_punctuation(recipe) == "moses" else None,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
     KeyFiles,
@@ -203,7 +204,10 @@ def _estimate_lengths(
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
-    settings, tags = recipe.tokenizer, list_tags(recipe)
+    settings, tags, kept = recipe.tokenizer, list_tags(recipe), kept_folder(recipe)
+    if kept is not None:
+        start = read_kept(kept, recipe)
+        return extend_vocabulary(start, tags=tags, symbols=settings.user_symbols)
     if settings.pretrained is not None:
         return SubwordTokenizer(*read_pretrained(settings), tags=tags)
     sides = [source for source, _ in pairs], [target for _, target in pairs]

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.console import say, warn
+from mtkit.data.kept_vocabulary import kept_folder
 from mtkit.data.preparation.report_page import render_page
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
@@ -102,7 +103,7 @@ class Report:
             notes=[
                 *facts["text"]["notes"],
                 *note_corpora(corpora, facts["text"]["balance"]),
-                *_note_tokens(tokens),
+                *_note_tokens(tokens, is_kept=kept_folder(recipe) is not None),
             ],
         )
 
@@ -191,17 +192,19 @@ def _note_misaligned(name: str, stretch: Facts) -> str:
     )
 
 
-def _note_tokens(tokens: dict[str, Facts]) -> list[str]:
+def _note_tokens(tokens: dict[str, Facts], *, is_kept: bool) -> list[str]:
+    mend = (
+        "the model that training starts from never saw them: tokenizer.user_symbols adds some, "
+        'training.start_from.vocabulary = "new" trains pieces for all'
+        if is_kept
+        else "tokenizer.byte_fallback = true spells them, or raise tokenizer.character_coverage"
+    )
     notes = []
     for side, facts in tokens.items():
         share = facts["unknown_tokens"] / max(1, facts["tokens"])
         if share > _NOTABLE_UNKNOWN:
             unknown = " ".join(list(facts["unknown_pieces"])[:10])
-            notes.append(
-                f"{side}: {share:.2%} of the tokens are unknown ({unknown}): "
-                "tokenizer.byte_fallback = true spells them, or raise "
-                "tokenizer.character_coverage"
-            )
+            notes.append(f"{side}: {share:.2%} of the tokens are unknown ({unknown}): {mend}")
     return notes
 
 

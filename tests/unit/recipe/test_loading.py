@@ -78,6 +78,34 @@ def test_data_root_of_a_shipped_recipe_is_relative_to_the_working_directory(proj
     assert load_recipe("phrasebook-en-de").data.data_root == project / "here"
 
 
+def test_the_model_to_start_from_is_relative_to_where_it_is_named(project: Path) -> None:
+    path = project / "recipes" / "small.toml"
+    path.write_text(RECIPE + '[training.start_from]\nmodel = "runs/x/model"\n')
+
+    def model(*overrides: str) -> Path:
+        start_from = load_recipe(path, overrides).training.start_from
+        assert start_from is not None
+        return start_from.model
+
+    assert model() == project / "recipes" / "runs" / "x" / "model"
+    assert model("data.data_root=text") == project / "here" / "text" / "runs" / "x" / "model"
+    here = project / "here" / "y" / "model"
+    for override in (
+        "training.start_from.model=y/model",
+        "training.start_from={model='y/model', vocabulary='new'}",
+        "training={start_from={model='y/model'}}",
+    ):
+        assert model(override) == here
+        # Whatever else is typed.
+        assert model("data.data_root=text", override) == here
+        assert model(override, "training.start_from.vocabulary=new") == here
+    assert model("training.start_from.model=/models/x") == Path("/models/x")
+    assert load_recipe(path, ["~training.start_from"]).training.start_from is None
+    assert "training.start_from.model: expected a string in quotes, found 3" in fault_of(
+        "training.start_from.model=3"
+    )
+
+
 def test_an_absolute_corpus_path_stays(project: Path) -> None:
     recipe = load_recipe("../recipes/small.toml", ["data.train.0.source=/text/train.en"])
     assert isinstance(recipe.data.train[0], FileCorpus)

@@ -86,6 +86,38 @@ def test_checkpoints_of_another_run_are_refused(tiny_run, override: str, said: s
     assert "--workspace" in caught.value.hint
 
 
+def test_another_start_is_another_run(tiny_run, tmp_path) -> None:
+    parent = tiny_run("training.max_steps=1", name="parent")
+    parent.train()
+    copied = tmp_path / "copied"
+    shutil.copytree(parent.workspace.model, copied)
+    new = "training.start_from.vocabulary=new"
+    paths = [f"training.start_from.model={path}" for path in (parent.workspace.model, copied)]
+    run = tiny_run(paths[0], new, "training.max_steps=1")
+    assert run.train()
+    # It starts once: the checkpoint is what training goes on from, and the parent may be gone.
+    shutil.rmtree(parent.workspace.model)
+    assert tiny_run(paths[0], new, "training.max_steps=2").train()
+    for overrides, said in (
+        ((paths[1], new), "training.start_from.model was"),
+        (("training.max_steps=2",), "training.start_from was {'model': "),
+    ):
+        with pytest.raises(MtkitError, match="holds checkpoints of another run") as caught:
+            tiny_run(*overrides).train()
+        assert said in caught.value.message
+
+
+def test_a_checkpoint_of_before_there_was_freezing_goes_on(tiny_run) -> None:
+    run = tiny_run("training.max_steps=2")
+    run.train()
+    for path in run.workspace.checkpoints.glob("*/state.json"):
+        facts = json.loads(path.read_text())
+        del facts["recipe"]["training"]["freeze"]
+        path.write_text(json.dumps(facts))
+    assert is_trained(run.recipe, run.workspace)
+    assert tiny_run("training.max_steps=3").train()
+
+
 def test_what_may_change_under_way(tiny_run) -> None:
     tiny_run("training.max_steps=2").train()
     run = tiny_run(

@@ -1,0 +1,145 @@
+"""A full disk, a read-only one, a second training, Ctrl-C once and twice."""
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mtkit.training.checkpoint import CheckpointFolder
+
+WITHOUT_END = ("training.max_steps=100000", "training.validation.num_samples=0")
+
+
+@pytest.fixture
+def small_disk(tiny_run: Callable, tmp_path: Path) -> Iterator[Callable]:
+    """A function that remounts the small disk, of so many KiB, where the run's workspace lies."""
+    mount = shutil.which("mount")
+    place = tmp_path / "run"
+    tiny_run(name="prepared")
+    place.mkdir()
+    command = [str(mount), "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this user can't mount a disk")
+    shutil.copytree(tmp_path / "prepared", place, dirs_exist_ok=True)
+
+    def remount(option: str) -> None:
+        subprocess.run([mount, "-o", f"remount,{option}", str(place)], check=True)
+
+    yield remount
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def train(run, *options: str) -> tuple[int, str]:
+    done = subprocess.run(
+        run.command("train", *options), capture_output=True, text=True, check=False, timeout=240
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+def start(run, *options: str, environment: dict | None = None) -> subprocess.Popen[str]:
+    """Returns a training that has saved a first checkpoint."""
+    command = run.command("train", *options)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    give_up_at = time.monotonic() + 120
+    while not any(run.workspace.checkpoints.glob("step-*")):
+        assert process.poll() is None
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> None:
+    keys = ("training.keep_last=100", "training.checkpoint_every=2")
+    run, whole = tiny_run(*keys), tiny_run(*keys, name="whole")
+    code, said = train(run, *options)
+    assert code == 1
+    [error] = [line for line in said.splitlines() if line.startswith("error:")]
+    assert error.endswith("No space left on device")
+    assert f"{run.workspace.root}" in error
+    assert "hint: free some space, then give the same command again" in said
+    saved = CheckpointFolder(run.workspace.checkpoints).list()
+    assert saved
+    for checkpoint in saved:
+        checkpoint.check()
+    assert not any(run.workspace.checkpoints.glob(".step-*.draft"))
+    small_disk("size=20m")
+    assert train(run, *options)[0] == 0
+    assert train(whole, *options)[0] == 0
+    assert run.weights() == whole.weights()
+
+
+def test_a_read_only_workspace(tiny_run, small_disk) -> None:
+    small_disk("ro")
+    code, said = train(tiny_run())
+    assert code == 1
+    [error, hint] = [line for line in said.splitlines() if line.startswith(("error", "hint"))]
+    assert error.endswith("Read-only file system")
+    assert hint == "hint: choose another place with --workspace"
+
+
+def test_a_second_training_in_the_same_workspace_is_refused(tiny_run) -> None:
+    run = tiny_run(*WITHOUT_END)
+    first = start(run)
+    try:
+        for options in ((), ("--processes", "2")):
+            code, said = train(run, *options)
+            assert code == 1
+            assert "`mtkit train` can't start: another mtkit command is at work here" in said
+        first.send_signal(signal.SIGTERM)
+        _, said = first.communicate(timeout=60)
+        assert first.returncode == 75
+    finally:
+        first.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+def test_a_stop_saves_and_says_what_goes_on(tiny_run, options, number) -> None:
+    run = tiny_run(*WITHOUT_END)
+    process = start(run, *options)
+    try:
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 75, said
+    assert "Traceback" not in said
+    assert "a checkpoint is saved" in said
+    last = CheckpointFolder(run.workspace.checkpoints).list()[-1]
+    assert f"stopped at step {last.state.step:,}" in said
+    [command] = [line for line in said.splitlines() if line.startswith("go on with: ")]
+    assert command.split()[3:5] == ["mtkit", "train"]
+    assert command.endswith(" ".join(("training.validation.num_samples=0", *options)))
+
+
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
+    run = tiny_run(*WITHOUT_END, "training.checkpoint_every=2")
+    # An update without end, which the first Ctrl-C waits for.
+    process = start(run, *options, environment=faulty("sleep:0:3"))
+    try:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        time.sleep(2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        began_at = time.monotonic()
+        _, said = process.communicate(timeout=60)
+        assert time.monotonic() - began_at < 20
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    assert said.endswith("interrupted\n")
+    assert "Traceback" not in said
+    [saved] = CheckpointFolder(run.workspace.checkpoints).list()
+    saved.check()
+    assert saved.state.step == 2
+    # The workers have noticed that nobody waits for them: the workspace is free again.
+    time.sleep(4)
+    assert train(tiny_run("training.max_steps=3"))[0] == 0

@@ -1,0 +1,125 @@
+"""Two launchers that meet, as on two machines: they train together, and outlive each other."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mtkit.training.checkpoint import CheckpointFolder
+
+pytestmark = pytest.mark.slow
+
+LONG = ("training.max_steps=100000", "training.checkpoint_every=20", "training.log_every=20")
+
+
+def meeting_place() -> str:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return f"localhost:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def machine(run, place: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Yields the launcher of one of two machines; it is gone when the block ends."""
+    command = run.command("train", "--processes", "1", "--nodes", "2", "--rdzv", place, *options)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Returns exit code and stderr of a launcher that ends by itself."""
+    _, said = process.communicate(timeout=120)
+    assert "Traceback" not in said, said
+    return process.returncode, said
+
+
+def wait_for_checkpoint(run, *, after: int = 0) -> int:
+    give_up_at = time.monotonic() + 120
+    while time.monotonic() < give_up_at:
+        steps = [
+            int(f.name.removeprefix("step-")) for f in run.workspace.checkpoints.glob("step-*")
+        ]
+        if steps and max(steps) > after:
+            return max(steps)
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint came")
+
+
+def last_step(run) -> int:
+    return CheckpointFolder(run.workspace.checkpoints).list()[-1].state.step
+
+
+def test_two_machines_train_as_two_processes_do(tiny_run) -> None:
+    run, whole = tiny_run(), tiny_run(name="whole")
+    place = meeting_place()
+    with machine(run, place) as first, machine(run, place) as second:
+        ends = [end(first), end(second)]
+    assert [code for code, _ in ends] == [0, 0]
+    # Whichever came to be the first process speaks.
+    assert sum(said.count("= 2 x cpu x ") for _, said in ends) == 1
+    command = whole.command("train", "--processes", "2")
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
+    assert run.weights() == whole.weights()
+
+
+def test_one_machine_lost_ends_the_other_and_both_go_on_from_the_checkpoint(tiny_run) -> None:
+    run = tiny_run(*LONG)
+    place = meeting_place()
+    with machine(run, place) as first, machine(run, place) as second:
+        wait_for_checkpoint(run)
+        second.send_signal(signal.SIGKILL)
+        began_at = time.monotonic()
+        code, said = end(first)
+        assert time.monotonic() - began_at < 60
+    assert code == 1
+    [error] = [line for line in said.splitlines() if line.startswith("error:")]
+    assert "worker " in error
+    assert socket.gethostname() in error
+    step = last_step(run)
+    place = meeting_place()
+    goes_on = tiny_run(f"training.max_steps={step + 3}", *LONG[1:])
+    with machine(goes_on, place) as first, machine(goes_on, place) as second:
+        ends = [end(first), end(second)]
+    assert [code for code, _ in ends] == [0, 0]
+    assert any(f"going on from step {step:,}" in said for _, said in ends)
+
+
+def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
+    run = tiny_run(*LONG)
+    place = meeting_place()
+    restarts = ("--max-restarts", "2")
+    with machine(run, place, *restarts) as first:
+        with machine(run, place, *restarts) as second:
+            step = wait_for_checkpoint(run)
+            second.send_signal(signal.SIGKILL)
+        with machine(run, place, *restarts) as second:
+            wait_for_checkpoint(run, after=step + 20)
+            first.send_signal(signal.SIGTERM)
+            ends = [end(first), end(second)]
+    # Either was asked to stop; both saved together, and say what goes on.
+    assert [code for code, _ in ends] == [75, 75]
+    assert all("go on with: mtkit train" in said for _, said in ends)
+    assert any("stopped at step" in said for _, said in ends)
+
+
+def test_a_meeting_place_that_is_none_is_told(tiny_run) -> None:
+    done = subprocess.run(
+        tiny_run().command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "error: --rdzv no-such-host.invalid:29500: " in done.stderr
+    assert "expected HOST:PORT" in done.stderr
