@@ -62,6 +62,9 @@ class Trainer:
         """
         updater = Updater(self.recipe, self.objective, self.learner, self.processes)
         if unscored is not None:
+            if self.metrics is not None:
+                # Training was ended between that line and the score in the checkpoint.
+                self.metrics.drop("dev", state.step)
             state = self._validate(state, unscored)
         if is_finished(self.recipe, state):
             return state

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +79,19 @@ class MetricsLog:
 
         Events stay: they tell why.
         """
-        try:
-            kept = [
-                line
-                for line in read_metrics(self._path)
-                if line["step"] <= step or line["kind"] == "event"
-            ]
-            _rewrite(self._path, kept)
-        except OSError as error:
-            self._warn_once(self._path, f"lines after step {step:,} could not be dropped: {error}")
+        self._keep(
+            lambda line: line["step"] <= step or line["kind"] == "event",
+            f"lines after step {step:,}",
+        )
         for tracker in self._trackers:
             tracker.rewind(step)
+
+    def drop(self, kind: str, step: int) -> None:
+        """Drops a step's lines of one kind, since they come again."""
+        self._keep(
+            lambda line: (line["kind"], line["step"]) != (kind, step),
+            f"{kind} lines of step {step:,}",
+        )
 
     def draw(self) -> None:
         """Leaves the picture of the lines so far."""
@@ -111,6 +113,12 @@ class MetricsLog:
         """Leaves every tracker with all that it was given."""
         for tracker in self._trackers:
             tracker.close()
+
+    def _keep(self, is_kept: Callable[[dict[str, Any]], bool], others: str) -> None:
+        try:
+            _rewrite(self._path, [line for line in read_metrics(self._path) if is_kept(line)])
+        except OSError as error:
+            self._warn_once(self._path, f"{others} could not be dropped: {error}")
 
     def _warn_once(self, path: Path, text: str) -> None:
         if path not in self._warned_of:

@@ -1,53 +1,146 @@
-"""One process of a training in double precision; leaves its gradients and weights in a file.
+"""Processes that train together in any precision; each leaves what it ended with in a file.
 
-python one_rank.py RECIPE WORKSPACE DTYPE OUTPUT [OVERRIDE ...], torchrun's variables set.
+They are forked from one that has loaded all they need: loading takes longer than training.
 """
 
-import sys
+import multiprocessing
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch.distributed import TCPStore
 
+from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import open_prepared
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.learner import Learner
-from mtkit.training.loop import Trainer
+from mtkit.training.loop import Trainer, restore_everywhere
+from mtkit.training.loss import LossSums
+from mtkit.training.metrics import MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.progress import ProgressView
 from mtkit.training.validation import Validation
 from mtkit.workspace import Workspace
 
+# Torch loads its compiler for the first optimizer.
+_LOADED_ONCE = ["mtkit.training.train", "torch._dynamo"]
+_PATIENCE_SECONDS = 240
 
-def main(recipe_file: str, workspace: str, dtype: str, output: str, *overrides: str) -> None:
-    recipe = load_recipe(recipe_file, overrides)
-    data = open_prepared(recipe, Workspace(Path(workspace)))
+
+@dataclass(frozen=True)
+class Job:
+    """A training.
+
+    Attributes:
+        recipe_file: What to train.
+        overrides: Changes to it.
+        workspace: Where its data are.
+        dtype: Torch's name of the precision of weights and arithmetic.
+        folder: Where the outcome goes; training goes on from its `checkpoints/`, if there are any.
+    """
+
+    recipe_file: str
+    overrides: tuple[str, ...]
+    workspace: Path
+    dtype: str
+    folder: Path
+
+
+def train_together(job: Job, num_processes: int) -> list[dict[str, torch.Tensor]]:
+    """Returns what every rank ended with: `weight.NAME`, `gradient.NAME`, `seen.UPDATE`.
+
+    The last are the sentences that the rank took into one update.
+    """
+    # Held here, at a port that the system gives: one that was free a moment ago may not be.
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LOADED_ONCE)
+    ranks = [
+        context.Process(target=_train, args=(job, rank, num_processes, store.port))
+        for rank in range(num_processes)
+    ]
+    try:
+        for process in ranks:
+            process.start()
+        for process in ranks:
+            process.join(_PATIENCE_SECONDS)
+        assert [process.exitcode for process in ranks] == [0] * num_processes
+    finally:
+        for process in ranks:
+            process.kill()
+    return [load_file(job.folder / f"rank{rank}.safetensors") for rank in range(num_processes)]
+
+
+def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in place.items()}
+    # As under torchrun, whose agent holds the store.
+    os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    torch.set_num_threads(1)
     processes = join_processes("cpu")
+    recipe = load_recipe(job.recipe_file, job.overrides)
+    data = open_prepared(recipe, Workspace(job.workspace))
     torch.manual_seed(recipe.seed)
     vocab_size = data.tokenizer.source_vocab_size
-    model = EncoderDecoder(recipe.model, vocab_size, vocab_size).to(getattr(torch, dtype))
+    model = EncoderDecoder(recipe.model, vocab_size, vocab_size).to(getattr(torch, job.dtype))
+    objective = _Recording(model, data, recipe, processes.device)
+    learner = Learner.of(model, recipe)
+    checkpoints = CheckpointFolder(job.folder / "checkpoints")
+    restored = restore_everywhere(checkpoints, learner, processes)
+    state = TrainingState() if restored is None else restored.state
     names = ("loss", "nll", "perplexity", "bleu", "chrf")
     Trainer(
         recipe=recipe,
-        objective=TranslationObjective(model, data, recipe, processes.device),
-        learner=Learner.of(model, recipe),
+        objective=objective,
+        learner=learner,
         processes=processes,
-        checkpoints=CheckpointFolder(Path(output) / "checkpoints"),
+        checkpoints=checkpoints,
         validate=lambda: Validation(0.0, dict.fromkeys(names, 0.0), []),
-        metrics=None,
+        metrics=_Log(
+            job.folder / "metrics.jsonl",
+            picture=job.folder / "no.png",
+            title="",
+            resumed_at=state.step,
+        )
+        if processes.is_first
+        else None,
         view=ProgressView(1, is_shown=False),
         data_digest="",
-    ).run(TrainingState())
+    ).run(state)
     tensors = {f"weight.{name}": weight.detach() for name, weight in model.named_parameters()}
     tensors |= {
         f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()
     }
-    save_file(tensors, Path(output) / f"rank{processes.rank}.safetensors")
+    for update, parts in enumerate(objective.seen, start=state.step + 1):
+        none = torch.empty(0, dtype=torch.long)
+        tensors[f"seen.{update}"] = torch.cat([none, *map(torch.from_numpy, parts)])
+    save_file(tensors, job.folder / f"rank{rank}.safetensors")
     leave_processes(processes, has_ended=True)
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+class _Recording(TranslationObjective):
+    """The objective, which notes the sentences of each micro-batch of each update."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self.seen: list[list[Indices]] = []
+
+    def count_tokens(self, examples: Indices, epoch: int) -> int:
+        self.seen.append([])
+        return super().count_tokens(examples, epoch)
+
+    def measure(self, examples: Indices, epoch: int) -> LossSums:
+        self.seen[-1].append(examples.astype("int64"))
+        return super().measure(examples, epoch)
+
+
+class _Log(MetricsLog):
+    """The log without its picture, which takes longer to draw than fifty updates."""
+
+    def draw(self) -> None:
+        pass

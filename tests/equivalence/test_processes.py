@@ -1,78 +1,125 @@
-"""One process with accumulation = several processes, on the same global batches, dropout off."""
+"""Any number of processes, any cut into micro-batches: the same updates, dropout off."""
 
-import os
-import socket
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from mtkit.data.prepare import prepare
+from mtkit.training.metrics import read_metrics
 
-SCRIPT = Path(__file__).with_name("one_rank.py")
+from .one_rank import Job, train_together
+
 NO_DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.activation_dropout=0")
+LAYOUTS = [(2, 256), (4, 256), (1, 4096), (2, 400)]
+"""Processes, and the tokens of a micro-batch; compared with one process and 256."""
 
 
-def train(run, folder: Path, dtype: str, num_steps: int, num_processes: int, *overrides: str):
-    """Returns what every rank ended with, by rank."""
-    folder.mkdir()
-    arguments = [sys.executable, str(SCRIPT), run.options[1], str(run.workspace.root), dtype]
-    arguments += [str(folder), *NO_DROPOUT, f"training.max_steps={num_steps}", *overrides]
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    ranks = []
-    for rank in range(num_processes):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes}
-        environment = {**place, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-        environment = {key: str(value) for key, value in environment.items()}
-        ranks.append(subprocess.Popen(arguments, env={**os.environ, **environment}))
-    assert [rank.wait(timeout=300) for rank in ranks] == [0] * num_processes
-    return [load_file(folder / f"rank{rank}.safetensors") for rank in range(num_processes)]
+def train(
+    run, folder: Path, layout: tuple[int, int], num_steps: int, *overrides: str, dtype="float64"
+) -> list[dict[str, torch.Tensor]]:
+    """Returns what every rank ended with, by rank; they go on from the folder's checkpoints."""
+    folder.mkdir(exist_ok=True)
+    num_processes, micro_batch_tokens = layout
+    settings = (
+        f"training.micro_batch_tokens={micro_batch_tokens}",
+        f"training.max_steps={num_steps}",
+        f"training.checkpoint_every={num_steps}",
+        "training.log_every=1",
+    )
+    job = Job(run.options[1], (*settings, *overrides), run.workspace.root, dtype, folder)
+    ranks = train_together(job, num_processes)
+    # All ranks hold the same, to the bit.
+    for name, tensor in ranks[0].items():
+        if not name.startswith("seen."):
+            assert all(torch.equal(rank[name], tensor) for rank in ranks)
+    return ranks
 
 
 def greatest_difference(ours: dict, theirs: dict, kind: str) -> float:
     """Returns the greatest difference of any number, relative to the greatest number."""
-    names = [name for name in ours if name.startswith(kind)]
-    assert ours.keys() == theirs.keys()
+    names = [name for name in theirs if name.startswith(kind)]
     assert names
     difference = max((ours[name] - theirs[name]).abs().max().item() for name in names)
     return difference / max(theirs[name].abs().max().item() for name in names)
 
 
+def losses(folder: Path) -> dict[int, float]:
+    """Returns the logged loss of each step."""
+    lines = read_metrics(folder / "metrics.jsonl")
+    return {line["step"]: line["loss"] for line in lines if line["kind"] == "train"}
+
+
+def sentences(ranks: list[dict[str, torch.Tensor]]) -> dict[str, list[int]]:
+    """Returns the sentences of each update, of all ranks together."""
+    names = [name for name in ranks[0] if name.startswith("seen.")]
+    return {name: sorted(torch.cat([rank[name] for rank in ranks]).tolist()) for name in names}
+
+
 def test_one_updates_gradients_in_single_precision(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
-    [one] = train(run, tmp_path / "one", "float32", 1, 1)
-    first, second = train(run, tmp_path / "two", "float32", 1, 2)
-    assert greatest_difference(first, one, "gradient") <= 1e-5
-    # Both ranks hold the same sum, to the bit.
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    [one] = train(run, tmp_path / "one", (1, 256), 1, *NO_DROPOUT, dtype="float32")
+    for layout in LAYOUTS:
+        folder = tmp_path / str(layout)
+        ranks = train(run, folder, layout, 1, *NO_DROPOUT, dtype="float32")
+        assert greatest_difference(ranks[0], one, "gradient") <= 1e-5, layout
 
 
 @pytest.mark.slow
 def test_fifty_updates_in_double_precision(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
-    [one] = train(run, tmp_path / "one", "float64", 50, 1)
-    first, second = train(run, tmp_path / "two", "float64", 50, 2)
-    assert greatest_difference(first, one, "weight") <= 1e-10
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    [one] = train(run, tmp_path / "one", (1, 256), 50, *NO_DROPOUT)
+    expected = losses(tmp_path / "one")
+    assert list(expected) == list(range(1, 51))
+    for layout in LAYOUTS:
+        folder = tmp_path / str(layout)
+        ranks = train(run, folder, layout, 50, *NO_DROPOUT)
+        assert losses(folder) == pytest.approx(expected, rel=1e-10, abs=0), layout
+        assert greatest_difference(ranks[0], one, "weight") <= 1e-10, layout
+        assert sentences(ranks) == sentences([one]), layout
 
 
-def test_accumulation_changes_nothing(tiny_run, tmp_path: Path) -> None:
+def test_resumed_by_another_number_of_processes(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
-    [whole] = train(run, tmp_path / "whole", "float64", 3, 1, "training.micro_batch_tokens=4096")
-    [parts] = train(run, tmp_path / "parts", "float64", 3, 1, "training.micro_batch_tokens=256")
-    assert greatest_difference(parts, whole, "weight") <= 1e-10
+    # An epoch has eleven updates: this is in the midst of the second.
+    middle, end = 17, 30
+    train(run, tmp_path / "never stopped", (1, 256), end, *NO_DROPOUT)
+    for num_before in (1, 2):
+        stopped = tmp_path / f"stopped {num_before}"
+        train(run, stopped, (num_before, 256), middle, *NO_DROPOUT)
+        found = {}
+        for num_after in (1, 2):
+            folder = tmp_path / f"from {num_before} to {num_after}"
+            shutil.copytree(stopped, folder)
+            train(run, folder, (num_after, 256), end, *NO_DROPOUT)
+            found[num_after] = losses(folder)
+        assert list(found[1]) == list(range(1, end + 1))
+        assert found[2] == pytest.approx(found[1], rel=1e-10, abs=0)
+        # A checkpoint keeps weights in single precision, so that this is no closer.
+        expected = losses(tmp_path / "never stopped")
+        assert found[1] == pytest.approx(expected, rel=1e-5, abs=0)
 
 
 def test_sampled_segmentations_are_the_same_in_any_process(tiny_run, tmp_path: Path) -> None:
-    sampling = "tokenizer.sampling={alpha=0.2}"
-    run = tiny_run(sampling)
+    settings = ("tokenizer.sampling={alpha=0.2}", *NO_DROPOUT)
+    run = tiny_run(settings[0])
     prepare(run.recipe, run.workspace)
-    [one] = train(run, tmp_path / "one", "float64", 5, 1, sampling)
-    first, second = train(run, tmp_path / "two", "float64", 5, 2, sampling)
+    [one] = train(run, tmp_path / "one", (1, 256), 5, *settings)
+    first, _ = train(run, tmp_path / "two", (2, 256), 5, *settings)
     assert greatest_difference(first, one, "weight") <= 1e-10
-    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_path: Path) -> None:
+    run = tiny_run()
+    layouts = [(1, 256), (1, 4096), (2, 256), (4, 256)]
+    ended = {layout: train(run, tmp_path / str(layout), layout, 5) for layout in layouts}
+    again = train(run, tmp_path / "again", (2, 256), 5)
+    first = ended[2, 256][0]
+    assert all(torch.equal(again[0][name], first[name]) for name in first)
+    for number, layout in enumerate(layouts):
+        for other in layouts[:number]:
+            ours, theirs = ended[layout], ended[other]
+            # Adam's first updates are as long as the learning rate, which rises to 3e-3.
+            assert greatest_difference(ours[0], theirs[0], "weight") > 1e-3, (layout, other)
+            assert sentences(ours) == sentences(theirs)

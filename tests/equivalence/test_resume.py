@@ -1,16 +1,21 @@
 """Stopped and resumed = never stopped, to the last bit."""
 
+import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+import torch
 
 from mtkit.data.prepare import prepare
 from mtkit.training import loop
-from mtkit.training.metrics import read_metrics
+from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.learner import Learner
+from mtkit.training.metrics import MetricsLog, read_metrics
+from mtkit.training.objective import TranslationObjective
 
 WITHOUT_END = "training.max_steps=100000"
 """However late a busy machine sees a checkpoint, training still goes on."""
@@ -23,6 +28,28 @@ def logged(run) -> list[tuple]:
     return [
         tuple(line[key] for key in _SAME_EVERY_TIME) for line in lines if line["kind"] == "train"
     ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures() -> Iterator[None]:
+    """Drawing the learning curve takes longer than all else of so small a training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MetricsLog, "draw", lambda _: None)
+        yield
+
+
+def train_in_two(run, stop_after: int) -> None:
+    """Leaves a run trained to its end that was stopped once by Ctrl-C and resumed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, stop_after))
+        assert not run.train()
+    assert last_step(run) == stop_after
+    assert run.train()
+
+
+def last_facts(run) -> dict:
+    """Returns what the last checkpoint says of itself."""
+    return json.loads((max(run.workspace.checkpoints.glob("step-*")) / "state.json").read_text())
 
 
 @pytest.fixture
@@ -141,3 +168,142 @@ def test_stopped_while_segmentations_are_sampled(tiny_run, never_stopped, monkey
     assert run.train()
     assert run.weights() == sampled.weights()
     assert logged(run)[4:] == logged(sampled)[4:]
+
+
+@pytest.mark.parametrize("place", ["save", "record_score", "prune"])
+def test_ended_on_the_way_to_a_scored_checkpoint(
+    tiny_run, never_stopped, place, monkeypatch
+) -> None:
+    run = tiny_run()
+
+    def end(*_: object, **__: object) -> None:
+        raise SystemExit(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFolder, place, end)
+        with pytest.raises(SystemExit, match=place):
+            run.train()
+    assert run.train()
+    assert run.weights() == never_stopped.weights()
+    # Each checkpoint is measured once, however often it was begun.
+    measured = [
+        [
+            {key: value for key, value in line.items() if key != "elapsed_seconds"}
+            for line in read_metrics(each.workspace.metrics_file)
+            if line["kind"] == "dev"
+        ]
+        for each in (run, never_stopped)
+    ]
+    assert measured[0] == measured[1]
+    assert [line["step"] for line in measured[0]] == [5, 10, 12]
+
+
+@pytest.mark.parametrize("stop_after", [4, 7])
+def test_stopped_with_a_moving_average(tiny_run, never_stopped, stop_after) -> None:
+    moving = "training.moving_average.decay=0.9"
+    whole, parts = tiny_run(moving, name="whole"), tiny_run(moving, name="parts")
+    assert whole.train()
+    train_in_two(parts, stop_after)
+    assert parts.weights() == whole.weights()
+    # What is released is another thing than what is trained, which the average doesn't touch.
+    trained = whole.weights()["weights.safetensors"]
+    assert trained == never_stopped.weights()["model.safetensors"]
+    assert trained != whole.weights()["model.safetensors"]
+
+
+def test_stopped_while_gradients_are_clipped(tiny_run, never_stopped) -> None:
+    clipping = ("training.clipping.max_norm=0.1", "training.log_every=1")
+    whole, parts = tiny_run(*clipping, name="whole"), tiny_run(*clipping, name="parts")
+    assert whole.train()
+    train_in_two(parts, 4)
+    assert parts.weights() == whole.weights()
+    assert logged(parts) == logged(whole)
+    lines = read_metrics(whole.workspace.metrics_file)
+    assert all(line["gradient_norm"] > 0.1 for line in lines if line["kind"] == "train")
+    assert whole.weights() != never_stopped.weights()
+
+
+@pytest.mark.parametrize("stop_after", [3, 5, 7])
+def test_patience_is_carried_over_a_stop(tiny_run, stop_after) -> None:
+    settings = ("training.early_stopping.patience=3", "training.checkpoint_every=2")
+    whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")
+    assert whole.train()
+    train_in_two(parts, stop_after)
+    # So young a model translates nothing: BLEU is 0 at step 2, and no better at 4, 6 and 8.
+    assert last_step(whole) == last_step(parts) == 8
+    assert last_facts(parts)["state"]["num_without_best"] == 3
+    assert parts.weights() == whole.weights()
+
+
+def digests(run) -> dict[int, str]:
+    """Returns the logged digest of the weights after each step."""
+    lines = read_metrics(run.workspace.metrics_file)
+    return {line["step"]: line["digest"] for line in lines if line["kind"] == "digest"}
+
+
+def test_digests_of_every_step_are_those_of_a_run_never_stopped(tiny_run) -> None:
+    logging = "training.log_digests=true"
+    whole, parts = tiny_run(logging, name="whole"), tiny_run(logging, name="parts")
+    assert whole.train()
+    train_in_two(parts, 7)
+    assert list(digests(whole)) == list(range(1, 13))
+    assert digests(parts) == digests(whole)
+    assert len(set(digests(whole).values())) == 12
+
+
+def test_digests_tell_the_step_at_which_one_bit_was_another(tiny_run, monkeypatch) -> None:
+    logging = "training.log_digests=true"
+    sound, struck = tiny_run(logging, name="sound"), tiny_run(logging, name="struck")
+    assert sound.train()
+    update = Learner.update
+
+    def strike(learner: Learner, rate: float) -> None:
+        update(learner, rate)
+        if learner.num_updates == 6:
+            last = list(learner.model.parameters())[-1].data.view(-1)[-1:]
+            last.view(torch.int32).bitwise_xor_(1)
+
+    monkeypatch.setattr(Learner, "update", strike)
+    assert struck.train()
+    found, expected = digests(struck), digests(sound)
+    assert [step for step in expected if found[step] != expected[step]] == list(range(6, 13))
+
+
+def test_checkpoints_by_the_clock_change_nothing(tiny_run, never_stopped) -> None:
+    # A clock that is due at every update but those right behind a checkpoint.
+    by_clock = "training.checkpoint_minutes=1e-6"
+    whole, parts = tiny_run(by_clock, name="whole"), tiny_run(by_clock, name="parts")
+    assert whole.train()
+    train_in_two(parts, 7)
+    for run in (whole, parts):
+        assert run.weights() == never_stopped.weights()
+        lines = read_metrics(run.workspace.metrics_file)
+        saved = [line["step"] for line in lines if line["kind"] == "dev"]
+        assert len(saved) > 3
+        assert saved[-1] == 12
+
+
+def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) -> None:
+    wanted = "training.micro_batch_tokens=512"
+    roomy = tiny_run(wanted, name="roomy")
+    assert roomy.train()
+    whole, parts = tiny_run(wanted, name="whole"), tiny_run(wanted, name="parts")
+    with monkeypatch.context() as patch:
+        measure_largest = TranslationObjective.measure_largest
+
+        def measure_in_little_memory(objective: TranslationObjective, micro_batch_tokens: int):
+            if micro_batch_tokens > 500:
+                raise torch.OutOfMemoryError("injected")
+            return measure_largest(objective, micro_batch_tokens)
+
+        patch.setattr(TranslationObjective, "measure_largest", measure_in_little_memory)
+        assert whole.train()
+        patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, 7))
+        assert not parts.train()
+    # Memory is no longer short, and nothing is fitted anew.
+    assert parts.train()
+    for run, micro_batch_tokens in ((roomy, 512), (whole, 256), (parts, 256)):
+        assert last_facts(run)["state"]["micro_batch_tokens"] == micro_batch_tokens
+    assert parts.weights() == whole.weights()
+    # Other passes draw other dropout masks.
+    assert parts.weights() != roomy.weights()

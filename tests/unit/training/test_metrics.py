@@ -59,6 +59,16 @@ def test_what_came_after_the_checkpoint_is_dropped_on_resume(tmp_path: Path) -> 
     assert [line["step"] for line in read_metrics(path)] == [2, 4, 5]
 
 
+def test_lines_that_come_again_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    log = open_log(path, resumed_at=0)
+    for kind, step in (("train", 2), ("dev", 2), ("train", 4), ("dev", 4)):
+        log.append(kind, {"step": step})
+    log.drop("dev", 4)
+    kept = [(line["kind"], line["step"]) for line in read_metrics(path)]
+    assert kept == [("train", 2), ("dev", 2), ("train", 4)]
+
+
 def test_no_file_no_metrics(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "none.jsonl") == []
 
