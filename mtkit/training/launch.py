@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import shutil
 import signal
 import socket
@@ -20,7 +19,7 @@ import torch
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
@@ -99,11 +98,16 @@ def launch(
         except ChildFailedError as error:
             raise _explain(error) from error
         except (RendezvousError, DistError) as error:
+            place = rendezvous or "localhost"
+            reason = (
+                f"not all of {num_nodes} machines came in time"
+                if isinstance(error, RendezvousTimeoutError)
+                else f"lost the machine where all meet, or it can't be reached ({_reason(error)})"
+            )
             raise MtkitError(
-                f"{rendezvous or 'localhost'}: the machines didn't meet there, or lost each other: "
-                f"{_first_line(error)}",
-                "give the same command on each of them, --rdzv naming a port of one of them that "
-                "the others reach; training goes on from the last checkpoint",
+                f"{place}: {reason}",
+                "give the same command on each machine, --rdzv naming a port of one that the "
+                "others reach; training goes on from the last checkpoint",
             ) from error
 
 
@@ -260,9 +264,10 @@ def _explain(error: ChildFailedError) -> MtkitError:
     )
 
 
-def _first_line(error: BaseException) -> str:
-    text = re.split(r"[\n\r]", str(error).strip(), maxsplit=1)[0]
-    return text or type(error).__name__
+def _reason(error: BaseException) -> str:
+    """Returns what an error, or the one that led to it, says in its first line."""
+    cause = error.__cause__ or error
+    return str(cause).strip().split("\n", 1)[0] or type(cause).__name__
 
 
 def is_worker(environment: Mapping[str, str] = os.environ) -> bool:
