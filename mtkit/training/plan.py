@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 
 import numpy as np
 import torch
@@ -14,16 +13,17 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
+from mtkit.training.units import format_duration, format_memory
 from mtkit.training.update import Updater, Votes
 from mtkit.workspace import Workspace
 
 _NUM_UPDATES_LOOKED_AT = 50
 _NUM_UPDATES_TIMED = 3
 _BYTES_PER_WEIGHT = 4
-_MEBI = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     processes = Processes(0, 1, choose_device(device))
     torch.manual_seed(recipe.seed)
     model = build_model(recipe, data).to(processes.device)
+    freeze(model, recipe.training.freeze)
     say(describe_parameters(model))
     learner = Learner.of(model, recipe)
     objective = TranslationObjective(model, data, recipe, processes.device)
@@ -124,7 +125,7 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     )
     seconds = _time_updates(updater, objective, model, num_processes, limit)
     say(_describe_memory(learner, processes))
-    total = timedelta(seconds=round(seconds * training.max_steps))
+    total = format_duration(seconds * training.max_steps)
     say(
         f"time: about {seconds:.2g} s an update, {batches.num_target_tokens / seconds:,.0f} target "
         f"tokens/s, {total} for {training.max_steps:,} updates, validation apart (from "
@@ -185,6 +186,6 @@ def _describe_memory(learner: Learner, processes: Processes) -> str:
     where = "GPU" if processes.device.type == "cuda" else "process"
     peak = peak_memory_bytes(processes.device)
     return (
-        f"memory: {fixed * _BYTES_PER_WEIGHT / _MEBI:,.0f} MiB for weights, gradients and Adam's "
-        f"moments; {peak / _MEBI:,.0f} MiB at most in one {where}, all counted"
+        f"memory: {format_memory(fixed * _BYTES_PER_WEIGHT)} for weights, gradients and Adam's "
+        f"moments; {format_memory(peak)} at most in one {where}, all counted"
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from typing import cast
 
 import torch
@@ -25,7 +24,7 @@ from mtkit.training.distributed import Processes, join_processes, leave_processe
 from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics import LABELS, MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.progress import ProgressView
@@ -33,6 +32,7 @@ from mtkit.training.same_run import check_same_run, check_unchanged, list_change
 from mtkit.training.start_from import start_from
 from mtkit.training.summary import show_summary
 from mtkit.training.trackers import open_trackers
+from mtkit.training.units import format_duration
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace, at_work_alone, write_atomically
@@ -155,7 +155,7 @@ def _run(
         )
         say(batches.describe(recipe.training.batch_tokens, processes.device.type))
         if state.step:
-            say(_describe_place(state, batches.num_updates))
+            say(_describe_place(recipe, state, batches.num_updates))
     validator = Validator(recipe, data, processes)
     has_to_be_scored = (
         newest is not None
@@ -236,15 +236,20 @@ def _check_same_data(data: PreparedData, processes: Processes) -> None:
         )
 
 
-def _describe_place(state: TrainingState, num_updates: int) -> str:
+def _describe_place(recipe: Recipe, state: TrainingState, num_updates: int) -> str:
     """Returns what was restored of an earlier session, as a line."""
-    best = "" if state.best_score is None else f", best development score {state.best_score:.2f}"
+    metric = recipe.training.validation.metric
+    best = ""
+    if state.best_score is not None:
+        # A loss ranks checkpoints by its negative.
+        value = -state.best_score if metric == "loss" else state.best_score
+        since = f"{state.num_without_best} checkpoint{'s' * (state.num_without_best != 1)}"
+        best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
     skipped = f", {state.num_skipped:,} updates left out" * (state.num_skipped > 0)
     slower = f", at {state.rate_factor:g} times the learning rate" * (state.rate_factor != 1.0)
-    elapsed = timedelta(seconds=round(state.elapsed_seconds))
     return (
         f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
-        f"{num_updates:,}, {elapsed} of training{best}, {state.num_without_best} checkpoints since"
+        f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"
         f"{skipped}{slower}"
     )
 

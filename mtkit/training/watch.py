@@ -145,7 +145,9 @@ class Watch:
             silent = [
                 rank
                 for rank, heard_at in self._heard_at.items()
-                if now - heard_at > _SILENT_SECONDS and not self._signs[rank].has_left
+                if rank != self._rank
+                and now - heard_at > _SILENT_SECONDS
+                and not self._signs[rank].has_left
             ]
             if silent:
                 return ", ".join(self._name(rank) for rank in silent)
@@ -156,19 +158,21 @@ class Watch:
         while not self._stopping.wait(_PERIOD_SECONDS):
             if os.getppid() != self._parent:
                 self._end("the launcher of this process has gone")
-            try:
-                self._tell()
-                self._listen()
-            except RuntimeError as error:
-                if self._stopping.is_set():
-                    return
-                if time.monotonic() - self._answered_at > _LOST_AFTER_SECONDS:
-                    self._end(f"lost the machine of worker 0, where all meet: {error}")
-                continue
-            self._answered_at = time.monotonic()
-            fault = self._find_fault()
+            fault = self.look()
             if fault and not self._stopping.is_set():
                 self._end(fault)
+
+    def look(self) -> str:
+        """Returns why the training can't go on, having told of itself; empty where it can."""
+        try:
+            self._tell()
+            self._listen()
+        except RuntimeError as error:
+            if time.monotonic() - self._answered_at > _LOST_AFTER_SECONDS:
+                return f"lost the machine of worker 0, where all meet: {error}"
+            return ""
+        self._answered_at = time.monotonic()
+        return self._find_fault()
 
     def _tell(self, *, has_left: bool = False) -> None:
         self._beats += 1

@@ -1,6 +1,9 @@
 """One process of two runs out of memory, counts wrong, hangs, dies: what all do, and say."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -145,3 +148,21 @@ def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:
     path = run.workspace.checkpoints / "step-00000002" / "state.json"
     facts = json.loads(path.read_text())
     assert {"format_version", "state", "score", "digests", "recipe"} <= facts.keys()
+
+
+def test_bare_torchrun_trains_as_mtkits_own_launcher_does(tiny_run) -> None:
+    run, whole = tiny_run(), tiny_run(name="whole")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun += ["--nproc-per-node", "2", *run.command("train")[1:]]
+    done = subprocess.run(
+        torchrun,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "= 2 x cpu x " in done.stderr
+    subprocess.run(whole.command("train", *TWO), stderr=subprocess.DEVNULL, check=True)
+    assert run.weights() == whole.weights()
