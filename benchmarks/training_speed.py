@@ -8,11 +8,12 @@ import torch
 
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import open_prepared
-from mtkit.model import EncoderDecoder
 from mtkit.recipe import load_recipe
-from mtkit.training.distributed import choose_device
+from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
-from mtkit.training.optimizer import build_optimizer
+from mtkit.training.plan import build_model
+from mtkit.training.update import Updater, Votes
 from mtkit.workspace import Workspace
 
 _NUM_WARM_UP = 5
@@ -30,19 +31,15 @@ def main() -> None:
     data = open_prepared(recipe, Workspace(options.workspace))
     device = choose_device("auto")
     torch.manual_seed(recipe.seed)
-    model = EncoderDecoder(
-        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    ).to(device)
+    model = build_model(recipe, data).to(device)
     objective = TranslationObjective(model, data, recipe, device)
-    optimizer = build_optimizer(model, recipe.training.optimizer)
+    processes = Processes(0, 1, device)
+    updater = Updater(recipe, objective, Learner.of(model, recipe), processes)
+    limit = updater.fit_micro_batch()
 
     def update(examples: Indices) -> int:
-        num_tokens = objective.count_tokens(examples, 0)
-        optimizer.zero_grad(set_to_none=True)
-        for micro_batch in objective.split_update(examples, 1)[0]:
-            (objective.measure(micro_batch.sentences, 0).loss / num_tokens).backward()
-        optimizer.step()
-        return num_tokens
+        outcome = updater.update(1, examples, 0, rate=1e-4, micro_batch_tokens=limit, votes=Votes())
+        return outcome.num_target_tokens
 
     updates = objective.plan_epoch(0)
     for examples in updates[:_NUM_WARM_UP]:
