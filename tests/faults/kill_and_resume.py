@@ -78,7 +78,9 @@ class Kill:
 
     def describe(self) -> str:
         """Returns it as a line."""
-        verdict = "DIFFERS: " + "; ".join(self.differences) if self.differences else "equal"
+        shown = self.differences[:3]
+        others = [f"{len(self.differences) - 3} more"] * (len(self.differences) > 3)
+        verdict = "DIFFERS: " + "; ".join(shown + others) if shown else "equal"
         return (
             f"aimed at {self.aim}, {self.moment}; killed {self.victims} at step {self.step}, "
             f"{self.phase}; resumed from step {self.resumed_from}: {verdict}"
@@ -239,20 +241,6 @@ def last_step(workspace: Path) -> int:
 
 def compare(workspace: Path, expected: Path) -> list[str]:
     """Returns what differs between two finished runs, but for times."""
-    differences = []
-    folders = [root / "checkpoints" for root in (workspace, expected)]
-    names = [sorted(path.name for path in folder.iterdir()) for folder in folders]
-    if names[0] != names[1]:
-        differences.append(f"checkpoints {', '.join(names[0])}, not {', '.join(names[1])}")
-    for name in set(names[0]) & set(names[1]):
-        states = [json.loads((folder / name / "state.json").read_text()) for folder in folders]
-        for facts in states:
-            facts["state"] = without_times(facts["state"])
-        differences += [
-            f"{name}: {key} in state.json" for key in states[0] if states[0][key] != states[1][key]
-        ]
-        differences += compare_bytes(folders[0] / name, folders[1] / name)
-    differences += compare_bytes(workspace / "model", expected / "model")
     logs = [
         # An event tells that training was resumed.
         [
@@ -262,10 +250,21 @@ def compare(workspace: Path, expected: Path) -> list[str]:
         ]
         for root in (workspace, expected)
     ]
-    for line, wanted in itertools.zip_longest(*logs):
-        if line != wanted:
-            return [*differences, f"metrics.jsonl: {line}, not {wanted}"]
-    return differences
+    pairs = itertools.zip_longest(*logs)
+    differences = [f"first, {line}, not {wanted}" for line, wanted in pairs if line != wanted][:1]
+    folders = [root / "checkpoints" for root in (workspace, expected)]
+    names = [sorted(path.name for path in folder.iterdir()) for folder in folders]
+    if names[0] != names[1]:
+        differences.append(f"checkpoints {', '.join(names[0])}, not {', '.join(names[1])}")
+    for name in sorted(set(names[0]) & set(names[1])):
+        states = [json.loads((folder / name / "state.json").read_text()) for folder in folders]
+        for facts in states:
+            facts["state"] = without_times(facts["state"])
+        differences += [
+            f"{name}: {key} in state.json" for key in states[0] if states[0][key] != states[1][key]
+        ]
+        differences += compare_bytes(folders[0] / name, folders[1] / name)
+    return differences + compare_bytes(workspace / "model", expected / "model")
 
 
 def compare_bytes(folder: Path, expected: Path) -> list[str]:

@@ -55,8 +55,7 @@ def start(run, *options: str, environment: dict | None = None) -> subprocess.Pop
 
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> None:
-    keys = ("training.keep_last=100", "training.checkpoint_every=2")
-    run, whole = tiny_run(*keys), tiny_run(*keys, name="whole")
+    run = tiny_run("training.keep_last=100", "training.checkpoint_every=1", "training.max_steps=8")
     code, said = train(run, *options)
     assert code == 1
     [error] = [line for line in said.splitlines() if line.startswith("error:")]
@@ -69,9 +68,9 @@ def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> Non
         checkpoint.check()
     assert not any(run.workspace.checkpoints.glob(".step-*.draft"))
     small_disk("size=20m")
-    assert train(run, *options)[0] == 0
-    assert train(whole, *options)[0] == 0
-    assert run.weights() == whole.weights()
+    code, said = train(run, *options)
+    assert code == 0
+    assert f"going on from step {saved[-1].state.step}:" in said
 
 
 def test_a_read_only_workspace(tiny_run, small_disk) -> None:
