@@ -52,11 +52,19 @@ def last_facts(run) -> dict:
     return json.loads((max(run.workspace.checkpoints.glob("step-*")) / "state.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def trained_once() -> list:
+    """What `never_stopped` keeps for all tests here: they only read it."""
+    return []
+
+
 @pytest.fixture
-def never_stopped(tiny_run: Callable):
-    run = tiny_run(name="never stopped")
-    assert run.train()
-    return run
+def never_stopped(tiny_run: Callable, trained_once: list):
+    if not trained_once:
+        run = tiny_run(name="never stopped")
+        assert run.train()
+        trained_once.append(run)
+    return trained_once[0]
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7])
