@@ -238,7 +238,7 @@ class Trainer:
             )
             if not is_regular:
                 self.checkpoints.prune(self.recipe.training)
-        if self.metrics is not None:
+        if self.metrics is not None and not is_regular:
             self.metrics.draw()
         self.processes.wait()
         return saved

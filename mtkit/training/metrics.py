@@ -95,10 +95,10 @@ class MetricsLog:
 
     def draw(self) -> None:
         """Leaves the picture of the lines so far."""
-        # It takes half a second that only training should pay.
-        from mtkit.training.curves import draw_curves  # noqa: PLC0415
-
         try:
+            # It takes half a second that only training should pay.
+            from mtkit.training.curves import draw_curves  # noqa: PLC0415
+
             draw_curves(
                 read_metrics(self._path),
                 self._picture,
@@ -106,7 +106,7 @@ class MetricsLog:
                 warm_up_steps=self._warm_up_steps,
                 score=self._score,
             )
-        except (OSError, RuntimeError, ValueError) as error:
+        except (ImportError, OSError, RuntimeError, ValueError) as error:
             self._warn_once(self._picture, f"not drawn: {error}")
 
     def close(self) -> None:
