@@ -94,7 +94,7 @@ def extend_vocabulary(
     extended = _add_symbols(source, list(dict.fromkeys((*tags, *symbols))))
     return SubwordTokenizer(
         extended,
-        extended if tokenizer.is_joint else _add_symbols(target, symbols),
+        extended if tokenizer.is_joint else _add_symbols(target, list(dict.fromkeys(symbols))),
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
     )

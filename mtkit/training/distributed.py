@@ -153,6 +153,9 @@ class Processes:
         with self.progress.waiting():
             try:
                 yield
+                if self.device.type == "cuda":
+                    # Torch only puts a sum in line: who waits must be seen to wait.
+                    torch.cuda.current_stream(self.device).synchronize()
             except RuntimeError as error:
                 if _LOST_PEER.search(str(error)) is None:
                     raise
@@ -252,7 +255,8 @@ def leave_processes(processes: Processes, *, has_ended: bool) -> None:
     """
     if processes.watch is not None and has_ended:
         processes.watch.stop()
-    if dist.is_initialized():
+    # After a fault the others may be inside a sum, and closing would wait for them.
+    if has_ended and dist.is_initialized():
         dist.destroy_process_group()
 
 

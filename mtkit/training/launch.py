@@ -93,8 +93,11 @@ def launch(
         )
         try:
             elastic_launch(config, sys.executable)("-m", "mtkit", *arguments)
-        except SignalException:
-            return
+        except SignalException as stop:
+            # torchrun doesn't look at what its workers end with once it was told to stop.
+            fault = _find_fault(Path(folder))
+            if fault is not None:
+                raise fault from stop
         except ChildFailedError as error:
             raise _explain(error) from error
         except (RendezvousError, DistError) as error:
@@ -249,6 +252,19 @@ def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
         # The launcher may be gone, and its folder with it.
         with suppress(OSError):
             Path(path).write_text(json.dumps(content), "utf-8")
+
+
+def _find_fault(folder: Path) -> MtkitError | None:
+    """Returns what the worker said that failed first, if one said anything."""
+    told = [json.loads(path.read_text("utf-8"))["message"] for path in folder.rglob("error.json")]
+    faults = [
+        extra
+        for message in told
+        if isinstance(message, dict) and _FAULT in (extra := message.get("extraInfo", {}))
+    ]
+    if not faults:
+        return None
+    return MtkitError(*min(faults, key=lambda fault: fault["timestamp"])[_FAULT])
 
 
 def _explain(error: ChildFailedError) -> MtkitError:

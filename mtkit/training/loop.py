@@ -60,43 +60,62 @@ class Trainer:
         Raises:
             MtkitError: Training has diverged, memory is too small, or validation failed.
         """
-        updater = Updater(self.recipe, self.objective, self.learner, self.processes)
-        if unscored is not None:
-            if self.metrics is not None:
-                # Training was ended between that line and the score in the checkpoint.
-                self.metrics.drop("dev", state.step)
-            state = self._validate(state, unscored)
+        with stop_request() as stop_is_requested:
+            if unscored is not None:
+                if self.metrics is not None:
+                    # Training was ended between that line and the score in the checkpoint.
+                    self.metrics.drop("dev", state.step)
+                state = self._validate(state, unscored, began_at=time.monotonic())
+                if self.processes.any(stop_is_requested()):
+                    return state
+            return self._make_updates(state, stop_is_requested)
+
+    def _make_updates(
+        self, state: TrainingState, stop_is_requested: Callable[[], bool]
+    ) -> TrainingState:
+        """Trains from a state whose checkpoint, if it needs a score, has one."""
         if is_finished(self.recipe, state):
             return state
         self.objective.model.train()
+        updater = Updater(self.recipe, self.objective, self.learner, self.processes)
         if not state.micro_batch_tokens:
             state = replace(state, micro_batch_tokens=updater.fit_micro_batch())
         plan = lru_cache(maxsize=1)(self.objective.plan_epoch)
         meter = Meter()
         started_at = time.monotonic() - state.elapsed_seconds
-        with stop_request() as stop_is_requested:
-            while not is_finished(self.recipe, state):
-                rate = self._rate(state)
-                outcome, state = self._update(updater, state, plan, rate, stop_is_requested())
-                state = replace(state, elapsed_seconds=time.monotonic() - started_at)
-                meter.add(outcome)
-                self._tell_of_update(outcome, state)
-                if state.num_skipped_in_a_row >= self.recipe.training.recovery.max_skipped:
-                    state = self._go_back(state)
-                    meter.restart()
-                    continue
-                if state.step % self.recipe.training.log_every == 0:
-                    self._log(state, rate, meter)
-                is_saved = self._is_checkpoint_due(state, outcome.votes)
-                if is_saved:
-                    began_at = time.monotonic()
-                    state = self._validate(state, self._save(state, is_regular=True))
-                    meter.leave_out(time.monotonic() - began_at)
-                if outcome.votes.stop:
-                    if not is_saved:
-                        self._save(state, is_regular=False)
+        while not is_finished(self.recipe, state):
+            rate = self._rate(state)
+            outcome, state = self._update(updater, state, plan, rate, stop_is_requested())
+            state = replace(state, elapsed_seconds=time.monotonic() - started_at)
+            meter.add(outcome)
+            self._tell_of_update(outcome, state)
+            if state.num_skipped_in_a_row >= self.recipe.training.recovery.max_skipped:
+                state = self._go_back(state)
+                meter.restart()
+                continue
+            if state.step % self.recipe.training.log_every == 0:
+                self._log(state, rate, meter)
+            is_due = self._is_checkpoint_due(state, outcome.votes)
+            if outcome.votes.stop and state.step < self.recipe.training.max_steps:
+                # A validation that is due is made when training goes on: time may be short.
+                self._stop(state, is_regular=is_due)
+                break
+            if is_due:
+                began_at = time.monotonic()
+                saved = self._save(state, is_regular=True)
+                state = self._validate(state, saved, began_at=began_at)
+                meter.leave_out(time.monotonic() - began_at)
+                if self.processes.any(stop_is_requested()):
                     break
         return state
+
+    def _stop(self, state: TrainingState, *, is_regular: bool) -> None:
+        """Saves where training stands when it was asked to stop."""
+        self._save(state, is_regular=is_regular)
+        if self.processes.is_first and not is_regular:
+            self.checkpoints.prune(self.recipe.training)
+        if self.metrics is not None:
+            self.metrics.draw()
 
     def _rate(self, state: TrainingState) -> float:
         """Returns the learning rate of the next update."""
@@ -236,15 +255,18 @@ class Trainer:
                 recipe=self.recipe.model_dump(mode="json", exclude_none=True),
                 data_digest=self.data_digest,
             )
-            if not is_regular:
-                self.checkpoints.prune(self.recipe.training)
-        if self.metrics is not None and not is_regular:
-            self.metrics.draw()
         self.processes.wait()
         return saved
 
-    def _validate(self, state: TrainingState, saved: Checkpoint | None) -> TrainingState:
+    def _validate(
+        self, state: TrainingState, saved: Checkpoint | None, *, began_at: float
+    ) -> TrainingState:
         """Validates a saved checkpoint; returns the state with the score taken in.
+
+        Args:
+            state: Where training stands.
+            saved: The checkpoint; the first process has it.
+            began_at: Since when no update was made, which counts as time spent.
 
         Raises:
             MtkitError: The loss on the development set is no number.
@@ -260,8 +282,12 @@ class Trainer:
                 "its checkpoint is saved, without a score; remove it, lower the learning rate and "
                 "train on from the one before it",
             )
+        # Minutes until the next checkpoint count from here: saving and validating may take some.
+        elapsed_seconds = state.elapsed_seconds + time.monotonic() - began_at
         state = replace(
-            state.after_validation(validation.score), checkpoint_seconds=state.elapsed_seconds
+            state.after_validation(validation.score),
+            elapsed_seconds=elapsed_seconds,
+            checkpoint_seconds=elapsed_seconds,
         )
         if self.metrics is not None:
             facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
@@ -269,7 +295,7 @@ class Trainer:
             self.metrics.draw()
         is_best = state.num_without_best == 0
         self.view.show_validation(state.step, validation, is_best=is_best)
-        if saved is not None:
+        if saved is not None and self.processes.is_first:
             self.checkpoints.record_score(saved, state, validation.score)
             self.checkpoints.prune(self.recipe.training)
         self.processes.wait()

@@ -4,7 +4,13 @@ import sys
 
 import torch
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "not enough memory")
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "bad_alloc",
+    "not enough memory",
+    "alloc_failed",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
@@ -35,7 +35,7 @@ from mtkit.training.trackers import open_trackers
 from mtkit.training.units import format_duration
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.workspace import Workspace, at_work_alone, write_atomically
+from mtkit.workspace import Workspace, at_work_alone, digest, write_atomically
 
 
 def train(
@@ -81,7 +81,7 @@ def _train(
     options: Sequence[str],
 ) -> bool:
     """Trains among processes that have joined; returns whether training came to its end."""
-    _check_same_data(data, processes)
+    _check_same_everywhere(recipe, data, processes)
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = processes.tell(checkpoints.list() if processes.is_first else [])
     is_done = _is_done(recipe, data.digest, saved)
@@ -223,16 +223,24 @@ def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
     return True
 
 
-def _check_same_data(data: PreparedData, processes: Processes) -> None:
-    """Returns if all machines have the same data.
+def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Processes) -> None:
+    """Returns if all machines have the same recipe and data.
 
     Raises:
         MtkitError: They haven't.
     """
+    settings = recipe.model_dump(mode="json", include={"seed", "model", "training", "inference"})
+    # Where a start's model lies may differ.
+    settings = relative_to_root(settings, str(recipe.data.data_root))
     if len(set(processes.gather([data.digest]))) > 1:
         raise MtkitError(
             "the machines that train together have different data",
             "prepare once, in a workspace that all of them see, or copy its data/ to each",
+        )
+    if len(set(processes.gather([digest(settings)]))) > 1:
+        raise MtkitError(
+            "the machines that train together have different recipes",
+            "give the same recipe, and the same --set, on each of them",
         )
 
 

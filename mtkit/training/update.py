@@ -154,7 +154,7 @@ class Updater:
             loss, nll, num_failed, *counts = self._processes.sum(told).tolist()
             if not num_failed:
                 break
-            limit = self._split(step, parts, int(num_failed))
+            limit = self._split(step, parts, int(num_failed), limit)
         self._processes.sum_gradients(self._learner.model, flat)
         norm = self._apply(rate, loss)
         micro_batches = [micro_batch for part in parts for micro_batch in part]
@@ -200,15 +200,20 @@ class Updater:
         self._release_memory()
         return None, None
 
-    def _split(self, step: int, parts: Sequence[Sequence[MicroBatch]], num_failed: int) -> int:
-        """Returns a smaller bound than the micro-batches have that were too large."""
+    def _split(
+        self, step: int, parts: Sequence[Sequence[MicroBatch]], num_failed: int, limit: int
+    ) -> int:
+        """Returns a smaller bound than that of the micro-batches that were too large."""
         micro_batches = [micro_batch for part in parts for micro_batch in part]
-        if all(len(micro_batch.sentences) == 1 for micro_batch in micro_batches):
+        largest = max(micro_batch.num_padded_tokens for micro_batch in micro_batches)
+        # No micro-batch can be smaller than the longest sentence, whatever the bound.
+        if largest > limit or all(len(one.sentences) == 1 for one in micro_batches):
             raise MtkitError(
-                f"step {step:,}: out of memory, with one sentence in a micro-batch",
-                "lower data.cleaning.max_tokens and prepare again, or take a smaller [model]",
+                f"step {step:,}: out of memory, in micro-batches as small as its longest sentence",
+                "see what else takes the memory; or lower data.cleaning.max_tokens and prepare "
+                "again, or take a smaller [model]",
             )
-        limit = max(micro_batch.num_padded_tokens for micro_batch in micro_batches) // 2
+        limit = largest // 2
         if self._processes.is_first:
             where = f" on {num_failed} of {self._processes.count} processes"
             warn(

@@ -142,3 +142,23 @@ def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
     # The workers have noticed that nobody waits for them: the workspace is free again.
     time.sleep(4)
     assert train(tiny_run("training.max_steps=3"))[0] == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
+    run = tiny_run(*WITHOUT_END, "training.checkpoint_every=100000")
+    process = subprocess.Popen(run.command("train", *options), stderr=subprocess.PIPE, text=True)
+    try:
+        give_up_at = time.monotonic() + 120
+        while not (metrics := run.workspace.metrics_file).exists() or not metrics.stat().st_size:
+            assert time.monotonic() < give_up_at
+            time.sleep(0.05)
+        run.workspace.checkpoints.touch()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1, said
+    [error] = [line for line in said.splitlines() if line.startswith("error:")]
+    assert str(run.workspace.checkpoints) in error
+    assert "go on with" not in said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.data.batches.micro_batches import MicroBatch
+from mtkit.data.batches.micro_batches import MicroBatch, split_update
 from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
@@ -76,7 +76,7 @@ def test_an_update_that_does_not_fit_is_made_in_smaller_passes(capsys) -> None:
 
 def test_one_sentence_that_does_not_fit_ends_training() -> None:
     updater, _ = build(SmallMemory(0))
-    with pytest.raises(MtkitError, match="step 1: out of memory, with one sentence in a micro"):
+    with pytest.raises(MtkitError, match="step 1: out of memory, in micro-batches as small as"):
         update(updater, 32)
 
 
@@ -146,3 +146,28 @@ def test_means_since_the_last_line() -> None:
     assert measured["perplexity"] == pytest.approx(math.exp(2.0))
     assert measured["padding"] == pytest.approx(1 - 54 / 72)
     assert measured["gradient_norm"] == 0.5
+
+
+def test_cuts_that_get_no_smaller_end_training() -> None:
+    lengths = np.array([200] + [20] * 40 + [100] * 3)
+
+    class Full(UnigramObjective):
+        def split_update(
+            self, examples: Indices, num_processes: int, *, micro_batch_tokens: int
+        ) -> list[list[MicroBatch]]:
+            return split_update(
+                examples,
+                lengths[examples],
+                lengths[examples],
+                micro_batch_tokens=micro_batch_tokens,
+                num_processes=num_processes,
+            )
+
+        def measure(self, examples: Indices, epoch: int) -> LossSums:
+            raise torch.OutOfMemoryError("CUDA out of memory: another program has it all")
+
+    updater, _ = build(Full([0] * len(lengths), 3, batch_size=len(lengths)))
+    examples = np.arange(len(lengths))
+    with pytest.raises(MtkitError, match="as small as its longest sentence") as caught:
+        updater.update(1, examples, 0, rate=0.1, micro_batch_tokens=8_192, votes=Votes())
+    assert "see what else takes the memory" in caught.value.hint
