@@ -38,6 +38,11 @@ for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
 TINY = Path(__file__).with_name("tiny.toml")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest first, so that no process is left with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @dataclass(frozen=True)
 class TinyRun:
     """A prepared workspace of the tiny recipe, to be trained here or by the command.

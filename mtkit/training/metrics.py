@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ LOSSES = ("loss", "nll", "perplexity")
 """What every validation measures; all else that it measures is a score."""
 LABELS = {"bleu": "BLEU", "chrf": "chrF"}
 """How scores are written; another's key is its label."""
+_DRAWING_SHARE = 0.05
+"""Of the time, which drawing may take while checkpoints come fast."""
 
 
 class MetricsLog:
@@ -52,6 +55,8 @@ class MetricsLog:
         self._score = score
         self._trackers = tuple(trackers)
         self._warned_of: set[Path] = set()
+        self._next_picture_at = 0.0
+        self._is_picture_behind = False
         _rewrite(path, [line for line in read_metrics(path) if line["step"] <= resumed_at])
 
     def append(self, kind: str, metrics: Mapping[str, Any]) -> None:
@@ -94,7 +99,16 @@ class MetricsLog:
         )
 
     def draw(self) -> None:
-        """Leaves the picture of the lines so far."""
+        """Leaves the picture of the lines so far, if that hasn't taken much of the time lately."""
+        began_at = time.monotonic()
+        self._is_picture_behind = began_at < self._next_picture_at
+        if self._is_picture_behind:
+            return
+        self._draw()
+        spent_seconds = time.monotonic() - began_at
+        self._next_picture_at = began_at + spent_seconds / _DRAWING_SHARE
+
+    def _draw(self) -> None:
         try:
             # It takes half a second that only training should pay.
             from mtkit.training.curves import draw_curves  # noqa: PLC0415
@@ -110,7 +124,9 @@ class MetricsLog:
             self._warn_once(self._picture, f"not drawn: {error}")
 
     def close(self) -> None:
-        """Leaves every tracker with all that it was given."""
+        """Leaves the picture, and every tracker, with all that they were given."""
+        if self._is_picture_behind:
+            self._draw()
         for tracker in self._trackers:
             tracker.close()
 

@@ -84,7 +84,7 @@ def test_a_checkpoint_is_worth_what_was_measured(tiny_run, tmp_path: Path, overr
         assert score(run, tmp_path, hypotheses, references) == scores
 
 
-@pytest.mark.slow
+@pytest.mark.patient
 def test_processes_measure_what_their_shares_come_to(tiny_run, tmp_path: Path) -> None:
     run = tiny_run(*LEARNS_A_LITTLE, "training.max_steps=90")
     command(run, "train", "--processes", "2")

@@ -123,7 +123,7 @@ def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
     assert (run.workspace.model / "model.safetensors").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.patient
 def test_two_processes_stopped_at_a_moment_nobody_chose(tiny_run) -> None:
     run = tiny_run(WITHOUT_END)
     assert interrupt(run, signal.SIGINT, "--processes", "2") == 75

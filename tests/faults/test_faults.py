@@ -13,6 +13,8 @@ from mtkit.training.metrics import read_metrics
 
 TWO = ("--processes", "2")
 
+pytestmark = pytest.mark.slow
+
 
 def events(run) -> list[str]:
     lines = read_metrics(run.workspace.metrics_file)
@@ -84,7 +86,7 @@ def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> Non
     ("fault", "said"),
     [
         ("sleep:1:3", "worker 1 (process "),
-        ("sleep:0:3", "worker 0 (process "),
+        pytest.param("sleep:0:3", "worker 0 (process ", marks=pytest.mark.patient),
     ],
 )
 def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, said) -> None:
@@ -100,6 +102,7 @@ def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, s
     assert "goes on from the last checkpoint" in hint
 
 
+@pytest.mark.patient
 def test_one_that_is_frozen_is_named(tiny_run, train_with) -> None:
     began_at = time.monotonic()
     done = train_with(tiny_run(), "freeze:1:3", *TWO)
@@ -134,6 +137,7 @@ def test_a_restart_goes_on_from_the_last_checkpoint_to_the_same_bits(tiny_run, t
     assert run.weights() == whole.weights()
 
 
+@pytest.mark.patient
 def test_restarts_come_to_an_end(tiny_run, train_with) -> None:
     run = tiny_run("training.recovery.max_skipped=1", "training.recovery.max_returns=0")
     done = train_with(run, "nan:0:3", "--max-restarts", "1")
@@ -150,6 +154,7 @@ def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:
     assert {"format_version", "state", "score", "digests", "recipe"} <= facts.keys()
 
 
+@pytest.mark.patient
 def test_bare_torchrun_trains_as_mtkits_own_launcher_does(tiny_run) -> None:
     run, whole = tiny_run(), tiny_run(name="whole")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

@@ -11,6 +11,8 @@ import pytest
 
 from mtkit.training.checkpoint import CheckpointFolder
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_END = ("training.max_steps=100000", "training.validation.num_samples=0")
 
 
@@ -53,7 +55,9 @@ def start(run, *options: str, environment: dict | None = None) -> subprocess.Pop
     return process
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
+)
 def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> None:
     run = tiny_run("training.keep_last=100", "training.checkpoint_every=1", "training.max_steps=8")
     code, said = train(run, *options)

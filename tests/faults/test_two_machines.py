@@ -84,7 +84,7 @@ def test_two_machines_train_as_two_processes_do(tiny_run) -> None:
     assert run.weights() == whole.weights()
 
 
-@pytest.mark.parametrize("host_is_lost", [False, True])
+@pytest.mark.parametrize("host_is_lost", [False, pytest.param(True, marks=pytest.mark.patient)])
 def test_one_machine_lost_ends_the_other_and_both_go_on(tiny_run, host_is_lost: bool) -> None:
     run = tiny_run(*LONG)
     place = meeting_place()
@@ -108,6 +108,7 @@ def test_one_machine_lost_ends_the_other_and_both_go_on(tiny_run, host_is_lost: 
     assert any(f"going on from step {step:,}" in said for _, said in ends)
 
 
+@pytest.mark.patient
 def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
     run = tiny_run(*LONG)
     place = meeting_place()
