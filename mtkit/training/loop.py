@@ -180,7 +180,8 @@ class Trainer:
             MtkitError: There is no checkpoint, or training has gone back often enough.
         """
         recovery = self.recipe.training.recovery
-        reason = f"{state.num_skipped_in_a_row} updates in a row had to be left out"
+        count = state.num_skipped_in_a_row
+        reason = f"{count} update{'s' * (count != 1)} in a row had to be left out"
         if state.num_returns >= recovery.max_returns:
             times = f", and it went back {state.num_returns} times already"
             raise _diverged(state, reason + (times if state.num_returns else ""))

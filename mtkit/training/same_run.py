@@ -68,8 +68,7 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     if not saved:
         return []
     wanted = recipe.model_dump(mode="json", exclude_none=True)["training"]
-    # Checkpoints of earlier versions lack keys that were added since.
-    found = {"freeze": [], **saved[-1].recipe["training"]}
+    found = saved[-1].recipe["training"]
     # The rate of some schedules depends on where they end.
     end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
     keys = (*_TUNED_TRAINING_KEYS, *end)

@@ -22,9 +22,7 @@ _TARGET_ROWS = ("target_embedding.tokens.weight", "output_embedding.weight")
 _POSITIONS = ("source_embedding.positions.weight", "target_embedding.positions.weight")
 
 
-def start_from(
-    recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenizer, *, is_told: bool = True
-) -> None:
+def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenizer) -> None:
     """Leaves a new model with the weights that its recipe starts from.
 
     A vector belongs to its piece, wherever that stands. A piece that the other model lacks keeps
@@ -36,7 +34,6 @@ def start_from(
         recipe: The run's recipe, which has `training.start_from`.
         model: The run's model, freshly initialised.
         tokenizer: The run's tokenizer.
-        is_told: Whether to say what is taken over, as one of several processes does.
 
     Raises:
         MtkitError: No model there, one of another shape, or one whose vocabulary isn't that of the
@@ -61,8 +58,7 @@ def start_from(
                 weight[: len(weights[name])] = weights[name].to(weight)
             else:
                 weight.copy_(weights[name])
-    if is_told:
-        _tell(recipe, settings, start, {"source": source, "target": target}, tokenizer)
+    _tell(recipe, settings, start, {"source": source, "target": target}, tokenizer)
 
 
 def _load(settings: StartFrom) -> LoadedModel:

@@ -143,7 +143,7 @@ def test_restarts_come_to_an_end(tiny_run, train_with) -> None:
     done = train_with(run, "nan:0:3", "--max-restarts", "1")
     # The worker of the second start is spared by the fault.
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("error: step 3: 1 updates in a row had to be left out") == 1
+    assert done.stderr.count("error: step 3: 1 update in a row had to be left out") == 1
 
 
 def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:
