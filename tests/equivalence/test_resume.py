@@ -109,6 +109,7 @@ def test_trained_further_than_the_recipe_first_said(tiny_run, never_stopped) -> 
     assert run.weights() == never_stopped.weights()
 
 
+@pytest.mark.patient
 def test_killed_at_a_moment_nobody_chose(tiny_run) -> None:
     run = tiny_run(WITHOUT_END)
     assert interrupt(run, signal.SIGKILL) == -signal.SIGKILL

@@ -127,6 +127,7 @@ def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with) -> None:
     assert last_state(run).step == 5
 
 
+@pytest.mark.patient
 def test_a_restart_goes_on_from_the_last_checkpoint_to_the_same_bits(tiny_run, train_with) -> None:
     run, whole = tiny_run(), tiny_run(name="whole")
     done = train_with(run, "die:1:7", *TWO, "--max-restarts", "1")

@@ -86,6 +86,7 @@ def test_a_read_only_workspace(tiny_run, small_disk) -> None:
     assert hint == "hint: choose another place with --workspace"
 
 
+@pytest.mark.patient
 def test_a_second_training_in_the_same_workspace_is_refused(tiny_run) -> None:
     run = tiny_run(*WITHOUT_END)
     first = start(run)
@@ -102,7 +103,9 @@ def test_a_second_training_in_the_same_workspace_is_refused(tiny_run) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
+)
 def test_a_stop_saves_and_says_what_goes_on(tiny_run, options, number) -> None:
     run = tiny_run(*WITHOUT_END)
     process = start(run, *options)
@@ -121,7 +124,9 @@ def test_a_stop_saves_and_says_what_goes_on(tiny_run, options, number) -> None:
     assert command.endswith(" ".join(("training.validation.num_samples=0", *options)))
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
+)
 def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
     run = tiny_run(*WITHOUT_END, "training.checkpoint_every=2")
     # An update without end, which the first Ctrl-C waits for.

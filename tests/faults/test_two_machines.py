@@ -71,6 +71,7 @@ def last_step(run) -> int:
     return CheckpointFolder(run.workspace.checkpoints).list()[-1].state.step
 
 
+@pytest.mark.patient
 def test_two_machines_train_as_two_processes_do(tiny_run) -> None:
     run, whole = tiny_run(), tiny_run(name="whole")
     place = meeting_place()

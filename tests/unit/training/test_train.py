@@ -108,17 +108,6 @@ def test_another_start_is_another_run(tiny_run, tmp_path) -> None:
         assert said in caught.value.message
 
 
-def test_a_checkpoint_of_before_there_was_freezing_goes_on(tiny_run) -> None:
-    run = tiny_run("training.max_steps=2")
-    run.train()
-    for path in run.workspace.checkpoints.glob("*/state.json"):
-        facts = json.loads(path.read_text())
-        del facts["recipe"]["training"]["freeze"]
-        path.write_text(json.dumps(facts))
-    assert is_trained(run.recipe, run.workspace)
-    assert tiny_run("training.max_steps=3").train()
-
-
 def test_what_may_change_under_way(tiny_run) -> None:
     tiny_run("training.max_steps=2").train()
     run = tiny_run(
