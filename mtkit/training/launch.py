@@ -255,8 +255,12 @@ def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
 
 
 def _find_fault(folder: Path) -> MtkitError | None:
-    """Returns what the worker said that failed first, if one said anything."""
-    told = [json.loads(path.read_text("utf-8"))["message"] for path in folder.rglob("error.json")]
+    """Returns what the worker of the last start said that failed first, if one said anything."""
+    starts = sorted(folder.glob("*/attempt_*"), key=lambda path: int(path.name.split("_")[-1]))
+    if not starts:
+        return None
+    files = starts[-1].rglob("error.json")
+    told = [json.loads(path.read_text("utf-8"))["message"] for path in files]
     faults = [
         extra
         for message in told
