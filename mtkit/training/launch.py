@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -204,8 +204,8 @@ def telling_launcher() -> Iterator[None]:
     lost another one hands over that, dated later than what the other one died of. Under a bare
     torchrun, and before workers are started again, the fault is printed here.
     """
-    if is_restarted():
-        warn(f"restart {restart_count()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
+    if _count_restarts() and os.environ.get("RANK") == "0":
+        warn(f"restart {_count_restarts()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
     try:
         yield
     except (MtkitError, OSError) as error:
@@ -228,19 +228,14 @@ def end_worker(message: str) -> NoReturn:
         os._exit(1)
 
 
-def is_restarted() -> bool:
-    """Returns whether the first worker of workers that are started again is asking."""
-    return restart_count() > 0 and os.environ.get("RANK") == "0"
-
-
-def restart_count() -> int:
+def _count_restarts() -> int:
     """Returns how often this worker's group has been started again."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
     max_restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
-    if _LAUNCHED_HERE not in os.environ or restart_count() < max_restarts:
+    if _LAUNCHED_HERE not in os.environ or _count_restarts() < max_restarts:
         report(fault)
     path = os.environ.get(_ERROR_FILE)
     if path:
@@ -290,9 +285,9 @@ def _reason(error: BaseException) -> str:
     return str(cause).strip().split("\n", 1)[0] or type(cause).__name__
 
 
-def is_worker(environment: Mapping[str, str] = os.environ) -> bool:
+def is_worker() -> bool:
     """Returns whether torchrun started this process; it takes any exit code but 0 for a crash."""
-    return "TORCHELASTIC_RUN_ID" in environment
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def check_gpus(num_wanted: int) -> None:

@@ -31,27 +31,6 @@ def show_summary(
         options: What makes a command come to the same recipe and workspace.
         is_finished: Whether training came to its end.
     """
-    for line in describe_end(
-        recipe,
-        workspace,
-        state,
-        best,
-        options=options,
-        is_finished=is_finished,
-    ):
-        say(line)
-
-
-def describe_end(
-    recipe: Recipe,
-    workspace: Workspace,
-    state: TrainingState,
-    best: Checkpoint | None,
-    *,
-    options: Sequence[str],
-    is_finished: bool,
-) -> list[str]:
-    """Returns the lines of the summary, for the same arguments."""
     facts = {
         "updates": f"{state.step:,}, {_describe_epochs(state)}"
         f"{state.target_tokens:,} target tokens",
@@ -65,12 +44,13 @@ def describe_end(
     if workspace.curves.is_file():
         facts["curves"] = str(workspace.curves)
     commands = _list_commands(options, best, is_finished=is_finished)
-    return [
-        _describe_outcome(recipe, state, is_finished=is_finished),
-        *(f"  {name:<12}{fact}" for name, fact in facts.items()),
-        *(["next:"] if commands else []),
-        *(f"  {command}" for command in commands),
-    ]
+    say(_describe_outcome(recipe, state, is_finished=is_finished))
+    for name, fact in facts.items():
+        say(f"  {name:<12}{fact}")
+    if commands:
+        say("next:")
+    for command in commands:
+        say(f"  {command}")
 
 
 def _describe_outcome(recipe: Recipe, state: TrainingState, *, is_finished: bool) -> str:
