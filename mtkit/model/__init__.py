@@ -3,6 +3,7 @@
 encoder_decoder.py  the whole Transformer: `forward` to train, `start` and `step` to decode
 encoder.py, decoder.py        stacks of layers, post-norm or pre-norm
 attention.py, feed_forward.py the sub-layers
+short_attention.py  attention among short sequences on a CPU, with its gradient by hand
 embeddings.py, positions.py   tokens and places to vectors
 dropout.py          dropout, quick on a CPU too
 cache.py            keys and values kept while decoding

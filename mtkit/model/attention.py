@@ -1,12 +1,11 @@
 """Multi-head scaled dot-product attention (arXiv 1706.03762, section 3.2)."""
 
-from contextlib import nullcontext
-
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mtkit.model.cache import LayerCache
+from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
 
 
 def attend(
@@ -16,6 +15,7 @@ def attend(
     *,
     memory_is_token: Bool[Tensor, "batch memory"] | None = None,
     is_causal: bool = False,
+    window: int | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads queries d_value"]:
     """Returns softmax(Q K^T / sqrt(d_key)) V of each head.
@@ -27,28 +27,54 @@ def attend(
         memory_is_token: Which keys may be attended to; all where it isn't given.
         is_causal: Query i sees keys 0 to i; not together with `memory_is_token`, which some of
             PyTorch's kernels refuse beside it.
+        window: Query i sees keys i - window to i + window at most; all where it isn't given.
         dropout: Share of attention weights dropped.
     """
     assert memory_is_token is None or not is_causal
-    mask = None if memory_is_token is None else memory_is_token[:, None, None, :]
-    # PyTorch's fused CPU kernel is slower than plain batched products on the way back where it has
-    # a mask or bfloat16 (measured: 15 against 10 ms, 20 against 9 ms; docs/log.md).
-    on_cpu = queries.device.type == "cpu"
-    with sdpa_kernel(SDPBackend.MATH) if on_cpu and queries.requires_grad else nullcontext():
-        return nn.functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
-        )
+    by_products = queries.device.type == "cpu" and queries.requires_grad
+    is_visible = None if memory_is_token is None else memory_is_token[:, None, None, :]
+    if window is not None or (is_causal and by_products):
+        band = _find_band(queries, keys, window=window, is_causal=is_causal)
+        is_visible = band if is_visible is None else is_visible & band
+        is_causal = False
+    if by_products:
+        return attend_by_products(queries, keys, values, is_visible=is_visible, dropout=dropout)
+    return nn.functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
+    )
+
+
+def _find_band(
+    queries: Tensor, keys: Tensor, *, window: int | None, is_causal: bool
+) -> Bool[Tensor, "1 1 queries memory"]:
+    """Returns which keys stand where a query may look."""
+    shape = queries.shape[2], keys.shape[2]
+    band = torch.ones(shape, dtype=torch.bool, device=queries.device)
+    if window is not None:
+        band = band.triu(-window).tril(window)
+    return (band.tril() if is_causal else band)[None, None]
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence to itself; one product makes queries, keys and values."""
+    """Attention of a sequence to itself; one product makes queries, keys and values.
+
+    With a window it is restricted to a neighbourhood (section 4).
+    """
 
     def __init__(
-        self, d_model: int, *, num_heads: int, d_key: int, d_value: int, dropout: float
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        d_key: int,
+        d_value: int,
+        dropout: float,
+        window: int | None = None,
     ) -> None:
         super().__init__()
         self.num_heads, self.d_key, self.d_value = num_heads, d_key, d_value
         self.dropout = dropout
+        self.window = window
         self.query_key_value = nn.Linear(d_model, num_heads * (2 * d_key + d_value))
         self.output = nn.Linear(num_heads * d_value, d_model)
 
@@ -76,6 +102,7 @@ class SelfAttention(nn.Module):
             values,
             memory_is_token=is_token,
             is_causal=is_causal,
+            window=self.window,
             dropout=self.dropout if self.training else 0.0,
         )
         merged: Tensor = self.output(_merge_heads(heads_BHQV))
@@ -86,17 +113,15 @@ class SelfAttention(nn.Module):
     ) -> Float[Tensor, "rows 1 d_model"]:
         """Returns the newest position's output, and adds the position to the cache."""
         queries, keys, values = self._project(inputs)
-        keys, values = cache.append(keys, values)
+        keys, values = cache.append(keys, values, window=self.window)
         merged: Tensor = self.output(_merge_heads(attend(queries, keys, values)))
         return merged
 
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        queries, keys, values = self.query_key_value(inputs).split(self.widths, dim=-1)
-        return (
-            _split_heads(queries, self.num_heads),
-            _split_heads(keys, self.num_heads),
-            _split_heads(values, self.num_heads),
+        queries, keys, values = _split_heads(
+            self.query_key_value(inputs), self.num_heads, self.widths
         )
+        return queries, keys, values
 
 
 class CrossAttention(nn.Module):
@@ -123,8 +148,8 @@ class CrossAttention(nn.Module):
         Float[Tensor, "batch heads src_len d_key"], Float[Tensor, "batch heads src_len d_value"]
     ]:
         """Returns the source's keys and values, which stay the same for every target step."""
-        keys, values = self.key_value(memory).split(self.widths, dim=-1)
-        return _split_heads(keys, self.num_heads), _split_heads(values, self.num_heads)
+        keys, values = _split_heads(self.key_value(memory), self.num_heads, self.widths)
+        return keys, values
 
     def forward(
         self,
@@ -134,8 +159,11 @@ class CrossAttention(nn.Module):
         source_is_token: Bool[Tensor, "batch src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns what each target position draws from the source."""
+        (queries,) = _split_heads(
+            self.query(inputs), self.num_heads, (self.num_heads * self.d_key,)
+        )
         heads_BHTV = attend(
-            _split_heads(self.query(inputs), self.num_heads),
+            queries,
             keys,
             values,
             memory_is_token=source_is_token,
@@ -159,9 +187,11 @@ class CrossAttention(nn.Module):
         return rows
 
 
-def _split_heads(vectors_BLE: Tensor, num_heads: int) -> Tensor:
-    batch_size, length, width = vectors_BLE.shape
-    return vectors_BLE.view(batch_size, length, num_heads, width // num_heads).transpose(1, 2)
+def _split_heads(fused_BLE: Tensor, num_heads: int, widths: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Returns the parts of a projection, each [batch, heads, length, width of one head]."""
+    if fused_BLE.device.type == "cpu" and fused_BLE.requires_grad:
+        return split_heads_at_once(fused_BLE, num_heads, widths)
+    return view_heads(fused_BLE, num_heads, widths)
 
 
 def _merge_heads(heads_BHLE: Tensor) -> Tensor:

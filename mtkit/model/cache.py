@@ -23,11 +23,19 @@ class LayerCache:
         self,
         keys: Float[Tensor, "rows heads 1 d_key"],
         values: Float[Tensor, "rows heads 1 d_value"],
+        *,
+        window: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Adds one target position; returns all keys and values so far."""
+        """Adds one target position; returns all keys and values so far.
+
+        With a window, those of `window` positions before the new one, and its own: older ones are
+        never looked at again.
+        """
         if self.target_keys is not None and self.target_values is not None:
             keys = torch.cat((self.target_keys, keys), dim=2)
             values = torch.cat((self.target_values, values), dim=2)
+        if window is not None:
+            keys, values = keys[:, :, -window - 1 :], values[:, :, -window - 1 :]
         self.target_keys, self.target_values = keys, values
         return keys, values
 

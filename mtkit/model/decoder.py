@@ -24,6 +24,7 @@ class DecoderLayer(nn.Module):
             d_key=model.d_key,
             d_value=model.d_value,
             dropout=model.attention_dropout,
+            window=model.attention_window,
         )
         self.self_attention_norm = nn.LayerNorm(model.d_model)
         self.cross_attention = CrossAttention(
@@ -82,9 +83,9 @@ class DecoderLayer(nn.Module):
             (self.feed_forward_norm, self.feed_forward),
         ):
             if self.norm_first:
-                states = states + self.dropout(sub_layer(norm(states)))
+                states = self.dropout.add(states, sub_layer(norm(states)))
             else:
-                states = norm(states + self.dropout(sub_layer(states)))
+                states = norm(self.dropout.add(states, sub_layer(states)))
         return states
 
 

@@ -43,5 +43,7 @@ class InputEmbedding(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         """Returns the vectors of tokens that stand from `first_position` on."""
         positions = self.positions(first_position, tokens.shape[1])
-        embedded: Tensor = self.dropout(self.tokens(tokens) + positions)
-        return embedded
+        # Positions are in fp32; what goes on is in the precision of the weights.
+        embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
+        dropped: Tensor = self.dropout(embedded)
+        return dropped

@@ -21,6 +21,7 @@ class EncoderLayer(nn.Module):
             d_key=model.d_key,
             d_value=model.d_value,
             dropout=model.attention_dropout,
+            window=model.attention_window,
         )
         self.attention_norm = nn.LayerNorm(model.d_model)
         self.feed_forward = FeedForward(
@@ -37,13 +38,13 @@ class EncoderLayer(nn.Module):
         """Returns the layer's output."""
         if self.norm_first:
             normed = self.attention_norm(states)
-            states = states + self.dropout(self.attention(normed, is_token=source_is_token))
+            states = self.dropout.add(states, self.attention(normed, is_token=source_is_token))
             normed = self.feed_forward_norm(states)
-            summed: Tensor = states + self.dropout(self.feed_forward(normed))
+            summed: Tensor = self.dropout.add(states, self.feed_forward(normed))
             return summed
-        states = states + self.dropout(self.attention(states, is_token=source_is_token))
+        states = self.dropout.add(states, self.attention(states, is_token=source_is_token))
         states = self.attention_norm(states)
-        states = states + self.dropout(self.feed_forward(states))
+        states = self.dropout.add(states, self.feed_forward(states))
         normed_sum: Tensor = self.feed_forward_norm(states)
         return normed_sum
 

@@ -32,6 +32,10 @@ class Model(Section):
     """Width of queries and keys per head; d_model / num_heads where it isn't given."""
     d_value: int = Field(default_factory=_head_width)
     """Width of values per head; d_model / num_heads where it isn't given."""
+    attention_window: PositiveInt | None = None
+    """Restricted self-attention (paper, section 4): each position sees this many neighbours on
+    either side, in the decoder on the left; all where it isn't given. Attention to the source stays
+    whole."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after each residual sum, as in the paper, or before each sub-layer with a
     final one after the last layer."""

@@ -184,8 +184,9 @@ class Training(Section):
     update. Another cut draws other dropout masks and rounds otherwise, and changes nothing else."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Arithmetic of matrix products: 32-bit, or bfloat16 by autocast with 32-bit weights."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of an update: 32-bit, or bfloat16 with sums and the weights that learn in 32-bit.
+    `auto` is bf16 on a GPU or processor with matrix units for it (Intel's AMX), fp32 elsewhere."""
     optimizer: Adam = Adam()
     """Adam's constants."""
     schedule: Schedule = PaperSchedule()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mtkit.recipe import Recipe
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
+from mtkit.training.precision import WorkingCopy, settle_precision
 
 
 class MovingAverage:
@@ -57,20 +58,30 @@ class Learner:
     Attributes:
         model: The model.
         optimizer: What changes its weights; it has its moments from the start.
+        working: What updates are computed with: the model, or its copy in another precision.
         average: Moving average of the weights, which is then what is validated and released.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
+    working: WorkingCopy
     average: MovingAverage | None = None
 
     @classmethod
     def of(cls, model: nn.Module, recipe: Recipe) -> "Learner":
-        """Returns the learner of a model that hasn't learned yet."""
+        """Returns the learner of a model that hasn't learned yet.
+
+        Args:
+            model: The model, on its device.
+            recipe: The run's recipe; its precision, where it is `auto`, is that of the device.
+        """
+        device = next(model.parameters()).device
+        precision = settle_precision(recipe, device).training.precision
+        assert precision != "auto"
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
         average = None if settings is None else MovingAverage(model, settings.decay)
-        return cls(model, optimizer, average)
+        return cls(model, optimizer, WorkingCopy(model, precision), average)
 
     @property
     def num_updates(self) -> int:
@@ -89,6 +100,7 @@ class Learner:
     def forget_gradients(self) -> None:
         """Leaves no gradient, and none of its memory."""
         self.optimizer.zero_grad(set_to_none=True)
+        self.working.forget_gradients()
 
     @contextmanager
     def as_released(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ more than the product that made them. Here a chunk of tokens at a time is projec
 loss and at once into its gradient, while it lies in the cache.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
+_LEAST_PROBABILITY = 1e-30
+"""Below it 32-bit numbers, and bfloat16, begin to lose digits."""
 
 
 class LossSums(NamedTuple):
@@ -37,7 +40,8 @@ def projected_cross_entropy(
 
     The reference distribution is 1 - label_smoothing on the target plus label_smoothing spread
     evenly over the whole vocabulary, the target included (arXiv 1512.00567, section 7; arXiv
-    1706.03762, section 5.4). Under autocast the products are in its precision and sums in fp32.
+    1706.03762, section 5.4). Products are in the states' precision, sums in fp32
+    at least.
 
     Args:
         states: Vectors of real tokens only.
@@ -52,6 +56,13 @@ def projected_cross_entropy(
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
+    """The loss and its gradients, in as few passes over [tokens, vocab] as there can be.
+
+    d loss / d logits = softmax - (1 - e) on the target - e / vocab, e being the smoothing. The last
+    term is the same for every logit, so that its share in both gradients is a product of two
+    vectors, and no pass.
+    """
+
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes them so)
         ctx: Any,
@@ -61,49 +72,46 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         label_smoothing: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        device = states.device.type
-        is_mixed = torch.is_autocast_enabled(device)
-        product_type = torch.get_autocast_dtype(device) if is_mixed else states.dtype
+        states_ND, weight_VD = states.detach(), output_weight.detach()
+        vocab_size = weight_VD.shape[0]
         sum_type = torch.promote_types(states.dtype, torch.float32)
-        vocab_size = output_weight.shape[0]
-        weight_VD = output_weight.detach().to(product_type)
         states_learn, weight_learns = (needs_gradient and need for need in ctx.needs_input_grad[:2])
-        states_gradient = torch.empty_like(states) if states_learn else None
+        states_gradient = torch.empty_like(states_ND) if states_learn else None
         # A frozen projection needs no gradient, which would be a third of all products.
-        weight_gradient = torch.zeros_like(output_weight) if weight_learns else None
-        loss = torch.zeros((), dtype=sum_type, device=states.device)
-        negative_log_likelihood = torch.zeros_like(loss)
-        chunk = max(1, _CHUNK_BYTES.get(device, 64 << 20) // (vocab_size * 4))
-        with torch.autocast(device, enabled=False):
-            for first in range(0, len(states), chunk):
-                states_ND = states[first : first + chunk].detach().to(product_type)
-                targets_N1 = targets[first : first + chunk, None]
-                logits_NV = (states_ND @ weight_VD.T).to(sum_type)
-                target_logits_N1 = logits_NV.gather(1, targets_N1)
-                mean_logits_N1 = logits_NV.mean(dim=1, keepdim=True)
-                log_sum_N1 = torch.logsumexp(logits_NV, dim=1, keepdim=True)
-                negative_log_likelihood += (log_sum_N1 - target_logits_N1).sum()
-                expected_N1 = torch.lerp(target_logits_N1, mean_logits_N1, label_smoothing)
-                loss += (log_sum_N1 - expected_N1).sum()
-                if states_gradient is None and weight_gradient is None:
-                    continue
-                # d loss / d logits = softmax - reference distribution.
-                gradient_NV = logits_NV.sub_(log_sum_N1).exp_()
-                gradient_NV -= label_smoothing / vocab_size
-                gradient_NV.scatter_add_(
-                    1, targets_N1, torch.full_like(target_logits_N1, label_smoothing - 1.0)
-                )
-                gradient_NV = gradient_NV.to(product_type)
-                if states_gradient is not None:
-                    states_gradient[first : first + chunk] = gradient_NV @ weight_VD
-                if weight_gradient is None:
-                    continue
-                if product_type == weight_gradient.dtype:
-                    weight_gradient.addmm_(gradient_NV.T, states_ND)
-                else:
-                    weight_gradient += gradient_NV.T @ states_ND
+        weight_gradient = torch.zeros_like(weight_VD, dtype=sum_type) if weight_learns else None
+        target_logits_N = states_ND.new_empty(len(states_ND), dtype=sum_type)
+        target_probabilities_N = torch.empty_like(target_logits_N)
+        weight_sum_D = weight_VD.sum(dim=0, dtype=sum_type)
+        for part in _chunks(states_ND, vocab_size):
+            targets_N1 = targets[part, None]
+            logits_NV = states_ND[part] @ weight_VD.T
+            target_logits_N[part] = logits_NV.gather(1, targets_N1)[:, 0]
+            gradient_NV = torch.softmax(logits_NV, dim=1)
+            target_probabilities_N[part] = gradient_NV.gather(1, targets_N1)[:, 0]
+            if not (states_learn or weight_learns):
+                continue
+            certain = torch.full_like(targets_N1, label_smoothing - 1.0, dtype=states.dtype)
+            gradient_NV.scatter_add_(1, targets_N1, certain)
+            if states_gradient is not None:
+                torch.mm(gradient_NV, weight_VD, out=states_gradient[part])
+            if weight_gradient is None:
+                continue
+            if weight_gradient.dtype == gradient_NV.dtype:
+                weight_gradient.addmm_(gradient_NV.T, states_ND[part])
+            else:
+                weight_gradient += gradient_NV.T @ states_ND[part]
+        spread = label_smoothing / vocab_size
+        if states_gradient is not None:
+            states_gradient -= (spread * weight_sum_D).to(states_gradient.dtype)
+        if weight_gradient is not None:
+            weight_gradient -= spread * states_ND.sum(dim=0, dtype=sum_type)
         if states_gradient is not None or weight_gradient is not None:
             ctx.save_for_backward(states_gradient, weight_gradient)
+        negative_log_likelihood = _sum_surprise(
+            target_probabilities_N, states_ND, weight_VD, targets
+        )
+        logits_sum = (states_ND.to(sum_type) @ weight_sum_D).sum() / vocab_size
+        loss = negative_log_likelihood + label_smoothing * (target_logits_N.sum() - logits_sum)
         ctx.mark_non_differentiable(negative_log_likelihood)
         return loss, negative_log_likelihood
 
@@ -116,3 +124,24 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             for gradient in ctx.saved_tensors
         )
         return states_gradient, weight_gradient, None, None, None
+
+
+def _chunks(states_ND: Tensor, vocab_size: int) -> Iterator[slice]:
+    """Yields stretches of tokens whose logits fit together into a cache."""
+    bytes_at_once = _CHUNK_BYTES.get(states_ND.device.type, 64 << 20)
+    size = max(1, bytes_at_once // (vocab_size * states_ND.element_size()))
+    for first in range(0, len(states_ND), size):
+        yield slice(first, first + size)
+
+
+def _sum_surprise(
+    target_probabilities_N: Tensor, states_ND: Tensor, weight_VD: Tensor, targets: Tensor
+) -> Tensor:
+    """Returns the sum of -log p over the targets, also where p is too small for its number type."""
+    surprise_N = -target_probabilities_N.log()
+    rows = torch.nonzero(target_probabilities_N < _LEAST_PROBABILITY)[:, 0]
+    for part in _chunks(rows[:, None].to(surprise_N.dtype), weight_VD.shape[0]):
+        logits_NV = (states_ND[rows[part]] @ weight_VD.T).to(surprise_N.dtype)
+        target_logits_N = logits_NV.gather(1, targets[rows[part], None])[:, 0]
+        surprise_N[rows[part]] = torch.logsumexp(logits_NV, dim=1) - target_logits_N
+    return surprise_N.sum()

@@ -54,7 +54,7 @@ class TranslationObjective:
     """Label-smoothed cross entropy of the target, given the source.
 
     Args:
-        model: The network, on the device where it is to be trained.
+        model: The network that passes go through, on the device where it is to be trained.
         data: The run's data.
         recipe: The run's recipe.
         device: Where the network is.
@@ -141,21 +141,15 @@ class TranslationObjective:
             self.model,
             collate(*pairs).to(self._device),
             label_smoothing=self._settings.label_smoothing,
-            precision=self._settings.precision,
         )
 
 
-def measure_translation(
-    model: EncoderDecoder, batch: Batch, *, label_smoothing: float, precision: str
-) -> LossSums:
+def measure_translation(model: EncoderDecoder, batch: Batch, *, label_smoothing: float) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens."""
-    with torch.autocast(
-        batch.source_tokens.device.type, dtype=torch.bfloat16, enabled=precision == "bf16"
-    ):
-        states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
-        return projected_cross_entropy(
-            states_BTD[batch.target_is_token],
-            model.output_embedding.weight,
-            batch.target_outputs[batch.target_is_token],
-            label_smoothing=label_smoothing,
-        )
+    states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
+    return projected_cross_entropy(
+        states_BTD[batch.target_is_token],
+        model.output_embedding.weight,
+        batch.target_outputs[batch.target_is_token],
+        label_smoothing=label_smoothing,
+    )

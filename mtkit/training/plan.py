@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -111,7 +112,9 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     freeze(model, recipe.training.freeze)
     say(describe_parameters(model))
     learner = Learner.of(model, recipe)
-    objective = TranslationObjective(model, data, recipe, processes.device)
+    objective = TranslationObjective(
+        cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
+    )
     updater = Updater(recipe, objective, learner, processes, sharing=num_processes)
     limit = updater.fit_micro_batch()
     batches = plan_batches(

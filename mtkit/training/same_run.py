@@ -69,6 +69,8 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
         return []
     wanted = recipe.model_dump(mode="json", exclude_none=True)["training"]
     found = saved[-1].recipe["training"]
+    if wanted["precision"] == "auto":
+        wanted["precision"] = found["precision"]
     # The rate of some schedules depends on where they end.
     end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
     keys = (*_TUNED_TRAINING_KEYS, *end)

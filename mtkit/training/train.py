@@ -27,6 +27,7 @@ from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
+from mtkit.training.precision import is_imitated, settle_precision
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.start_from import start_from
@@ -62,6 +63,7 @@ def train(
     """
     data = open_prepared(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
+    recipe = settle_precision(recipe, processes.device)
     has_ended = False
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")
@@ -139,7 +141,9 @@ def _run(
     """
     state = TrainingState() if newest is None else newest.state
     model = cast(EncoderDecoder, learner.model)
-    objective = TranslationObjective(model, data, recipe, processes.device)
+    objective = TranslationObjective(
+        cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
+    )
     wanted = recipe.training.micro_batch_tokens
     if newest is not None and newest.recipe["training"]["micro_batch_tokens"] != wanted:
         state = replace(state, micro_batch_tokens=0)
@@ -269,12 +273,7 @@ def _warn_of_changes(changes: list[str]) -> None:
 
 def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
     """Warns of bfloat16 on a processor that only imitates it: 20 times slower (docs/log.md)."""
-    if (
-        recipe.training.precision == "bf16"
-        and processes.device.type == "cpu"
-        and hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
-        and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    ):
+    if recipe.training.precision == "bf16" and is_imitated(processes.device):
         warn(
             "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
             "--set training.precision=fp32"

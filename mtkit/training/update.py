@@ -182,6 +182,7 @@ class Updater:
         seed_step(self._recipe.seed, step, self._processes.rank)
         sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
         self._learner.forget_gradients()
+        self._learner.working.refresh()
         try:
             for number, micro_batch in enumerate(micro_batches, start=1):
                 self._processes.progress.beat(
@@ -191,6 +192,7 @@ class Updater:
                 # Divided before: the sum over micro-batches and processes is then the mean per
                 # token.
                 (measured.loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
+                self._learner.working.hand_over_gradients()
                 sums += torch.stack((measured.loss.detach(), measured.negative_log_likelihood))
             return sums, self._processes.flatten_gradients(self._learner.model)
         except (RuntimeError, MemoryError) as error:
@@ -250,8 +252,10 @@ class Updater:
         self._processes.progress.beat("trying the largest micro-batch")
         size = max(min(limit, self._largest_share()), self._recipe.data.cleaning.max_tokens)
         seed_step(self._recipe.seed, 0, self._processes.rank)
+        self._learner.working.refresh()
         try:
             self._objective.measure_largest(size).loss.backward()  # type: ignore[no-untyped-call]
+            self._learner.working.hand_over_gradients()
             self._processes.flatten_gradients(self._learner.model)
             fits = True
         except (RuntimeError, MemoryError) as error:

@@ -123,7 +123,6 @@ class Validator:
                     model,
                     collate(*store.gather(sentences)).to(self._processes.device),
                     label_smoothing=training.label_smoothing,
-                    precision=training.precision,
                 )
                 sums += torch.stack(measured).cpu()
         model.train(was_training)

@@ -21,6 +21,7 @@ from mtkit.training.checkpoint import (
 )
 from mtkit.training.learner import Learner, MovingAverage
 from mtkit.training.optimizer import build_optimizer
+from mtkit.training.precision import WorkingCopy
 
 
 def build(seed: int = 1, *, decay: float | None = None) -> Learner:
@@ -28,7 +29,7 @@ def build(seed: int = 1, *, decay: float | None = None) -> Learner:
     torch.manual_seed(seed)
     model = nn.Linear(3, 2)
     average = None if decay is None else MovingAverage(model, decay)
-    learner = Learner(model, build_optimizer(model, Adam()), average)
+    learner = Learner(model, build_optimizer(model, Adam()), WorkingCopy(model, "fp32"), average)
     for _ in range(seed):
         learn(learner)
     return learner
@@ -112,7 +113,7 @@ def test_the_moving_average_is_what_is_released(tmp_path: Path) -> None:
     # By hand: d = 2/11, 3/12 and 1/2.
     first = 2 / 11 * 1.0 + 9 / 11 * 3.0
     second = 0.25 * first + 0.75 * 7.0
-    learner = Learner(model, build_optimizer(model, Adam()), average)
+    learner = Learner(model, build_optimizer(model, Adam()), WorkingCopy(model, "fp32"), average)
     saved = save(CheckpointFolder(tmp_path), 1, None, learner=learner)
     assert load_file(saved.weights_file)["weight"].item() == pytest.approx(second / 2, rel=1e-6)
     assert load_file(saved.folder / "weights.safetensors")["weight"].item() == 0.0

@@ -1,0 +1,138 @@
+"""Attention among short sequences on a CPU, with its gradient by hand.
+
+Sentences are some twenty tokens long. PyTorch's kernels are made for thousands: on a CPU they lose
+to plain batched products on the way back, and its own plain products spend more on copies of heads
+and on checks than on arithmetic (docs/log.md).
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mtkit.model.dropout import draw_levels, find_kept
+
+
+def split_heads_at_once(
+    fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
+) -> tuple[Float[Tensor, "batch heads length _"], ...]:
+    """Returns each part of a projection by heads, as the products want them.
+
+    Args:
+        fused: Parts side by side, each of `num_heads` heads.
+        num_heads: Heads of each part.
+        widths: Width of each part, all its heads.
+    """
+    parts: tuple[Tensor, ...] = _SplitHeads.apply(fused, num_heads, widths)  # type: ignore[no-untyped-call]
+    return parts
+
+
+def view_heads(
+    fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
+) -> tuple[Float[Tensor, "batch heads length _"], ...]:
+    """Returns views of each part of a projection by heads; arguments as above."""
+    batch_size, length, _ = fused.shape
+    return tuple(
+        part.view(batch_size, length, num_heads, -1).transpose(1, 2)
+        for part in torch.split(fused, list(widths), dim=-1)
+    )
+
+
+def attend_by_products(
+    queries: Float[Tensor, "batch heads queries d_key"],
+    keys: Float[Tensor, "batch heads memory d_key"],
+    values: Float[Tensor, "batch heads memory d_value"],
+    *,
+    is_visible: Bool[Tensor, "#batch 1 #queries memory"] | None,
+    dropout: float,
+) -> Float[Tensor, "batch heads queries d_value"]:
+    """Returns softmax(Q K^T / sqrt(d_key)) V of each head; see `attend`.
+
+    Args:
+        queries: What asks.
+        keys: What is compared with the queries.
+        values: What is returned, weighted.
+        is_visible: Which keys a query may attend to; all where it isn't given. A query that may see
+            none attends to all alike.
+        dropout: Share of attention weights dropped.
+    """
+    shape = torch.Size((*queries.shape[:3], keys.shape[2]))
+    levels = draw_levels(shape).flatten(0, 1) if dropout > 0.0 else None
+    bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
+    attended: Tensor = _AttendByProducts.apply(  # type: ignore[no-untyped-call]
+        queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, levels, dropout
+    )
+    return attended.view(*shape[:3], -1)
+
+
+def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Returns what to add to scores [batch * heads, queries, memory], or to be spread to that."""
+    bias = torch.zeros(is_visible.shape, dtype=dtype)
+    bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
+    if is_visible.shape[0] == 1:
+        return bias[0]
+    return bias.expand(-1, shape[1], -1, -1).flatten(0, 1)
+
+
+class _SplitHeads(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, fused: Tensor, num_heads: int, widths: tuple[int, ...]
+    ) -> tuple[Tensor, ...]:
+        ctx.shape, ctx.num_heads, ctx.widths = fused.shape, num_heads, widths
+        return tuple(part.contiguous() for part in view_heads(fused, num_heads, widths))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        fused = gradients[0].new_empty(ctx.shape)
+        parts = view_heads(fused, ctx.num_heads, ctx.widths)
+        for part, gradient in zip(parts, gradients, strict=True):
+            part.copy_(gradient)
+        return fused, None, None
+
+
+class _AttendByProducts(torch.autograd.Function):
+    """R rows (sentences times heads), Q queries, M memory, K d_key, V d_value."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 (autograd passes them so)
+        ctx: Any,
+        queries_RQK: Tensor,
+        keys_RMK: Tensor,
+        values_RMV: Tensor,
+        bias: Tensor | None,
+        levels_RQM: Tensor | None,
+        dropout: float,
+    ) -> Tensor:
+        scale = queries_RQK.shape[-1] ** -0.5
+        keys_RKM = keys_RMK.transpose(1, 2)
+        if bias is None:
+            scores_RQM = torch.bmm(queries_RQK, keys_RKM).mul_(scale)
+        else:
+            scores_RQM = torch.baddbmm(bias, queries_RQK, keys_RKM, alpha=scale)
+        weights_RQM = torch.softmax(scores_RQM, dim=-1)
+        ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, levels_RQM)
+        ctx.dropout = dropout
+        return torch.bmm(_drop(weights_RQM, levels_RQM, dropout), values_RMV)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_RQV: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        queries_RQK, keys_RMK, values_RMV, weights_RQM, levels_RQM = ctx.saved_tensors
+        dropped_RQM = _drop(weights_RQM, levels_RQM, ctx.dropout)
+        values_gradient = torch.bmm(dropped_RQM.transpose(1, 2), gradient_RQV)
+        weights_gradient = torch.bmm(gradient_RQV, values_RMV.transpose(1, 2))
+        weights_gradient = _drop(weights_gradient, levels_RQM, ctx.dropout)
+        scores_gradient = torch._softmax_backward_data(
+            weights_gradient, weights_RQM, -1, weights_RQM.dtype
+        ).mul_(queries_RQK.shape[-1] ** -0.5)
+        queries_gradient = torch.bmm(scores_gradient, keys_RMK)
+        keys_gradient = torch.bmm(scores_gradient.transpose(1, 2), queries_RQK)
+        return queries_gradient, keys_gradient, values_gradient, None, None, None
+
+
+def _drop(numbers: Tensor, levels: Tensor | None, rate: float) -> Tensor:
+    if levels is None:
+        return numbers
+    kept, scale = find_kept(levels, rate, numbers.dtype)
+    return kept.mul_(numbers).mul_(scale)

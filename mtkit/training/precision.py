@@ -1,0 +1,93 @@
+"""Which arithmetic an update is computed in, and the weights in that arithmetic."""
+
+import copy
+from typing import Literal
+
+import torch
+from torch import nn
+
+from mtkit.recipe import Recipe
+
+Precision = Literal["fp32", "bf16"]
+
+
+def settle_precision(recipe: Recipe, device: torch.device) -> Recipe:
+    """Returns the recipe with the device's own precision in place of `auto`."""
+    if recipe.training.precision != "auto":
+        return recipe
+    training = recipe.training.model_copy(update={"precision": suit_precision(device)})
+    return recipe.model_copy(update={"training": training})
+
+
+def suit_precision(device: torch.device) -> Precision:
+    """Returns the precision that a device is quickest in: bf16 where it has matrix units for it."""
+    if device.type == "cuda":
+        has_units = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        # Without Intel's AMX, bfloat16 gains little or, imitated, loses all (docs/log.md).
+        has_units = device.type == "cpu" and _has_amx()
+    return "bf16" if has_units else "fp32"
+
+
+def is_imitated(device: torch.device) -> bool:
+    """Returns whether a device has no bfloat16 arithmetic at all."""
+    if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
+        return False
+    return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def _has_amx() -> bool:
+    # Torch has it under a private name.
+    is_supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    if is_supported is None or not is_supported():
+        return False
+    return not is_imitated(torch.device("cpu"))
+
+
+class WorkingCopy:
+    """A model's weights in the precision that updates are computed in.
+
+    In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
+    1710.03740, section 3.1), and the passes go through a copy in bf16, made once per update. In
+    fp32 the copy is the model itself.
+
+    Args:
+        master: The model that learns.
+        precision: What its passes are computed in.
+
+    Attributes:
+        model: What the passes go through.
+    """
+
+    def __init__(self, master: nn.Module, precision: Precision) -> None:
+        self._master = master
+        self.model = master
+        if precision == "bf16":
+            self.model = copy.deepcopy(master).train()
+            for weight in self.model.parameters():
+                weight.data = weight.data.to(torch.bfloat16)
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Leaves the copy with the model's weights of now."""
+        if self.model is not self._master:
+            torch._foreach_copy_(list(self.model.parameters()), list(self._master.parameters()))
+
+    @torch.no_grad()
+    def hand_over_gradients(self) -> None:
+        """Adds the copy's gradients to the model's, in the model's precision, and forgets them."""
+        if self.model is self._master:
+            return
+        for weight, master in zip(self.model.parameters(), self._master.parameters(), strict=True):
+            if weight.grad is None:
+                continue
+            if master.grad is None:
+                master.grad = weight.grad.to(master.dtype)
+            else:
+                master.grad += weight.grad
+        self.forget_gradients()
+
+    def forget_gradients(self) -> None:
+        """Leaves the copy without gradients."""
+        for weight in self.model.parameters():
+            weight.grad = None
