@@ -1,0 +1,46 @@
+#!/bin/sh
+# Makes the virtual environments that train_speed.py runs its peers in, one folder each, all with
+# the same torch.
+#
+#   benchmarks/peers/make_environments.sh FOLDER [PEER ...]     PEER: onmt joeynmt marian; all without
+#
+# On a machine without a GPU, torch's own index has a build without CUDA, which is far smaller:
+#
+#   TORCH_INDEX=https://download.pytorch.org/whl/cpu benchmarks/peers/make_environments.sh FOLDER
+#
+# PYTHON names the interpreter (3.11 is known to work), TORCH_VERSION the torch.
+set -eu
+[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+folder=$1
+shift
+[ $# -ge 1 ] || set -- onmt joeynmt marian
+torch=torch==${TORCH_VERSION:-2.13.0}
+
+install() {
+  "$folder/$peer/bin/python" -m pip --quiet install "$@"
+}
+
+for peer; do
+  case $peer in onmt | joeynmt | marian) ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
+  "${PYTHON:-python3}" -m venv "$folder/$peer"
+  # First: as somebody's requirement it would come as another version, with gigabytes of CUDA.
+  install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
+  case $peer in
+    onmt)
+      # It asks for torch < 2.3, which pip says is missing, and which it doesn't need: its other
+      # requirements are named one by one.
+      install --no-deps OpenNMT-py==3.5.1
+      install 'numpy<2' setuptools sentencepiece configargparse 'ctranslate2<5' \
+        'pyonmttok<2' tensorboard flask waitress pyyaml sacrebleu rapidfuzz pyahocorasick \
+        fasttext-wheel spacy six
+      ;;
+    joeynmt)
+      install "$torch" joeynmt==2.3.0 importlib_metadata sentencepiece==0.2.0
+      ;;
+    marian)
+      install "$torch" transformers==5.23.0 accelerate
+      ;;
+  esac
+  "$folder/$peer/bin/python" -c 'import sys, torch
+print(sys.argv[1], "python", sys.version.split()[0], "torch", torch.__version__)' "$peer"
+done

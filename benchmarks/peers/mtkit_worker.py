@@ -1,0 +1,82 @@
+"""Trains mtkit for the benchmark: the trainer's own updates, one after the other."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from measured import Window, read_task
+
+from mtkit.data.batches.ragged import Indices
+from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.recipe import Recipe, load_recipe
+from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.learner import Learner
+from mtkit.training.objective import TranslationObjective
+from mtkit.training.plan import build_model
+from mtkit.training.update import Outcome, Updater, Votes
+from mtkit.workspace import Workspace
+
+_RATE = 1e-4
+
+
+class Training:
+    """A training from the start, as `mtkit train` sets it up.
+
+    Attributes:
+        recipe: The run's recipe.
+        data: What it learns from.
+        objective: What is minimised; it holds the model.
+        updater: What makes updates.
+    """
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
+        self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
+        device = choose_device(task["device"])
+        torch.manual_seed(self.recipe.seed)
+        model = build_model(self.recipe, self.data).to(device).train()
+        self.objective = TranslationObjective(model, self.data, self.recipe, device)
+        learner = Learner.of(model, self.recipe)
+        processes = Processes(0, 1, device)
+        self.updater = Updater(self.recipe, self.objective, learner, processes)
+        self._micro_batch_tokens = self.updater.fit_micro_batch()
+        self._step = 0
+        self._plan = self._plan_epochs()
+
+    def draw(self) -> tuple[int, Indices]:
+        """Returns the epoch and the sentences of the next update."""
+        return next(self._plan)
+
+    def update(self, epoch: int, examples: Indices) -> Outcome:
+        """Makes one update."""
+        self._step += 1
+        return self.updater.update(
+            self._step,
+            examples,
+            epoch,
+            rate=_RATE,
+            micro_batch_tokens=self._micro_batch_tokens,
+            votes=Votes(),
+        )
+
+    def _plan_epochs(self) -> Iterator[tuple[int, Indices]]:
+        for epoch in count():
+            for examples in self.objective.plan_epoch(epoch):
+                yield epoch, examples
+
+
+def main() -> None:
+    task = read_task()
+    training = Training(task)
+    window = Window(task, training.recipe.training.precision, "mtkit")
+    while True:
+        epoch, examples = training.draw()
+        outcome = training.update(epoch, examples)
+        source, target = training.data.train.lengths(examples)
+        window.end_update(torch.from_numpy(source), torch.from_numpy(target), outcome.num_slots)
+
+
+if __name__ == "__main__":
+    main()

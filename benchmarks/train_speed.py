@@ -1,0 +1,451 @@
+"""Measures training speed beside other toolkits: real target tokens per second, turn about.
+
+On the pieces of a prepared workspace, mtkit and each peer train the same model for some updates of
+the same size, each in a process of its own, all in turn, as many rounds as asked for. Between the
+rounds the machine's matrix-product peak is measured. The peers' environments are made by
+`benchmarks/peers/make_environments.sh`; what each peer is told stands in its worker beside it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from peers.exported import export
+from peers.operations import count_operations
+
+from mtkit.errors import MtkitError
+from mtkit.recipe import load_recipe
+
+PEERS = Path(__file__).parent / "peers"
+MODELS = {
+    "tiny": (4, 128, 256, 4),
+    "base": (6, 512, 2048, 8),
+    "big": (6, 1024, 4096, 16),
+}
+"""Layers of encoder and of decoder, d_model, d_ff, heads."""
+NAMES = {
+    "mtkit": "mtkit",
+    "onmt": "OpenNMT-py",
+    "joeynmt": "JoeyNMT",
+    "marian": "MarianMT, Seq2SeqTrainer",
+    "plain": "nn.Transformer, plain loop",
+}
+MIXED = {
+    "mtkit": {"cpu": "bf16", "cuda": "bf16"},
+    "onmt": {"cuda": "fp16"},
+    "joeynmt": {"cuda": "fp16"},
+    "marian": {"cpu": "bf16", "cuda": "bf16"},
+    "plain": {"cpu": "bf16", "cuda": "bf16"},
+}
+"""Which 16-bit arithmetic each has, by device; all others compute in fp32."""
+FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16")
+
+
+@dataclass
+class System:
+    """A toolkit in one precision, and what was measured of it.
+
+    Attributes:
+        name: A key of `NAMES`.
+        precision: Arithmetic of its products.
+        rounds: What its worker printed in each round; None where it failed.
+    """
+
+    name: str
+    precision: str
+    rounds: list[dict[str, Any] | None] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """Name and precision, as the table has them."""
+        return f"{NAMES[self.name]}, {self.precision}"
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipe")
+    parser.add_argument("workspace", type=Path)
+    parser.add_argument("--set", action="append", default=[], dest="overrides")
+    parser.add_argument("--model", choices=[*MODELS, "recipe"], default="recipe")
+    parser.add_argument("--peers", help="onmt,joeynmt,marian,plain; all of them with environments")
+    parser.add_argument("--environments", type=Path, help="as make_environments.sh made them")
+    parser.add_argument(
+        "--precision",
+        default="default",
+        help="default (each system's own), fp32, mixed (16 bits, where a system has it on the "
+        "device); more than one by commas",
+    )
+    parser.add_argument("--reference", choices=NAMES, default="onmt", help="what ratios are to")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=10, help="updates before those measured")
+    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="a side and update")
+    parser.add_argument("--pairs", type=int, default=200_000, help="for the peers, at most")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--threads", type=int, default=0, help="0 leaves them to each system")
+    parser.add_argument("--time-limit", type=float, default=1800.0, help="seconds of one run")
+    parser.add_argument("--profile", action="store_true", help="of mtkit, by section and operator")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
+    """Returns what all workers are told.
+
+    Raises:
+        MtkitError: The recipe can't be read, or the workspace isn't prepared.
+    """
+    overrides = [
+        f"training.batch_tokens={options.batch_tokens}",
+        "training.label_smoothing=0.1",
+        "~training.start_from",
+    ]
+    if options.model != "recipe":
+        layers, d_model, d_ff, heads = MODELS[options.model]
+        overrides.append(
+            f"model={{num_encoder_layers={layers}, num_decoder_layers={layers}, d_model={d_model}, "
+            f'd_ff={d_ff}, num_heads={heads}, norm="pre", dropout=0.1}}'
+        )
+    overrides += options.overrides
+    recipe = load_recipe(options.recipe, overrides)
+    if recipe.tokenizer.sampling is not None:
+        raise MtkitError("the peers can't sample segmentations (tokenizer.sampling)")
+    exported = export(options.workspace, data, options.pairs)
+    return {
+        "recipe": options.recipe,
+        "workspace": str(options.workspace),
+        "overrides": overrides,
+        "data": str(data),
+        **exported,
+        "model": recipe.model.model_dump(mode="json"),
+        "batch_tokens": recipe.training.batch_tokens,
+        "label_smoothing": recipe.training.label_smoothing,
+        "mtkit_precision": recipe.training.precision,
+        "seed": recipe.seed,
+        "warm_up": options.warm_up,
+        "updates": options.updates,
+        "device": options.device,
+        "threads": options.threads,
+    }
+
+
+def check_model(model: dict[str, Any]) -> None:
+    """Makes sure that the peers can have the recipe's model.
+
+    Raises:
+        MtkitError: They can't.
+    """
+    wanted = {
+        "activation": "relu",
+        "positions": "sinusoidal",
+        "tied_embeddings": "three-way",
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "d_key": model["d_model"] // model["num_heads"],
+        "d_value": model["d_model"] // model["num_heads"],
+    }
+    for key, value in wanted.items():
+        if model[key] != value:
+            raise MtkitError(
+                f"not every peer knows model.{key} = {model[key]}",
+                f"--model tiny, base or big; or --set model.{key}={value}",
+            )
+
+
+def plan_systems(options: argparse.Namespace, task: dict[str, Any]) -> list[System]:
+    """Returns what is to be measured, each system once in each precision that it has.
+
+    Raises:
+        MtkitError: No such peer or precision, or a peer without an environment.
+    """
+    peers = "plain" if options.environments is None else ",".join([*NAMES][1:])
+    names = ["mtkit", *(peers if options.peers is None else options.peers).split(",")]
+    systems: dict[str, System] = {}
+    for name in filter(None, names):
+        if name not in NAMES:
+            raise MtkitError(f"no such peer: {name}", f"there are {', '.join([*NAMES][1:])}")
+        python_of(name, options.environments)
+        own = task["mtkit_precision"] if name == "mtkit" else "fp32"
+        choices = {"default": own, "fp32": "fp32", "mixed": MIXED[name].get(options.device)}
+        for choice in options.precision.split(","):
+            if choice not in choices:
+                raise MtkitError(f"no such precision: {choice}", f"there are {', '.join(choices)}")
+            precision = choices[choice]
+            if precision is not None:
+                system = System(name, precision)
+                systems.setdefault(system.label, system)
+    return list(systems.values())
+
+
+def python_of(name: str, environments: Path | None) -> str:
+    """Returns the interpreter that a system runs with; plain needs nothing that mtkit hasn't.
+
+    Raises:
+        MtkitError: It needs an environment, and none is named.
+    """
+    if name in ("mtkit", "plain"):
+        return sys.executable
+    if environments is None:
+        raise MtkitError(
+            f"{NAMES[name]} needs an environment of its own",
+            "make it with benchmarks/peers/make_environments.sh, and name the folder with "
+            "--environments",
+        )
+    return str(environments.absolute() / name / "bin" / "python")
+
+
+def run(
+    command: list[str], options: argparse.Namespace, *, is_tool: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Returns what a worker printed; the number of threads also holds for what it starts."""
+    environment = dict(os.environ)
+    if command[0] != sys.executable:
+        # What is meant for mtkit's environment has no place in another.
+        environment.pop("PYTHONPATH", None)
+    if options.device == "cuda":
+        # Some would take all that there are.
+        environment.setdefault("CUDA_VISIBLE_DEVICES", "0")
+    if options.threads:
+        environment["OMP_NUM_THREADS"] = str(options.threads)
+    try:
+        return subprocess.run(
+            command,
+            capture_output=not is_tool,
+            text=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=options.time_limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", "it took longer than --time-limit\n")
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 127, "", f"{error}\n")
+
+
+def measure(
+    system: System, task: dict[str, Any], options: argparse.Namespace, folder: Path
+) -> dict[str, Any] | None:
+    """Returns what a system's worker measured; None, and says why, where it failed."""
+    told = {**task, "precision": system.precision}
+    if system.name == "mtkit":
+        told["overrides"] = [*task["overrides"], f"training.precision={system.precision}"]
+    path = folder / "task.json"
+    path.write_text(json.dumps(told), "utf-8")
+    worker = PEERS / f"{system.name}_worker.py"
+    done = run([python_of(system.name, options.environments), str(worker), str(path)], options)
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"target_tokens"')]
+    if not lines:
+        print(f"{system.label}: failed ({done.returncode})", file=sys.stderr)
+        print("\n".join(done.stderr.splitlines()[-15:]), file=sys.stderr)
+        return None
+    measured: dict[str, Any] = json.loads(lines[-1])
+    return measured
+
+
+def measure_peak(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Returns the best rate of a matrix product by precision."""
+    worker = PEERS / "peak.py"
+    done = run([sys.executable, str(worker), options.device, str(options.threads)], options)
+    if done.returncode:
+        raise MtkitError(f"the matrix products failed:\n{done.stderr}")
+    peaks: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return peaks
+
+
+def describe_machine(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns what a figure depends on besides the software."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = told.get("flags", "").split()
+    machine: dict[str, Any] = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "cpu": told.get("model name", platform.processor()),
+        "cores": os.cpu_count(),
+        "flags": {flag: flag in flags for flag in FLAGS} if flags else {},
+        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+    }
+    if options.device == "cuda":
+        import torch  # noqa: PLC0415
+
+        machine["gpu"] = torch.cuda.get_device_name()
+    return machine
+
+
+def speed(measured: dict[str, Any]) -> float:
+    """Returns real target tokens per second."""
+    return float(measured["target_tokens"] / measured["seconds"])
+
+
+def shares(
+    system: System, task: dict[str, Any], peaks: list[dict[str, dict[str, float]]]
+) -> tuple[float, float]:
+    """Returns the share of the peak that a system's products reach, without and with attention's.
+
+    A round's peak is the better one of those before and after it, in the system's own width.
+    """
+    width = "fp32" if system.precision == "fp32" else "bf16"
+    without, together = [], []
+    for number, measured in enumerate(system.rounds):
+        if measured is not None:
+            around = peaks[number : number + 2]
+            peak = max(one[width]["operations_per_second"] for one in around)
+            operations = count_operations(task["model"], task["vocab_size"], measured)
+            possible = peak * measured["seconds"]
+            without.append(operations.products / possible)
+            together.append((operations.products + operations.attention) / possible)
+    return statistics.median(without), statistics.median(together)
+
+
+def ratio(system: System, reference: System | None) -> float | None:
+    """Returns the median over rounds of the speed over the reference's of the same round."""
+    if reference is None:
+        return None
+    ratios = [
+        speed(ours) / speed(theirs)
+        for ours, theirs in zip(system.rounds, reference.rounds, strict=True)
+        if ours is not None and theirs is not None
+    ]
+    return statistics.median(ratios) if ratios else None
+
+
+def summarize(
+    systems: list[System],
+    task: dict[str, Any],
+    peaks: list[dict[str, dict[str, float]]],
+    reference_name: str,
+) -> list[dict[str, Any]]:
+    """Returns a row of the table for each system that ran."""
+    found = [s for s in systems if s.name == reference_name and any(s.rounds)]
+    reference = found[0] if found else None
+    rows = []
+    for system in systems:
+        rounds = [measured for measured in system.rounds if measured is not None]
+        if not rounds:
+            continue
+        speeds = [speed(measured) for measured in rounds]
+        without, together = shares(system, task, peaks)
+        last = rounds[-1]
+        num_tokens = sum(one["source_tokens"] + one["target_tokens"] for one in rounds)
+        rows.append(
+            {
+                "system": system.label,
+                "tokens_per_second": statistics.median(speeds),
+                "least": min(speeds),
+                "most": max(speeds),
+                "ratio": ratio(system, reference),
+                "tokens_an_update": last["target_tokens"] / last["updates"],
+                "padding": 1 - num_tokens / sum(one["slots"] for one in rounds),
+                "peak_bytes": max(one["peak_bytes"] for one in rounds),
+                "share": without,
+                "share_with_attention": together,
+                "rounds": len(rounds),
+                "threads": last["threads"],
+                "versions": last["versions"],
+            }
+        )
+    return rows
+
+
+def print_table(rows: list[dict[str, Any]], reference_name: str, num_rounds: int) -> None:
+    print(
+        f"\n| system | target tokens/s, median of {num_rounds} | least to most | ratio to "
+        f"{NAMES[reference_name]} | target tokens an update | padding | peak memory | share of "
+        "peak | with attention's products |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    for row in rows:
+        times = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        print(
+            f"| {row['system']} | {row['tokens_per_second']:,.0f} | {row['least']:,.0f} to "
+            f"{row['most']:,.0f} | {times} | {row['tokens_an_update']:,.0f} | "
+            f"{100 * row['padding']:.1f} % | {row['peak_bytes'] / 2**20:,.0f} MiB | "
+            f"{100 * row['share']:.1f} % | {100 * row['share_with_attention']:.1f} % |"
+        )
+    print()
+    for row in rows:
+        versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        short = "" if row["rounds"] == num_rounds else f"; {row['rounds']} of {num_rounds} rounds"
+        print(f"* {row['system']}: {row['threads']} threads, {versions}{short}")
+
+
+def print_head(machine: dict[str, Any], task: dict[str, Any], options: argparse.Namespace) -> None:
+    flags = ", ".join(f"{flag} {'yes' if has else 'no'}" for flag, has in machine["flags"].items())
+    print(f"{machine['date']}; {machine['cpu']}, {machine['cores']} cores; {flags}")
+    print(f"device: {machine.get('gpu', options.device)}; load before: {machine['load']}")
+    model = task["model"]
+    print(
+        f"model: {model['num_encoder_layers']}+{model['num_decoder_layers']} layers, "
+        f"{model['d_model']}, {model['d_ff']}, {model['num_heads']} heads, {model['norm']}-norm, "
+        f"{task['vocab_size']:,} pieces; {task['batch_tokens']:,} tokens a side and update; "
+        f"{task['updates']} updates after {task['warm_up']}"
+    )
+
+
+def print_peaks(peaks: list[dict[str, dict[str, float]]]) -> None:
+    for width in peaks[0]:
+        rates = [one[width]["operations_per_second"] / 1e12 for one in peaks]
+        sizes = sorted({int(one[width]["size"]) for one in peaks})
+        print(
+            f"* largest rate of a {width} product: {min(rates):.4g} to {max(rates):.4g} TFLOP/s, "
+            f"sizes {sizes}"
+        )
+
+
+def measure_rounds(
+    systems: list[System], task: dict[str, Any], options: argparse.Namespace, folder: Path
+) -> list[dict[str, dict[str, float]]]:
+    """Leaves every system's rounds in it; returns the peaks before, between and after them."""
+    peaks = [measure_peak(options)]
+    for number in range(1, options.rounds + 1):
+        for system in systems:
+            measured = measure(system, task, options, folder)
+            system.rounds.append(measured)
+            if measured is not None:
+                told = f"{speed(measured):,.0f} target tokens/s"
+                print(f"round {number}: {system.label}: {told}", file=sys.stderr)
+        peaks.append(measure_peak(options))
+    return peaks
+
+
+def main() -> None:
+    options = parse_options()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        task = plan_task(options, folder)
+        if options.profile:
+            path = folder / "task.json"
+            path.write_text(json.dumps(task), "utf-8")
+            worker = PEERS / "mtkit_profile.py"
+            sys.exit(
+                run([sys.executable, str(worker), str(path)], options, is_tool=True).returncode
+            )
+        systems = plan_systems(options, task)
+        if len({system.name for system in systems}) > 1:
+            check_model(task["model"])
+        machine = describe_machine(options)
+        print_head(machine, task, options)
+        peaks = measure_rounds(systems, task, options, folder)
+    rows = summarize(systems, task, peaks, options.reference)
+    print_table(rows, options.reference, options.rounds)
+    print_peaks(peaks)
+    if options.json is not None:
+        raw = {system.label: system.rounds for system in systems}
+        report = {"machine": machine, "task": task, "rows": rows, "peaks": peaks, "rounds": raw}
+        options.json.write_text(json.dumps(report, indent=2), "utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MtkitError as error:
+        sys.exit(f"error: {error.message}\nhint: {error.hint}")
