@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from measured import Window, read_task
 
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
+from mtkit.training.precision import settle_precision
 from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.workspace import Workspace
 
@@ -32,13 +34,16 @@ class Training:
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
-        self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         device = choose_device(task["device"])
+        self.recipe: Recipe = settle_precision(
+            load_recipe(task["recipe"], task["overrides"]), device
+        )
+        self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         torch.manual_seed(self.recipe.seed)
         model = build_model(self.recipe, self.data).to(device).train()
-        self.objective = TranslationObjective(model, self.data, self.recipe, device)
         learner = Learner.of(model, self.recipe)
+        working = cast(EncoderDecoder, learner.working.model)
+        self.objective = TranslationObjective(working, self.data, self.recipe, device)
         processes = Processes(0, 1, device)
         self.updater = Updater(self.recipe, self.objective, learner, processes)
         self._micro_batch_tokens = self.updater.fit_micro_batch()

@@ -5,6 +5,7 @@ encoder.py, decoder.py        stacks of layers, post-norm or pre-norm
 attention.py, feed_forward.py the sub-layers
 short_attention.py  attention among short sequences on a CPU, with its gradient by hand
 embeddings.py, positions.py   tokens and places to vectors
+packing.py          sentences side by side without padding, for a GPU
 dropout.py          dropout, quick on a CPU too
 cache.py            keys and values kept while decoding
 initialization.py   every initial weight, in one function
@@ -17,5 +18,6 @@ Masks are boolean, True is a real token: `source_is_token`.
 
 from mtkit.model.cache import DecoderCache
 from mtkit.model.encoder_decoder import EncoderDecoder
+from mtkit.model.packing import Packing, can_pack
 
-__all__ = ["DecoderCache", "EncoderDecoder"]
+__all__ = ["DecoderCache", "EncoderDecoder", "Packing", "can_pack"]

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mtkit.model.cache import LayerCache
+from mtkit.model.packing import Packing, attend_within
 from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
 
 
@@ -91,20 +92,38 @@ class SelfAttention(nn.Module):
         self,
         inputs: Float[Tensor, "batch length d_model"],
         *,
-        is_token: Bool[Tensor, "batch length"] | None = None,
+        is_token: Bool[Tensor, "batch length"] | Packing | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns what each position draws from the positions it may see."""
+        """Returns what each position draws from the positions it may see.
+
+        Args:
+            inputs: The sequences; one row of them, where they are packed.
+            is_token: Which positions are real, or where packed sentences stand.
+            is_causal: None sees a later one.
+        """
         queries, keys, values = self._project(inputs)
-        heads_BHQV = attend(
-            queries,
-            keys,
-            values,
-            memory_is_token=is_token,
-            is_causal=is_causal,
-            window=self.window,
-            dropout=self.dropout if self.training else 0.0,
-        )
+        if isinstance(is_token, Packing):
+            assert self.dropout == 0.0 or not self.training
+            heads_BHQV = attend_within(
+                queries,
+                keys,
+                values,
+                is_token,
+                is_token,
+                is_causal=is_causal,
+                window=self.window,
+            )
+        else:
+            heads_BHQV = attend(
+                queries,
+                keys,
+                values,
+                memory_is_token=is_token,
+                is_causal=is_causal,
+                window=self.window,
+                dropout=self.dropout if self.training else 0.0,
+            )
         merged: Tensor = self.output(_merge_heads(heads_BHQV))
         return merged
 
@@ -156,19 +175,33 @@ class CrossAttention(nn.Module):
         inputs: Float[Tensor, "batch tgt_len d_model"],
         keys: Float[Tensor, "batch heads src_len d_key"],
         values: Float[Tensor, "batch heads src_len d_value"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
+        target_at: Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Returns what each target position draws from the source."""
+        """Returns what each target position draws from the source.
+
+        Args:
+            inputs: The target positions.
+            keys: The source's keys.
+            values: The source's values.
+            source_is_token: Which of them are real, or where packed sentences stand.
+            target_at: Where the target's sentences stand, where they are packed.
+        """
         (queries,) = _split_heads(
             self.query(inputs), self.num_heads, (self.num_heads * self.d_key,)
         )
-        heads_BHTV = attend(
-            queries,
-            keys,
-            values,
-            memory_is_token=source_is_token,
-            dropout=self.dropout if self.training else 0.0,
-        )
+        if isinstance(source_is_token, Packing):
+            assert target_at is not None
+            assert self.dropout == 0.0 or not self.training
+            heads_BHTV = attend_within(queries, keys, values, target_at, source_is_token)
+        else:
+            heads_BHTV = attend(
+                queries,
+                keys,
+                values,
+                memory_is_token=source_is_token,
+                dropout=self.dropout if self.training else 0.0,
+            )
         merged: Tensor = self.output(_merge_heads(heads_BHTV))
         return merged
 

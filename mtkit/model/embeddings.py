@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.model.dropout import Dropout
+from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -39,10 +40,18 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, tokens: Int[Tensor, "batch length"], first_position: int = 0
+        self,
+        tokens: Int[Tensor, "batch length"],
+        first_position: int = 0,
+        *,
+        packing: Packing | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens that stand from `first_position` on."""
-        positions = self.positions(first_position, tokens.shape[1])
+        """Returns the vectors of tokens that stand from `first_position` on, or are packed."""
+        positions = (
+            self.positions(first_position, tokens.shape[1])
+            if packing is None
+            else self.positions(0, packing.longest)[packing.places]
+        )
         # Positions are in fp32; what goes on is in the precision of the weights.
         embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
         dropped: Tensor = self.dropout(embedded)

@@ -8,6 +8,7 @@ from mtkit.model.decoder import Decoder
 from mtkit.model.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.model.encoder import Encoder
 from mtkit.model.initialization import initialize
+from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
 
@@ -48,27 +49,33 @@ class EncoderDecoder(nn.Module):
     def encode(
         self,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Returns the encoded source; rows of padding hold no meaning."""
-        encoded: Tensor = self.encoder(self.source_embedding(source_tokens), source_is_token)
+        packing = source_is_token if isinstance(source_is_token, Packing) else None
+        embedded = self.source_embedding(source_tokens, packing=packing)
+        encoded: Tensor = self.encoder(embedded, source_is_token)
         return encoded
 
     def forward(
         self,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
         target_tokens: Int[Tensor, "batch tgt_len"],
+        target_at: Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns, for each target position, the vector that predicts the next token.
 
         Args:
             source_tokens: Source pieces, closed by `</s>`, padded at the end.
-            source_is_token: False at padding.
+            source_is_token: False at padding; where sentences stand, where they are packed in one
+                row.
             target_tokens: `<s>` and the target's pieces, padded at the end.
+            target_at: Where the targets stand, where they are packed in one row.
         """
         memory = self.encode(source_tokens, source_is_token)
-        states: Tensor = self.decoder(self.target_embedding(target_tokens), memory, source_is_token)
+        embedded = self.target_embedding(target_tokens, packing=target_at)
+        states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
         return states
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:

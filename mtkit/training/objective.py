@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batches.collate import Batch, collate
+from mtkit.data.batches.collate import Batch, PackedBatch, collate, pack
 from mtkit.data.batches.epoch import plan_epoch
-from mtkit.data.batches.micro_batches import MicroBatch, split_update
+from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.data.tokenizer import UNK
-from mtkit.model import EncoderDecoder
+from mtkit.model import EncoderDecoder, Packing, can_pack
 from mtkit.recipe import Recipe
 from mtkit.training.loss import LossSums, projected_cross_entropy
 
@@ -81,6 +81,13 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
+        # Packed, an update is one pass without padding; its kernel drops no attention weights.
+        self._packs = recipe.model.attention_dropout == 0.0 and can_pack(
+            device,
+            model.output_embedding.weight.dtype,
+            d_key=recipe.model.d_key,
+            d_value=recipe.model.d_value,
+        )
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the sentences of each update of an epoch."""
@@ -103,7 +110,8 @@ class TranslationObjective:
         lengths = self._store.lengths(examples)
         if self._sampler is not None:
             lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
-        return split_update(
+        split = split_packed_update if self._packs else split_update
+        return split(
             examples,
             *lengths,
             micro_batch_tokens=micro_batch_tokens,
@@ -137,19 +145,29 @@ class TranslationObjective:
         return self._measure((side, side))
 
     def _measure(self, pairs: tuple[Ragged, Ragged]) -> LossSums:
+        batch = pack(*pairs) if self._packs else collate(*pairs)
         return measure_translation(
             self.model,
-            collate(*pairs).to(self._device),
+            batch.to(self._device),
             label_smoothing=self._settings.label_smoothing,
         )
 
 
-def measure_translation(model: EncoderDecoder, batch: Batch, *, label_smoothing: float) -> LossSums:
+def measure_translation(
+    model: EncoderDecoder, batch: Batch | PackedBatch, *, label_smoothing: float
+) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens."""
-    states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
+    if isinstance(batch, PackedBatch):
+        source, target = (
+            Packing(side.offsets, side.places, side.longest)
+            for side in (batch.source, batch.target)
+        )
+        states_ND = model(batch.source_tokens, source, batch.target_inputs, target)[0]
+        targets_N = batch.target_outputs
+    else:
+        states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
+        states_ND = states_BTD[batch.target_is_token]
+        targets_N = batch.target_outputs[batch.target_is_token]
     return projected_cross_entropy(
-        states_BTD[batch.target_is_token],
-        model.output_embedding.weight,
-        batch.target_outputs[batch.target_is_token],
-        label_smoothing=label_smoothing,
+        states_ND, model.output_embedding.weight, targets_N, label_smoothing=label_smoothing
     )

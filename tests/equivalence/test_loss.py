@@ -112,6 +112,16 @@ def test_extreme_logits_stay_finite() -> None:
     assert all(g.isfinite().all() for g in torch.autograd.grad(sums.loss, (states, weight)))
 
 
+def test_an_impossible_target_costs_what_it_should() -> None:
+    # exp(-2000) is no number above 0: by hand, 1000 - (-1000), and 2 for the one that is likelier.
+    states = torch.tensor([[1000.0], [1000.0], [1.0]], requires_grad=True)
+    weight = torch.tensor([[1.0], [-1.0]], requires_grad=True)
+    sums = projected_cross_entropy(states, weight, torch.tensor([1, 0, 1]), label_smoothing=0.0)
+    expected = 2000.0 + 0.0 + 2.0 + math.log1p(math.exp(-2.0))
+    assert sums.loss.item() == pytest.approx(expected, rel=1e-6)
+    assert sums.negative_log_likelihood.item() == pytest.approx(expected, rel=1e-6)
+
+
 def test_without_gradients_nothing_is_kept_for_the_way_back() -> None:
     states, weight, targets = draw()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Sentences of unequal length to padded tensors."""
+"""Sentences of unequal length to tensors: padded, or packed in one row."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.ragged import Ragged, join_ranges
 from mtkit.data.tokenizer import BOS, PAD
 
 
@@ -31,19 +31,84 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        if device.type == "cpu":
-            return self
-
-        def send(tensor: Tensor) -> Tensor:
-            return tensor.pin_memory().to(device, non_blocking=True)
-
         return Batch(
-            source_tokens=send(self.source_tokens),
-            source_is_token=send(self.source_is_token),
-            target_inputs=send(self.target_inputs),
-            target_outputs=send(self.target_outputs),
-            target_is_token=send(self.target_is_token),
+            source_tokens=_send(self.source_tokens, device),
+            source_is_token=_send(self.source_is_token, device),
+            target_inputs=_send(self.target_inputs, device),
+            target_outputs=_send(self.target_outputs, device),
+            target_is_token=_send(self.target_is_token, device),
         )
+
+
+@dataclass(frozen=True)
+class PackedSide:
+    """One side's sentences, side by side.
+
+    Attributes:
+        offsets: int32 [sentences + 1]: where each begins, and where the last one ends.
+        places: int64 [tokens]: each token's place in its own sentence, from 0.
+        longest: Tokens of the longest sentence.
+    """
+
+    offsets: Tensor
+    places: Tensor
+    longest: int
+
+    def to(self, device: torch.device) -> "PackedSide":
+        """Returns the side on a device; the copy may still be under way on a GPU's stream."""
+        return PackedSide(_send(self.offsets, device), _send(self.places, device), self.longest)
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Sentence pairs without padding, each side in one row.
+
+    Attributes:
+        source_tokens: int64 [1, src_tokens], each sentence closed by `</s>`.
+        source: Where the source's sentences stand.
+        target_inputs: int64 [1, tgt_tokens]: of each sentence, `<s>` and the target.
+        target_outputs: int64 [tgt_tokens]: the targets, each closed by `</s>`.
+        target: Where the target's sentences stand.
+    """
+
+    source_tokens: Tensor
+    source: PackedSide
+    target_inputs: Tensor
+    target_outputs: Tensor
+    target: PackedSide
+
+    def to(self, device: torch.device) -> "PackedBatch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        return PackedBatch(
+            source_tokens=_send(self.source_tokens, device),
+            source=self.source.to(device),
+            target_inputs=_send(self.target_inputs, device),
+            target_outputs=_send(self.target_outputs, device),
+            target=self.target.to(device),
+        )
+
+
+def pack(source: Ragged, target: Ragged) -> PackedBatch:
+    """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
+    target_inputs = np.roll(target.tokens, 1)
+    target_inputs[np.cumsum(target.lengths) - target.lengths] = BOS
+    return PackedBatch(
+        torch.from_numpy(source.tokens)[None],
+        _locate(source),
+        torch.from_numpy(target_inputs)[None],
+        torch.from_numpy(target.tokens),
+        _locate(target),
+    )
+
+
+def _locate(sentences: Ragged) -> PackedSide:
+    ends = np.cumsum(sentences.lengths)
+    places = join_ranges(np.zeros_like(sentences.lengths), sentences.lengths)
+    return PackedSide(
+        torch.from_numpy(np.append(0, ends).astype(np.int32)),
+        torch.from_numpy(places),
+        int(sentences.lengths.max()),
+    )
 
 
 def collate(source: Ragged, target: Ragged) -> Batch:
@@ -68,3 +133,9 @@ def pad(sentences: Ragged) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     tokens = np.full(is_token.shape, PAD, dtype=np.int64)
     tokens[is_token] = sentences.tokens
     return tokens, is_token
+
+
+def _send(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)

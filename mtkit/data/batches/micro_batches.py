@@ -80,6 +80,46 @@ def split_update(
     return _deal(micro_batches, num_processes)
 
 
+def split_packed_update(
+    sentences: Indices,
+    source_lengths: Indices,
+    target_lengths: Indices,
+    *,
+    micro_batch_tokens: int,
+    num_processes: int,
+) -> list[list[MicroBatch]]:
+    """Returns each process's micro-batches of one update whose passes hold no padding.
+
+    The update is cut into as few stretches, as even as sentences allow, as keep each within
+    `micro_batch_tokens` of its longer side, the same number for every process.
+
+    Args:
+        sentences: The update.
+        source_lengths: Tokens of each one's source, `</s>` counted.
+        target_lengths: Tokens of each one's target, `</s>` counted.
+        micro_batch_tokens: Bound of one pass; one sentence may be longer.
+        num_processes: How many processes share the update.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    ends = np.cumsum(longer)
+    # A stretch may end a sentence late, and must fit even so.
+    room = max(1, micro_batch_tokens - int(longer.max()))
+    num_stretches = num_processes * -(-int(ends[-1]) // (num_processes * room))
+    if num_processes == 1 and ends[-1] <= micro_batch_tokens:
+        num_stretches = 1
+    bounds = np.searchsorted(ends, np.arange(1, num_stretches) * ends[-1] / num_stretches) + 1
+    micro_batches = []
+    for stretch in np.split(np.arange(len(sentences)), bounds):
+        if not len(stretch):
+            continue
+        source, target = int(source_lengths[stretch].sum()), int(target_lengths[stretch].sum())
+        largest = max(source, target)
+        micro_batches.append(
+            MicroBatch(sentences[stretch], largest, source + target, source + target)
+        )
+    return _deal(micro_batches, num_processes)
+
+
 def _deal(micro_batches: list[MicroBatch], num_processes: int) -> list[list[MicroBatch]]:
     processes: list[list[MicroBatch]] = [[] for _ in range(num_processes)]
     load = [0] * num_processes

@@ -90,3 +90,22 @@ def test_keeps_its_number_type_and_layout(dtype: torch.dtype) -> None:
 
 def test_prints_its_rate() -> None:
     assert repr(Dropout(0.1)) == "Dropout(rate=0.1)"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_adding_is_dropping_and_then_adding(dtype: torch.dtype) -> None:
+    dropout = Dropout(0.3)
+    states, inputs = (torch.randn(40, 7, dtype=dtype, requires_grad=True) for _ in range(2))
+    upstream = torch.randn(40, 7, dtype=dtype)
+    outcomes = []
+    for add in (dropout.add, lambda states, inputs: states + dropout(inputs)):
+        torch.manual_seed(3)
+        summed = add(states, inputs)
+        outcomes.append((summed, *torch.autograd.grad(summed, (states, inputs), upstream)))
+    for at_once, one_by_one in zip(*outcomes, strict=True):
+        torch.testing.assert_close(at_once, one_by_one)
+
+
+def test_adding_in_evaluation_drops_nothing() -> None:
+    assert Dropout(0.5).eval().add(torch.ones(9), torch.ones(9)).tolist() == [2.0] * 9
+    assert Dropout(0.0).train().add(torch.ones(9), torch.ones(9)).tolist() == [2.0] * 9

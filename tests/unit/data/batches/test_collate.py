@@ -22,7 +22,7 @@ def test_two_pairs_written_out() -> None:
     assert batch.target_outputs.tolist() == [[5, EOS, PAD, PAD], [6, 4, 5, EOS]]
     assert batch.target_is_token.tolist() == [[True, True, False, False], [True] * 4]
     assert batch.source_tokens.dtype == torch.int64
-    assert batch.to(torch.device("cpu")) is batch
+    assert batch.to(torch.device("cpu")).source_tokens is batch.source_tokens
 
 
 @given(SENTENCES)

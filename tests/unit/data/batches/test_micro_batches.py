@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.batches.epoch import plan_epoch
-from mtkit.data.batches.micro_batches import cut, split_update
+from mtkit.data.batches.micro_batches import cut, split_packed_update, split_update
 
 from .stores import order_lengths
 
@@ -153,3 +153,32 @@ def real_lengths(tmp_path_factory):
         sides.append(np.array([len(line.split()) + 1 for line in lines]))
     source, target = sides
     return order_lengths(tmp_path_factory.mktemp("store"), [(source, target)]), source, target
+
+
+@given(LENGTHS, st.integers(1, 5), st.integers(1, 400))
+def test_packed_every_sentence_is_in_one_micro_batch_without_padding(lengths, count, bound) -> None:
+    source, target = (np.array(side) for side in zip(*lengths, strict=True))
+    sentences = np.arange(len(lengths)) + 1_000
+    parts = split_packed_update(
+        sentences, source, target, micro_batch_tokens=bound, num_processes=count
+    )
+    assert len(parts) == count
+    found = [micro_batch for part in parts for micro_batch in part]
+    assert sorted(i for m in found for i in m.sentences.tolist()) == sentences.tolist()
+    for micro_batch in found:
+        places = micro_batch.sentences - 1_000
+        sides = source[places].sum(), target[places].sum()
+        assert micro_batch.num_padded_tokens == max(sides)
+        assert micro_batch.num_tokens == micro_batch.num_slots == sum(sides)
+        longest = max(source[places].max(), target[places].max())
+        assert max(sides) <= max(bound, longest)
+
+
+def test_a_packed_update_that_fits_is_one_pass_of_each_process() -> None:
+    lengths = np.full(1_000, 25)
+    for count in (1, 2, 8):
+        parts = split_packed_update(
+            np.arange(1_000), lengths, lengths, micro_batch_tokens=25_000, num_processes=count
+        )
+        assert [len(part) for part in parts] == [1] * count
+        assert {part[0].num_tokens for part in parts} == {50_000 // count}

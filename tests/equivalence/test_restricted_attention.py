@@ -1,0 +1,107 @@
+"""Restricted self-attention (arXiv 1706.03762, section 4): a window of r positions either side."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.model import EncoderDecoder
+from mtkit.model.attention import attend
+from mtkit.recipe.model import Model
+
+VOCAB_SIZE = 31
+LENGTHS = [9, 4, 7]
+
+
+def build(window: int | None, *, num_layers: int = 1, norm: str = "post") -> EncoderDecoder:
+    torch.manual_seed(11)
+    section = Model(
+        num_encoder_layers=num_layers,
+        num_decoder_layers=num_layers,
+        d_model=16,
+        d_ff=24,
+        num_heads=2,
+        dropout=0.0,
+        norm=norm,
+        attention_window=window,
+    )
+    return EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE).double()
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(12)
+    is_token = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return torch.randint(VOCAB_SIZE, (3, 9)), is_token, torch.randint(VOCAB_SIZE, (3, 8))
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_is_a_softmax_over_the_neighbourhood(
+    window: int, *, is_causal: bool, requires_grad: bool
+) -> None:
+    torch.manual_seed(13)
+    queries, keys, values = torch.randn(3, 1, 1, 7, 4, dtype=torch.float64)
+    queries.requires_grad_(requires_grad)
+    output = attend(queries, keys, values, window=window, is_causal=is_causal).detach()[0, 0]
+    for place in range(7):
+        last = place if is_causal else min(place + window, 6)
+        seen = range(max(0, place - window), last + 1)
+        query = queries[0, 0, place].detach()
+        weights = [math.exp(float(query @ keys[0, 0, key]) / 2.0) for key in seen]
+        expected = sum(
+            weight / sum(weights) * values[0, 0, key]
+            for weight, key in zip(weights, seen, strict=True)
+        )
+        torch.testing.assert_close(output[place], expected)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_window_as_wide_as_the_text_is_full_attention(norm: str) -> None:
+    full, wide, narrow = (
+        build(window, num_layers=2, norm=norm)(*inputs()) for window in (None, 9, 1)
+    )
+    torch.testing.assert_close(wide, full, rtol=0.0, atol=1e-13)
+    assert (narrow - full).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_what_stands_beyond_the_window_has_no_gradient(window: int) -> None:
+    # One layer: in two, a neighbour's neighbour is seen through the neighbour.
+    layer = build(window).encoder.layers[0]
+    states = torch.randn(1, 9, 16, dtype=torch.float64, requires_grad=True)
+    is_token = torch.ones(1, 9, dtype=torch.bool)
+    for place in range(9):
+        [gradient] = torch.autograd.grad(layer(states, is_token)[0, place].sin().sum(), states)
+        seen = [bool(row.abs().max() > 0) for row in gradient[0]]
+        assert seen == [abs(place - other) <= window for other in range(9)]
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_decoder_sees_as_far_back_and_never_ahead(window: int) -> None:
+    layer = build(window).decoder.layers[0]
+    states = torch.randn(1, 9, 16, dtype=torch.float64, requires_grad=True)
+    memory, is_token = (
+        torch.randn(1, 5, 16, dtype=torch.float64),
+        torch.ones(1, 5, dtype=torch.bool),
+    )
+    for place in range(9):
+        outcome = layer(states, memory, is_token)[0, place].sin().sum()
+        [gradient] = torch.autograd.grad(outcome, states)
+        seen = [bool(row.abs().max() > 0) for row in gradient[0]]
+        assert seen == [0 <= place - other <= window for other in range(9)]
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+@torch.no_grad()
+def test_cached_is_uncached(window: int) -> None:
+    model = build(window, num_layers=2).eval()
+    source_tokens, is_token, target = inputs()
+    cache = model.start(source_tokens, is_token)
+    whole = model.project(model(source_tokens, is_token, target))
+    for step in range(target.shape[1]):
+        logits = model.step(target[:, step], cache)
+        torch.testing.assert_close(logits, whole[:, step], rtol=0.0, atol=1e-12)
+    # What is beyond the window isn't kept.
+    assert all(layer.target_keys.shape[2] == window + 1 for layer in cache.layers)

@@ -1,0 +1,77 @@
+import pytest
+import torch
+from torch import nn
+
+import mtkit.training.precision as precision_module
+from mtkit.training.precision import WorkingCopy, settle_precision, suit_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("has_amx", [False, True])
+@pytest.mark.parametrize("is_imitated", [False, True])
+def test_a_cpu_suits_bf16_where_it_has_matrix_units(
+    monkeypatch, *, has_amx: bool, is_imitated: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
+    monkeypatch.setattr(precision_module, "is_imitated", lambda device: is_imitated)
+    assert suit_precision(CPU) == ("bf16" if has_amx and not is_imitated else "fp32")
+
+
+def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
+    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")
+    assert suit_precision(CPU) == "fp32"
+
+
+def test_auto_is_settled_and_what_is_named_stays(tiny_run, monkeypatch) -> None:
+    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
+    auto = tiny_run("training.precision=auto").recipe
+    assert settle_precision(auto, CPU).training.precision == "bf16"
+    assert auto.training.precision == "auto"
+    named = tiny_run("training.precision=fp32", name="named").recipe
+    assert settle_precision(named, CPU) is named
+
+
+def test_in_fp32_the_copy_is_the_model() -> None:
+    model = nn.Linear(2, 2)
+    working = WorkingCopy(model, "fp32")
+    assert working.model is model
+    model(torch.ones(1, 2)).sum().backward()
+    working.refresh()
+    working.hand_over_gradients()
+    assert model.weight.grad is not None
+
+
+def test_the_copy_follows_the_model_rounded_to_eight_bits() -> None:
+    model = nn.Linear(1, 1)
+    working = WorkingCopy(model, "bf16")
+    model.weight.data.fill_(1.0 + 2.0**-7 + 2.0**-9)
+    working.refresh()
+    # bfloat16 has 7 bits behind the point: the nearest of its numbers.
+    assert working.model.weight.item() == 1.0 + 2.0**-7
+    assert model.weight.item() == 1.0 + 2.0**-7 + 2.0**-9
+
+
+def test_gradients_add_up_in_the_model_s_own_precision() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    working = WorkingCopy(model, "bf16")
+    for gradient in (1.0, 2.0**-10, 2.0**-10):
+        working.model.weight.grad = torch.full((1, 1), gradient, dtype=torch.bfloat16)
+        working.hand_over_gradients()
+        assert working.model.weight.grad is None
+    # In bfloat16 the sum would still be 1.
+    assert model.weight.grad.item() == 1.0 + 2.0**-9
+    assert model.weight.grad.dtype == torch.float32
+
+
+def test_shared_and_frozen_weights_stay_so() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    model[0].bias.requires_grad_(False)
+    working = WorkingCopy(model, "bf16")
+    assert working.model[1].weight is working.model[0].weight
+    assert not working.model[0].bias.requires_grad
+    working.model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+    working.hand_over_gradients()
+    assert model[0].bias.grad is None
+    assert model[0].weight.grad is not None
