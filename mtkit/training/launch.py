@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import torch
+from torch import distributed as dist
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -24,6 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
 from mtkit.errors import MtkitError, explain_system_fault
+from mtkit.training.processor import count_processors
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"
 _SAVING_SECONDS = 600
@@ -118,7 +120,7 @@ def launch(
 def _surroundings(num_processes: int) -> Iterator[None]:
     """Leaves signal handlers and environment as they were when the block ends."""
     for_workers = {
-        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // num_processes)),
+        "OMP_NUM_THREADS": str(max(1, count_processors() // num_processes)),
         # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
         # this from 2.12 on.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
@@ -215,6 +217,10 @@ def telling_launcher() -> Iterator[None]:
             # The launcher ends the others as soon as one has ended: let the first come first.
             time.sleep(1)
         _hand_over(fault, is_late=is_lost)
+        if dist.is_initialized():
+            # Threads of a group that was left open end the interpreter's own end with an abort.
+            sys.stderr.flush()
+            os._exit(1)
         raise SystemExit(1) from error
 
 
@@ -304,5 +310,5 @@ def check_gpus(num_wanted: int) -> None:
         f"--gpus {num_wanted}: this machine has {found} that torch can use",
         f"use --gpus {num_gpus}"
         if num_gpus
-        else f"train on its processor: leave --gpus out, or --processes {os.cpu_count() or 1}",
+        else f"train on its processor: leave --gpus out, or --processes {count_processors()}",
     )

@@ -80,7 +80,8 @@ class Trainer:
         updater = Updater(self.recipe, self.objective, self.learner, self.processes)
         if not state.micro_batch_tokens:
             state = replace(state, micro_batch_tokens=updater.fit_micro_batch())
-        plan = lru_cache(maxsize=1)(self.objective.plan_epoch)
+        # At an epoch's last update, the next epoch is looked at too.
+        plan = lru_cache(maxsize=2)(self.objective.plan_epoch)
         meter = Meter()
         started_at = time.monotonic() - state.elapsed_seconds
         while not is_finished(self.recipe, state):
@@ -142,6 +143,11 @@ class Trainer:
         # The first process's clock counts: it is the one that saves.
         is_due = self.processes.is_first and minutes is not None and since >= 60.0 * minutes
         updates = plan(state.epoch)
+        is_last = state.position + 1 == len(updates)
+        upcoming = None
+        if self.processes.device.type == "cuda":
+            epoch, position = (state.epoch + 1, 0) if is_last else (state.epoch, state.position + 1)
+            upcoming = plan(epoch)[position], epoch
         outcome = updater.update(
             state.step + 1,
             updates[state.position],
@@ -149,8 +155,8 @@ class Trainer:
             rate=rate,
             micro_batch_tokens=state.micro_batch_tokens,
             votes=Votes(stop=stop_is_requested, checkpoint=is_due),
+            upcoming=upcoming,
         )
-        is_last = state.position + 1 == len(updates)
         skipped = not outcome.is_applied
         return outcome, replace(
             state,

@@ -41,6 +41,10 @@ class Objective(Protocol):
         """Returns how many tokens the loss of these examples is a sum over in an epoch."""
         ...
 
+    def prepare(self, micro_batches: Sequence[MicroBatch], epoch: int) -> None:
+        """Leaves some micro-batches on the device, for `measure` to find."""
+        ...
+
     def measure(self, examples: Indices, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its tokens, ready for `backward`."""
         ...
@@ -81,6 +85,7 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
+        self._prepared: dict[tuple[int, bytes], Batch | PackedBatch] = {}
         # Packed, an update is one pass without padding; its kernel drops no attention weights.
         self._packs = recipe.model.attention_dropout == 0.0 and can_pack(
             device,
@@ -125,14 +130,17 @@ class TranslationObjective:
         _, target_lengths = self._store.lengths(examples)
         return int(target_lengths.sum())
 
+    def prepare(self, micro_batches: Sequence[MicroBatch], epoch: int) -> None:
+        """Leaves some micro-batches on the device, for `measure` to find; forgets earlier ones."""
+        self._prepared = {
+            (epoch, micro_batch.sentences.tobytes()): self._gather(micro_batch.sentences, epoch)
+            for micro_batch in micro_batches
+        }
+
     def measure(self, examples: Indices, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its real target tokens."""
-        pairs = (
-            self._store.gather(examples)
-            if self._sampler is None
-            else self._sampler.gather(examples, epoch)
-        )
-        return self._measure(pairs)
+        batch = self._prepared.pop((epoch, examples.tobytes()), None)
+        return self._measure(self._gather(examples, epoch) if batch is None else batch)
 
     def measure_largest(self, micro_batch_tokens: int) -> LossSums:
         """Returns the loss of a made-up micro-batch: as many of the longest sentences as fit."""
@@ -142,14 +150,23 @@ class TranslationObjective:
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, micro_batch_tokens // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        return self._measure((side, side))
+        return self._measure(self._to_batch(side, side))
 
-    def _measure(self, pairs: tuple[Ragged, Ragged]) -> LossSums:
-        batch = pack(*pairs) if self._packs else collate(*pairs)
+    def _gather(self, examples: Indices, epoch: int) -> Batch | PackedBatch:
+        pairs = (
+            self._store.gather(examples)
+            if self._sampler is None
+            else self._sampler.gather(examples, epoch)
+        )
+        return self._to_batch(*pairs)
+
+    def _to_batch(self, source: Ragged, target: Ragged) -> Batch | PackedBatch:
+        batch = pack(source, target) if self._packs else collate(source, target)
+        return batch.to(self._device)
+
+    def _measure(self, batch: Batch | PackedBatch) -> LossSums:
         return measure_translation(
-            self.model,
-            batch.to(self._device),
-            label_smoothing=self._settings.label_smoothing,
+            self.model, batch, label_smoothing=self._settings.label_smoothing
         )
 
 

@@ -18,6 +18,8 @@ from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
+from mtkit.training.precision import settle_precision
+from mtkit.training.processor import settle_threads
 from mtkit.training.units import format_duration, format_memory
 from mtkit.training.update import Updater, Votes
 from mtkit.workspace import Workspace
@@ -107,6 +109,8 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     """
     data = open_prepared(recipe, workspace)
     processes = Processes(0, 1, choose_device(device))
+    recipe = settle_precision(recipe, processes.device)
+    settle_threads()
     torch.manual_seed(recipe.seed)
     model = build_model(recipe, data).to(processes.device)
     freeze(model, recipe.training.freeze)

@@ -28,6 +28,7 @@ from mtkit.training.metrics import LABELS, MetricsLog
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.precision import is_imitated, settle_precision
+from mtkit.training.processor import settle_threads
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.start_from import start_from
@@ -64,6 +65,7 @@ def train(
     data = open_prepared(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
     recipe = settle_precision(recipe, processes.device)
+    settle_threads()
     has_ended = False
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")

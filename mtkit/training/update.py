@@ -122,6 +122,7 @@ class Updater:
         rate: float,
         micro_batch_tokens: int,
         votes: Votes,
+        upcoming: tuple[Indices, int] | None = None,
     ) -> Outcome:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
@@ -136,6 +137,8 @@ class Updater:
             rate: Learning rate.
             micro_batch_tokens: Bound of one pass.
             votes: What this process has to tell.
+            upcoming: Examples and epoch of the update after this one, to be made ready while a GPU
+                is still at work.
 
         Raises:
             MtkitError: Out of memory, though every micro-batch is one sentence.
@@ -147,6 +150,8 @@ class Updater:
                 examples, self._processes.count, micro_batch_tokens=limit
             )
             sums, flat = self._try(step, parts[self._processes.rank], epoch, num_target_tokens)
+            if upcoming is not None and sums is not None:
+                self._prepare(*upcoming, limit)
             told = torch.zeros(5, dtype=torch.float64, device=self._processes.device)
             if sums is not None:
                 told[:2] = sums
@@ -201,6 +206,14 @@ class Updater:
         # Not in the handler: the error would keep the frames, and their tensors, alive.
         self._release_memory()
         return None, None
+
+    def _prepare(self, examples: Indices, epoch: int, limit: int) -> None:
+        """Gets the next update's micro-batches to a GPU that is busy with this one."""
+        if self._processes.device.type == "cuda":
+            parts = self._objective.split_update(
+                examples, self._processes.count, micro_batch_tokens=limit
+            )
+            self._objective.prepare(parts[self._processes.rank], epoch)
 
     def _split(
         self, step: int, parts: Sequence[Sequence[MicroBatch]], num_failed: int, limit: int

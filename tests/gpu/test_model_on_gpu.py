@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.model import EncoderDecoder
+from mtkit.data.batches.collate import collate, pack
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.tokenizer import EOS
+from mtkit.model import EncoderDecoder, can_pack
 from mtkit.model.dropout import Dropout
 from mtkit.recipe.model import Model
+from mtkit.training.objective import measure_translation
+from mtkit.training.precision import WorkingCopy
 
 pytestmark = [
     pytest.mark.gpu,
@@ -123,3 +128,31 @@ def test_dropout_zeroes_its_share_and_scales_up_the_rest() -> None:
     assert dropped.max().item() == pytest.approx(1 / 0.7, rel=1e-6)
     dropped.sum().backward()
     torch.testing.assert_close(inputs.grad, dropped.detach())
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
+    torch.manual_seed(20)
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 64, "d_ff": 128}
+    section = Model(**sizes, num_heads=4, dropout=0.0, attention_window=window)
+    on_cpu = EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE)
+    on_gpu = WorkingCopy(copy.deepcopy(on_cpu).cuda(), "bf16").model
+    assert can_pack(torch.device("cuda"), torch.bfloat16, d_key=16, d_value=16)
+    lengths = torch.randint(1, 40, (2, 50)).tolist()
+    sides = [
+        Ragged.of([[*torch.randint(4, VOCAB_SIZE, (n,)).tolist(), EOS] for n in side])
+        for side in lengths
+    ]
+    outcomes = []
+    for model, make in ((on_cpu, collate), (on_gpu, collate), (on_gpu, pack)):
+        model.zero_grad(set_to_none=True)
+        device = next(model.parameters()).device
+        sums = measure_translation(model, make(*sides).to(device), label_smoothing=0.1)
+        sums.loss.backward()
+        gradients = [weight.grad.float().cpu().flatten() for weight in model.parameters()]
+        outcomes.append((sums.loss.item(), torch.cat(gradients)))
+    (loss, gradient), padded, packed = outcomes
+    assert packed[0] == pytest.approx(loss, rel=2**-9)
+    assert packed[0] == pytest.approx(padded[0], rel=2**-9)
+    # bfloat16's roundings, as in tests/equivalence/test_bfloat16.py.
+    assert (packed[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
