@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mtkit.model.dropout import Dropout
+from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
 
 _SIZES = [(256, 16, 4, 32), (128, 32, 8, 64)]
 _REPEATS = 20
@@ -23,42 +24,58 @@ def milliseconds(work: Callable[[], object]) -> float:
     return 1e3 * best
 
 
-def attend(backend: SDPBackend, shape: tuple[int, int, int, int], dtype: torch.dtype) -> float:
+def attend(backend: SDPBackend | None, shape: tuple[int, ...], dtype: torch.dtype) -> float:
+    """Returns the time from a projection's output to heads side by side again, and back.
+
+    Args:
+        backend: PyTorch's kernel; ours where it is None.
+        shape: Sentences, tokens of each, heads, and the width of one.
+        dtype: Of all numbers.
+    """
     batch_size, length, num_heads, d_head = shape
-    queries, keys, values = (
-        torch.randn(batch_size, length, num_heads, d_head, dtype=dtype)
-        .transpose(1, 2)
-        .requires_grad_()
-        for _ in range(3)
-    )
+    width = num_heads * d_head
+    projected = torch.randn(batch_size, length, 3 * width, dtype=dtype, requires_grad=True)
     mask = torch.ones(batch_size, 1, 1, length, dtype=torch.bool)
-    gradient = torch.randn(batch_size, num_heads, length, d_head, dtype=dtype)
+    gradient = torch.randn(batch_size, length, width, dtype=dtype)
 
     def work() -> None:
+        merge(forward()).backward(gradient)
+
+    def forward() -> Tensor:
+        if backend is None:
+            heads = split_heads_at_once(projected, num_heads, (width,) * 3)
+            return attend_by_products(*heads, is_visible=mask, dropout=0.0)
         with sdpa_kernel(backend):
-            attended = nn.functional.scaled_dot_product_attention(
-                queries, keys, values, attn_mask=mask
+            return nn.functional.scaled_dot_product_attention(
+                *view_heads(projected, num_heads, (width,) * 3), attn_mask=mask
             )
-        attended.backward(gradient)
 
     return milliseconds(work)
 
 
+def merge(heads: Tensor) -> Tensor:
+    """Returns heads side by side."""
+    return heads.transpose(1, 2).flatten(2)
+
+
 def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; milliseconds, best of")
-    print(f"{_REPEATS}; attention with a mask, forward and backward")
+    print(f"{_REPEATS}; attention with a mask, from projection to merged heads, and back")
     for dtype in (torch.float32, torch.bfloat16):
         for shape in _SIZES:
             flash = attend(SDPBackend.FLASH_ATTENTION, shape, dtype)
             plain = attend(SDPBackend.MATH, shape, dtype)
+            ours = attend(None, shape, dtype)
             print(
-                f"{dtype} batch, length, heads, d_head {shape}: fused {flash:.1f} math {plain:.1f}"
+                f"{dtype} batch, length, heads, d_head {shape}: fused {flash:.1f}, plain products "
+                f"{plain:.1f}, ours {ours:.1f}"
             )
-    numbers = torch.randn(4096, 512)
-    ours = Dropout(0.1).train()
-    native = milliseconds(lambda: nn.functional.dropout(numbers, 0.1))
+    numbers, residual = torch.randn(4096, 512), torch.randn(4096, 512)
+    dropout = Dropout(0.1).train()
     print(
-        f"dropout of 4,096 x 512: torch {native:.1f} ours {milliseconds(lambda: ours(numbers)):.1f}"
+        "dropout of 4,096 x 512, added to a residual: torch "
+        f"{milliseconds(lambda: residual + nn.functional.dropout(numbers, 0.1)):.1f}, ours "
+        f"{milliseconds(lambda: dropout.add(residual, numbers)):.1f}"
     )
 
 

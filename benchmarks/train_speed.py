@@ -19,11 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from peers.exported import export
 from peers.operations import count_operations
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
+from mtkit.training.precision import settle_precision
 
 PEERS = Path(__file__).parent / "peers"
 MODELS = {
@@ -120,6 +122,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
     if recipe.tokenizer.sampling is not None:
         raise MtkitError("the peers can't sample segmentations (tokenizer.sampling)")
     exported = export(options.workspace, data, options.pairs)
+    device = torch.device(options.device)
     return {
         "recipe": options.recipe,
         "workspace": str(options.workspace),
@@ -129,7 +132,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
         "model": recipe.model.model_dump(mode="json"),
         "batch_tokens": recipe.training.batch_tokens,
         "label_smoothing": recipe.training.label_smoothing,
-        "mtkit_precision": recipe.training.precision,
+        "mtkit_precision": settle_precision(recipe, device).training.precision,
         "seed": recipe.seed,
         "warm_up": options.warm_up,
         "updates": options.updates,

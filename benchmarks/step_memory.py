@@ -1,0 +1,93 @@
+"""Measures the memory of one update of the base model: 25,000 target tokens, 37,000 pieces.
+
+Each variant runs in a process of its own: the loss as mtkit computes it, and as most toolkits do,
+by logits that exist whole.
+"""
+
+import argparse
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import torch
+from peers.measured import peak_bytes
+
+from mtkit.data.batches.collate import PackedBatch, collate, pack
+from mtkit.data.batches.ragged import Ragged
+from mtkit.model import EncoderDecoder, can_pack
+from mtkit.recipe.model import Model
+from mtkit.training import objective
+from mtkit.training.loss import LossSums
+from mtkit.training.precision import WorkingCopy, suit_precision
+
+_VOCAB_SIZE = 37_000
+_SENTENCE_TOKENS = 25
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto")
+    parser.add_argument("--update-tokens", type=int, default=25_000, help="of each side")
+    parser.add_argument("--pass-tokens", type=int, default=8_192, help="of each side, at once")
+    parser.add_argument("--loss", choices=["fused", "whole"], help="only this one, in here")
+    options = parser.parse_args()
+    if options.loss is not None:
+        _measure(options)
+        return
+    for loss in ("fused", "whole"):
+        subprocess.run([sys.executable, *sys.argv, "--loss", loss], check=True)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    device = torch.device(options.device)
+    precision = suit_precision(device) if options.precision == "auto" else options.precision
+    torch.manual_seed(1)
+    model = EncoderDecoder(Model(), _VOCAB_SIZE, _VOCAB_SIZE).to(device).train()
+    working = WorkingCopy(model, precision)
+    if options.loss == "whole":
+        objective.projected_cross_entropy = _whole_cross_entropy
+    before = peak_bytes(options.device)
+    num_sentences = options.update_tokens // _SENTENCE_TOKENS
+    num_passes = -(-options.update_tokens // options.pass_tokens)
+    bounds = np.linspace(0, num_sentences, num_passes + 1).astype(int)
+    working.refresh()
+    for first, last in pairwise(bounds):
+        loss = objective.measure_translation(
+            working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
+        ).loss
+        (loss / options.update_tokens).backward()
+        working.hand_over_gradients()
+    print(
+        f"{options.loss}: {peak_bytes(options.device) / 2**30:.2f} GiB at most, "
+        f"{before / 2**30:.2f} GiB before the step; {options.device}, {precision}, "
+        f"{num_passes} passes, loss {loss.item():.1f}, torch {torch.__version__}"
+    )
+
+
+def _make_batch(
+    num_sentences: int, model: EncoderDecoder, device: torch.device
+) -> objective.Batch | PackedBatch:
+    generator = np.random.default_rng(num_sentences)
+    size = num_sentences * _SENTENCE_TOKENS
+    source, target = (
+        Ragged(generator.integers(4, _VOCAB_SIZE, size), np.full(num_sentences, _SENTENCE_TOKENS))
+        for _ in range(2)
+    )
+    packs = can_pack(device, model.output_embedding.weight.dtype, d_key=64, d_value=64)
+    return (pack if packs else collate)(source, target).to(device)
+
+
+def _whole_cross_entropy(
+    states: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, *, label_smoothing: float
+) -> LossSums:
+    logits = torch.nn.functional.linear(states, weight).float()
+    loss = torch.nn.functional.cross_entropy(
+        logits, targets, label_smoothing=label_smoothing, reduction="sum"
+    )
+    return LossSums(loss, loss.detach())
+
+
+if __name__ == "__main__":
+    main()
