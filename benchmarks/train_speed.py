@@ -25,6 +25,7 @@ from peers.operations import count_operations
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
+from mtkit.training.distributed import Processes
 from mtkit.training.precision import settle_precision
 
 PEERS = Path(__file__).parent / "peers"
@@ -132,7 +133,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
         "model": recipe.model.model_dump(mode="json"),
         "batch_tokens": recipe.training.batch_tokens,
         "label_smoothing": recipe.training.label_smoothing,
-        "mtkit_precision": settle_precision(recipe, device).training.precision,
+        "mtkit_precision": settle_precision(recipe, Processes(0, 1, device)),
         "seed": recipe.seed,
         "warm_up": options.warm_up,
         "updates": options.updates,

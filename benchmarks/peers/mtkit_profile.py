@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import mtkit.model.attention
 import mtkit.training.objective
-from mtkit.data.batches.collate import Batch
+from mtkit.data.batches.collate import Batch, PackedBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.update import Updater
@@ -85,14 +85,17 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TranslationObjective, "split_update", "data")
     sections.wrap(TokenStore, "gather", "data")
     sections.wrap(mtkit.training.objective, "collate", "data")
+    sections.wrap(mtkit.training.objective, "pack", "data")
     sections.wrap(Batch, "to", "data")
+    sections.wrap(PackedBatch, "to", "data")
     model = training.objective.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
     sections.watch(model.source_embedding, "embeddings", backward=False)
     sections.watch(model.target_embedding, "embeddings", backward=False)
     sections.watch(model.encoder, "encoder", backward=True)
     sections.watch(model.decoder, "decoder", backward=True)
-    sections.wrap(mtkit.model.attention, "attend", "attention itself, forward")
+    for name in ("attend", "attend_within"):
+        sections.wrap(mtkit.model.attention, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
     sections.wrap(mtkit.training.objective, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")

@@ -17,6 +17,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
 from mtkit.training.precision import settle_precision
+from mtkit.training.processor import settle_threads
 from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.workspace import Workspace
 
@@ -28,6 +29,7 @@ class Training:
 
     Attributes:
         recipe: The run's recipe.
+        precision: What its updates are computed in.
         data: What it learns from.
         objective: What is minimised; it holds the model.
         updater: What makes updates.
@@ -35,28 +37,31 @@ class Training:
 
     def __init__(self, task: dict[str, Any]) -> None:
         device = choose_device(task["device"])
-        self.recipe: Recipe = settle_precision(
-            load_recipe(task["recipe"], task["overrides"]), device
-        )
+        settle_threads()
+        self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
         self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         torch.manual_seed(self.recipe.seed)
         model = build_model(self.recipe, self.data).to(device).train()
-        learner = Learner.of(model, self.recipe)
+        processes = Processes(0, 1, device)
+        self.precision = settle_precision(self.recipe, processes)
+        learner = Learner.of(model, self.recipe, precision=self.precision)
         working = cast(EncoderDecoder, learner.working.model)
         self.objective = TranslationObjective(working, self.data, self.recipe, device)
-        processes = Processes(0, 1, device)
         self.updater = Updater(self.recipe, self.objective, learner, processes)
         self._micro_batch_tokens = self.updater.fit_micro_batch()
         self._step = 0
         self._plan = self._plan_epochs()
+        self._upcoming = next(self._plan)
 
     def draw(self) -> tuple[int, Indices]:
         """Returns the epoch and the sentences of the next update."""
-        return next(self._plan)
+        drawn, self._upcoming = self._upcoming, next(self._plan)
+        return drawn
 
     def update(self, epoch: int, examples: Indices) -> Outcome:
-        """Makes one update."""
+        """Makes one update, the next being known, as in training."""
         self._step += 1
+        upcoming_epoch, upcoming = self._upcoming
         return self.updater.update(
             self._step,
             examples,
@@ -64,6 +69,7 @@ class Training:
             rate=_RATE,
             micro_batch_tokens=self._micro_batch_tokens,
             votes=Votes(),
+            upcoming=(upcoming, upcoming_epoch),
         )
 
     def _plan_epochs(self) -> Iterator[tuple[int, Indices]]:
@@ -75,7 +81,7 @@ class Training:
 def main() -> None:
     task = read_task()
     training = Training(task)
-    window = Window(task, training.recipe.training.precision, "mtkit")
+    window = Window(task, training.precision, "mtkit")
     while True:
         epoch, examples = training.draw()
         outcome = training.update(epoch, examples)

@@ -6,6 +6,7 @@ attention.py, feed_forward.py the sub-layers
 short_attention.py  attention among short sequences on a CPU, with its gradient by hand
 embeddings.py, positions.py   tokens and places to vectors
 packing.py          sentences side by side without padding, for a GPU
+normalization.py    layer normalisation
 dropout.py          dropout, quick on a CPU too
 cache.py            keys and values kept while decoding
 initialization.py   every initial weight, in one function

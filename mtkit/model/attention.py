@@ -36,7 +36,12 @@ def attend(
     is_visible = None if memory_is_token is None else memory_is_token[:, None, None, :]
     if window is not None or (is_causal and by_products):
         band = _find_band(queries, keys, window=window, is_causal=is_causal)
-        is_visible = band if is_visible is None else is_visible & band
+        if is_visible is not None and window is not None:
+            # Padding may have nothing but padding near it; it sees itself, lest it be no number.
+            band = (is_visible & band) | torch.eye(
+                band.shape[-1], dtype=torch.bool, device=band.device
+            )
+        is_visible = band
         is_causal = False
     if by_products:
         return attend_by_products(queries, keys, values, is_visible=is_visible, dropout=dropout)

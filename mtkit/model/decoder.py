@@ -9,6 +9,7 @@ from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.cache import DecoderCache, LayerCache
 from mtkit.model.dropout import Dropout
 from mtkit.model.feed_forward import FeedForward
+from mtkit.model.normalization import LayerNorm
 from mtkit.model.packing import Packing
 from mtkit.recipe.model import Model
 
@@ -27,7 +28,7 @@ class DecoderLayer(nn.Module):
             dropout=model.attention_dropout,
             window=model.attention_window,
         )
-        self.self_attention_norm = nn.LayerNorm(model.d_model)
+        self.self_attention_norm = LayerNorm(model.d_model)
         self.cross_attention = CrossAttention(
             model.d_model,
             num_heads=model.num_heads,
@@ -35,11 +36,11 @@ class DecoderLayer(nn.Module):
             d_value=model.d_value,
             dropout=model.attention_dropout,
         )
-        self.cross_attention_norm = nn.LayerNorm(model.d_model)
+        self.cross_attention_norm = LayerNorm(model.d_model)
         self.feed_forward = FeedForward(
             model.d_model, model.d_ff, activation=model.activation, dropout=model.activation_dropout
         )
-        self.feed_forward_norm = nn.LayerNorm(model.d_model)
+        self.feed_forward_norm = LayerNorm(model.d_model)
         self.dropout = Dropout(model.dropout)
 
     def forward(
@@ -97,7 +98,7 @@ class Decoder(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(model) for _ in range(model.num_decoder_layers))
-        self.final_norm = nn.LayerNorm(model.d_model) if model.norm == "pre" else nn.Identity()
+        self.final_norm = LayerNorm(model.d_model) if model.norm == "pre" else nn.Identity()
 
     def forward(
         self,

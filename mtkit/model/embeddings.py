@@ -21,6 +21,9 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token."""
+        if tokens.device.type == "cpu" and self.weight.dtype == torch.bfloat16:
+            # PyTorch's CPU kernel would sum up a frequent token's gradients in bfloat16.
+            return nn.functional.embedding(tokens, self.weight.float()) * self.scale
         return nn.functional.embedding(tokens, self.weight) * self.scale
 
 

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from mtkit.model.attention import SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.feed_forward import FeedForward
+from mtkit.model.normalization import LayerNorm
 from mtkit.model.packing import Packing
 from mtkit.recipe.model import Model
 
@@ -24,11 +25,11 @@ class EncoderLayer(nn.Module):
             dropout=model.attention_dropout,
             window=model.attention_window,
         )
-        self.attention_norm = nn.LayerNorm(model.d_model)
+        self.attention_norm = LayerNorm(model.d_model)
         self.feed_forward = FeedForward(
             model.d_model, model.d_ff, activation=model.activation, dropout=model.activation_dropout
         )
-        self.feed_forward_norm = nn.LayerNorm(model.d_model)
+        self.feed_forward_norm = LayerNorm(model.d_model)
         self.dropout = Dropout(model.dropout)
 
     def forward(
@@ -56,7 +57,7 @@ class Encoder(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(model) for _ in range(model.num_encoder_layers))
-        self.final_norm = nn.LayerNorm(model.d_model) if model.norm == "pre" else nn.Identity()
+        self.final_norm = LayerNorm(model.d_model) if model.norm == "pre" else nn.Identity()
 
     def forward(
         self,

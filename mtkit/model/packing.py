@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 _FLASH_TYPES = (torch.bfloat16, torch.float16)
+_FLASH_CAPABILITY = (8, 0)
+"""Of NVIDIA's Ampere and later."""
 _FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
 
 
@@ -35,7 +37,7 @@ def can_pack(device: torch.device, dtype: torch.dtype, *, d_key: int, d_value: i
     """
     return (
         device.type == "cuda"
-        and _has_kernel()
+        and _has_kernel(device)
         and dtype in _FLASH_TYPES
         and d_key == d_value
         and d_key % _FLASH_WIDTH_STEP == 0
@@ -88,7 +90,11 @@ def attend_within(
 
 
 @cache
-def _has_kernel() -> bool:
+def _has_kernel(device: torch.device) -> bool:
+    if not torch.cuda.is_available() or not torch.backends.cuda.is_flash_attention_available():
+        return False
+    if torch.version.hip or torch.cuda.get_device_capability(device) < _FLASH_CAPABILITY:
+        return False
     try:
         from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
     except ModuleNotFoundError:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mtkit.recipe import Recipe
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
-from mtkit.training.precision import WorkingCopy, settle_precision
+from mtkit.training.precision import Precision, WorkingCopy
 
 
 class MovingAverage:
@@ -68,16 +68,14 @@ class Learner:
     average: MovingAverage | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, recipe: Recipe) -> "Learner":
+    def of(cls, model: nn.Module, recipe: Recipe, *, precision: Precision = "fp32") -> "Learner":
         """Returns the learner of a model that hasn't learned yet.
 
         Args:
             model: The model, on its device.
-            recipe: The run's recipe; its precision, where it is `auto`, is that of the device.
+            recipe: The run's recipe.
+            precision: What updates are computed in; see `settle_precision`.
         """
-        device = next(model.parameters()).device
-        precision = settle_precision(recipe, device).training.precision
-        assert precision != "auto"
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
         average = None if settings is None else MovingAverage(model, settings.decay)

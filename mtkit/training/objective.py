@@ -62,10 +62,18 @@ class TranslationObjective:
         data: The run's data.
         recipe: The run's recipe.
         device: Where the network is.
+        packs: Whether batches are packed; all processes must do the same. Where it isn't said, they
+            are if this device can.
     """
 
     def __init__(
-        self, model: EncoderDecoder, data: PreparedData, recipe: Recipe, device: torch.device
+        self,
+        model: EncoderDecoder,
+        data: PreparedData,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        packs: bool | None = None,
     ) -> None:
         self.model = model
         self._store = data.train
@@ -86,13 +94,7 @@ class TranslationObjective:
         self._seed = recipe.seed
         self._device = device
         self._prepared: dict[tuple[int, bytes], Batch | PackedBatch] = {}
-        # Packed, an update is one pass without padding; its kernel drops no attention weights.
-        self._packs = recipe.model.attention_dropout == 0.0 and can_pack(
-            device,
-            model.output_embedding.weight.dtype,
-            d_key=recipe.model.d_key,
-            d_value=recipe.model.d_value,
-        )
+        self._packs = can_pack_batches(model, recipe, device) if packs is None else packs
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the sentences of each update of an epoch."""
@@ -168,6 +170,19 @@ class TranslationObjective:
         return measure_translation(
             self.model, batch, label_smoothing=self._settings.label_smoothing
         )
+
+
+def can_pack_batches(model: EncoderDecoder, recipe: Recipe, device: torch.device) -> bool:
+    """Returns whether a device can train on packed batches: one pass without padding.
+
+    Its kernel drops no attention weights.
+    """
+    return recipe.model.attention_dropout == 0.0 and can_pack(
+        device,
+        model.output_embedding.weight.dtype,
+        d_key=recipe.model.d_key,
+        d_value=recipe.model.d_value,
+    )
 
 
 def measure_translation(

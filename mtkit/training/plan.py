@@ -109,13 +109,12 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     """
     data = open_prepared(recipe, workspace)
     processes = Processes(0, 1, choose_device(device))
-    recipe = settle_precision(recipe, processes.device)
     settle_threads()
     torch.manual_seed(recipe.seed)
     model = build_model(recipe, data).to(processes.device)
     freeze(model, recipe.training.freeze)
     say(describe_parameters(model))
-    learner = Learner.of(model, recipe)
+    learner = Learner.of(model, recipe, precision=settle_precision(recipe, processes))
     objective = TranslationObjective(
         cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
     )

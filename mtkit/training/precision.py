@@ -7,16 +7,16 @@ import torch
 from torch import nn
 
 from mtkit.recipe import Recipe
+from mtkit.training.distributed import Processes
 
 Precision = Literal["fp32", "bf16"]
 
 
-def settle_precision(recipe: Recipe, device: torch.device) -> Recipe:
-    """Returns the recipe with the device's own precision in place of `auto`."""
+def settle_precision(recipe: Recipe, processes: Processes) -> Precision:
+    """Returns the recipe's precision; for `auto`, what suits every process's device."""
     if recipe.training.precision != "auto":
-        return recipe
-    training = recipe.training.model_copy(update={"precision": suit_precision(device)})
-    return recipe.model_copy(update={"training": training})
+        return recipe.training.precision
+    return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
 
 
 def suit_precision(device: torch.device) -> Precision:

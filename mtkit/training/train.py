@@ -25,9 +25,9 @@ from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.objective import TranslationObjective, can_pack_batches
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
-from mtkit.training.precision import is_imitated, settle_precision
+from mtkit.training.precision import Precision, is_imitated, settle_precision
 from mtkit.training.processor import settle_threads
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
@@ -64,7 +64,6 @@ def train(
     """
     data = open_prepared(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
-    recipe = settle_precision(recipe, processes.device)
     settle_threads()
     has_ended = False
     try:
@@ -95,15 +94,16 @@ def _train(
     if recipe.training.start_from is not None and not saved and processes.is_first:
         start_from(recipe, model, data.tokenizer)
     freeze(model, recipe.training.freeze)
-    learner = Learner.of(model, recipe)
+    precision = settle_precision(recipe, processes)
+    learner = Learner.of(model, recipe, precision=precision)
     processes.copy_from_first(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and is then put aside.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
-        _warn_of_slow_arithmetic(recipe, processes)
-        say(f"training {recipe.name}: {describe_parameters(model)}; {recipe.training.precision}")
+        _warn_of_slow_arithmetic(precision, processes)
+        say(f"training {recipe.name}: {describe_parameters(model)}; {precision}")
     if is_done:
         if processes.is_first:
             say(
@@ -114,7 +114,7 @@ def _train(
         if processes.is_first:
             _warn_of_changes(list_changes(recipe, saved))
             checkpoints.sweep()
-            _write_down(recipe, workspace, processes)
+            _write_down(recipe, workspace, precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
     if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
@@ -143,9 +143,10 @@ def _run(
     """
     state = TrainingState() if newest is None else newest.state
     model = cast(EncoderDecoder, learner.model)
-    objective = TranslationObjective(
-        cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
-    )
+    working = cast(EncoderDecoder, learner.working.model)
+    # A process that can't pack would cut updates otherwise than the rest.
+    packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
+    objective = TranslationObjective(working, data, recipe, processes.device, packs=packs)
     wanted = recipe.training.micro_batch_tokens
     if newest is not None and newest.recipe["training"]["micro_batch_tokens"] != wanted:
         state = replace(state, micro_batch_tokens=0)
@@ -273,16 +274,18 @@ def _warn_of_changes(changes: list[str]) -> None:
         warn("from here on with other settings than so far: " + "; ".join(changes))
 
 
-def _warn_of_slow_arithmetic(recipe: Recipe, processes: Processes) -> None:
-    """Warns of bfloat16 on a processor that only imitates it: 20 times slower (docs/log.md)."""
-    if recipe.training.precision == "bf16" and is_imitated(processes.device):
+def _warn_of_slow_arithmetic(precision: Precision, processes: Processes) -> None:
+    """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
+    if precision == "bf16" and is_imitated(processes.device):
         warn(
             "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
             "--set training.precision=fp32"
         )
 
 
-def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> None:
+def _write_down(
+    recipe: Recipe, workspace: Workspace, precision: Precision, processes: Processes
+) -> None:
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
         "train",
@@ -290,6 +293,7 @@ def _write_down(recipe: Recipe, workspace: Workspace, processes: Processes) -> N
             "seed": recipe.seed,
             "processes": processes.count,
             "device": processes.device.type,
+            "precision": precision,
             "threads": torch.get_num_threads(),
         },
     )

@@ -209,11 +209,17 @@ class Updater:
 
     def _prepare(self, examples: Indices, epoch: int, limit: int) -> None:
         """Gets the next update's micro-batches to a GPU that is busy with this one."""
-        if self._processes.device.type == "cuda":
-            parts = self._objective.split_update(
-                examples, self._processes.count, micro_batch_tokens=limit
-            )
+        if self._processes.device.type != "cuda":
+            return
+        parts = self._objective.split_update(
+            examples, self._processes.count, micro_batch_tokens=limit
+        )
+        try:
             self._objective.prepare(parts[self._processes.rank], epoch)
+        except (RuntimeError, MemoryError) as error:
+            # Without room now they are made when they are needed.
+            if not is_out_of_memory(error):
+                raise
 
     def _split(
         self, step: int, parts: Sequence[Sequence[MicroBatch]], num_failed: int, limit: int

@@ -105,3 +105,17 @@ def test_cached_is_uncached(window: int) -> None:
         torch.testing.assert_close(logits, whole[:, step], rtol=0.0, atol=1e-12)
     # What is beyond the window isn't kept.
     assert all(layer.target_keys.shape[2] == window + 1 for layer in cache.layers)
+
+
+def test_padding_far_from_any_token_is_a_number_on_every_path() -> None:
+    torch.manual_seed(14)
+    states = torch.randn(3, 1, 2, 9, 4, dtype=torch.float64)
+    is_token = torch.arange(9)[None] < 3
+    outcomes = []
+    for requires_grad in (False, True):
+        queries, keys, values = (part.clone().requires_grad_(requires_grad) for part in states)
+        outcomes.append(attend(queries, keys, values, memory_is_token=is_token, window=2).detach())
+    torch.testing.assert_close(*outcomes)
+    assert outcomes[0].isfinite().all()
+    # What stands beyond all tokens sees itself alone.
+    torch.testing.assert_close(outcomes[0][..., 8, :], states[2][..., 8, :])

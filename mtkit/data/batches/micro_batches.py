@@ -90,8 +90,8 @@ def split_packed_update(
 ) -> list[list[MicroBatch]]:
     """Returns each process's micro-batches of one update whose passes hold no padding.
 
-    The update is cut into as few stretches, as even as sentences allow, as keep each within
-    `micro_batch_tokens` of its longer side, the same number for every process.
+    The update is cut into stretches of at most `micro_batch_tokens` of their longer sides: as few
+    as can be the same number for every process, and as even as sentences allow.
 
     Args:
         sentences: The update.
@@ -102,22 +102,40 @@ def split_packed_update(
     """
     longer = np.maximum(source_lengths, target_lengths)
     ends = np.cumsum(longer)
-    # A stretch may end a sentence late, and must fit even so.
-    room = max(1, micro_batch_tokens - int(longer.max()))
-    num_stretches = num_processes * -(-int(ends[-1]) // (num_processes * room))
-    if num_processes == 1 and ends[-1] <= micro_batch_tokens:
-        num_stretches = 1
-    bounds = np.searchsorted(ends, np.arange(1, num_stretches) * ends[-1] / num_stretches) + 1
+    widest = max(micro_batch_tokens, int(longer.max()))
+    enough = num_processes * -(-(len(_fill(ends, widest)) + 1) // num_processes)
+    # The lowest bound that does with as many makes them most alike.
+    narrowest = max(int(longer.max()), -(-int(ends[-1]) // enough))
+    while narrowest < widest:
+        bound = (narrowest + widest) // 2
+        if len(_fill(ends, bound)) < enough:
+            widest = bound
+        else:
+            narrowest = bound + 1
+    bounds = _fill(ends, widest)
     micro_batches = []
     for stretch in np.split(np.arange(len(sentences)), bounds):
-        if not len(stretch):
-            continue
         source, target = int(source_lengths[stretch].sum()), int(target_lengths[stretch].sum())
         largest = max(source, target)
         micro_batches.append(
             MicroBatch(sentences[stretch], largest, source + target, source + target)
         )
     return _deal(micro_batches, num_processes)
+
+
+def _fill(ends: Indices, bound: int) -> list[int]:
+    """Returns where stretches after the first begin, each as full as a bound of tokens lets it be.
+
+    Args:
+        ends: Tokens up to each sentence's end.
+        bound: Tokens in a stretch; no sentence has more.
+    """
+    starts: list[int] = []
+    before = 0
+    while before + bound < ends[-1]:
+        starts.append(int(np.searchsorted(ends, before + bound, side="right")))
+        before = int(ends[starts[-1] - 1])
+    return starts
 
 
 def _deal(micro_batches: list[MicroBatch], num_processes: int) -> list[list[MicroBatch]]:

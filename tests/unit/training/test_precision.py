@@ -3,6 +3,8 @@ import torch
 from torch import nn
 
 import mtkit.training.precision as precision_module
+from mtkit.recipe import load_recipe
+from mtkit.training.distributed import Processes
 from mtkit.training.precision import WorkingCopy, settle_precision, suit_precision
 
 CPU = torch.device("cpu")
@@ -23,13 +25,37 @@ def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
     assert suit_precision(CPU) == "fp32"
 
 
-def test_auto_is_settled_and_what_is_named_stays(tiny_run, monkeypatch) -> None:
+@pytest.mark.parametrize("others_have_it", [False, True])
+def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) -> None:
     monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
-    auto = tiny_run("training.precision=auto").recipe
-    assert settle_precision(auto, CPU).training.precision == "bf16"
-    assert auto.training.precision == "auto"
-    named = tiny_run("training.precision=fp32", name="named").recipe
-    assert settle_precision(named, CPU) is named
+    processes = Processes(0, 2, CPU)
+    votes = []
+    monkeypatch.setattr(
+        Processes, "any", lambda _, is_so: votes.append(is_so) or is_so or not others_have_it
+    )
+    auto = load_recipe("phrasebook-en-de", ["training.precision=auto"])
+    assert settle_precision(auto, processes) == ("bf16" if others_have_it else "fp32")
+    # This one has it.
+    assert votes == [False]
+    named = load_recipe("phrasebook-en-de", ["training.precision=bf16"])
+    assert settle_precision(named, processes) == "bf16"
+    assert votes == [False]
+
+
+def test_a_finished_run_is_finished_on_another_kind_of_machine_too(tiny_run, monkeypatch) -> None:
+    run = tiny_run("training.precision=auto", "training.max_steps=2")
+    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "fp32")
+    assert run.train()
+    assert run.workspace.read_manifest()["train"]["precision"] == "fp32"
+    # What is written down is what was asked for, so that the next machine chooses for itself.
+    assert 'precision = "auto"' in run.workspace.recipe_file.read_text("utf-8")
+    weights = run.weights()
+    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
+    assert run.train()
+    assert run.weights() == weights
+    longer = tiny_run("training.precision=auto", "training.max_steps=3")
+    assert longer.train()
+    assert longer.workspace.read_manifest()["train"]["precision"] == "bf16"
 
 
 def test_in_fp32_the_copy_is_the_model() -> None:

@@ -167,13 +167,12 @@ def test_a_stop_that_becomes_the_end_is_validated(tiny_run, monkeypatch) -> None
     assert whole.weights() == ended.weights()
 
 
-def test_imitated_bfloat16_is_warned_of(tiny_run, capsys, monkeypatch) -> None:
-    recipe = tiny_run("training.precision=bf16").recipe
+def test_imitated_bfloat16_is_warned_of(capsys, monkeypatch) -> None:
     for is_supported in (True, False):
         monkeypatch.setattr(
             torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda answer=is_supported: answer
         )
-        train_module._warn_of_slow_arithmetic(recipe, Processes(0, 1, torch.device("cpu")))
+        train_module._warn_of_slow_arithmetic("bf16", Processes(0, 1, torch.device("cpu")))
         assert ("no bfloat16 arithmetic" in capsys.readouterr().err) is not is_supported
 
 

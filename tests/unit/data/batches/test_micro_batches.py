@@ -170,15 +170,32 @@ def test_packed_every_sentence_is_in_one_micro_batch_without_padding(lengths, co
         sides = source[places].sum(), target[places].sum()
         assert micro_batch.num_padded_tokens == max(sides)
         assert micro_batch.num_tokens == micro_batch.num_slots == sum(sides)
-        longest = max(source[places].max(), target[places].max())
-        assert max(sides) <= max(bound, longest)
+        # A pass as large as the longest sentence has to fit, whatever the bound.
+        assert max(sides) <= max(bound, source.max(), target.max())
 
 
 def test_a_packed_update_that_fits_is_one_pass_of_each_process() -> None:
-    lengths = np.full(1_000, 25)
+    lengths = np.random.default_rng(1).integers(5, 60, 1_000)
+    total = int(lengths.sum())
     for count in (1, 2, 8):
+        # What the trainer asks for with `auto`: a process's share and a sixth.
         parts = split_packed_update(
-            np.arange(1_000), lengths, lengths, micro_batch_tokens=25_000, num_processes=count
+            np.arange(1_000),
+            lengths,
+            lengths,
+            micro_batch_tokens=int(1.15 * total / count),
+            num_processes=count,
         )
         assert [len(part) for part in parts] == [1] * count
-        assert {part[0].num_tokens for part in parts} == {50_000 // count}
+
+
+@pytest.mark.parametrize("limit", [250, 300, 512, 1_024])
+def test_packed_passes_are_few_though_one_sentence_is_nearly_as_long(limit: int) -> None:
+    lengths = np.random.default_rng(2).integers(5, 60, 800)
+    lengths[400] = 219
+    [part] = split_packed_update(
+        np.arange(800), lengths, lengths, micro_batch_tokens=limit, num_processes=1
+    )
+    assert max(one.num_padded_tokens for one in part) <= limit
+    # Filled to the brim there would be total / limit; half as full again leaves room for all.
+    assert len(part) <= 1.5 * lengths.sum() / limit + 1
