@@ -13,7 +13,7 @@ def main() -> None:
     lines = sys.stdin.read().splitlines()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {len(lines)} sentences")
     for beam_size in (1, 4):
-        translator = Translator.load(sys.argv[1], settings=Inference(beam_size=beam_size))
+        translator = Translator(sys.argv[1], device="cpu", settings=Inference(beam_size=beam_size))
         list(translator.translate(lines[:64]))
         started_at = time.perf_counter()
         list(translator.translate(lines))

@@ -11,15 +11,16 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from peers.measured import peak_bytes
+from peers.memory import peak_bytes
 
 from mtkit.data.batches.collate import PackedBatch, collate, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.model import EncoderDecoder, can_pack
+from mtkit.model.device import suit_precision
 from mtkit.recipe.model import Model
 from mtkit.training import objective
 from mtkit.training.loss import LossSums
-from mtkit.training.precision import WorkingCopy, suit_precision
+from mtkit.training.precision import WorkingCopy
 
 _VOCAB_SIZE = 37_000
 _SENTENCE_TOKENS = 25

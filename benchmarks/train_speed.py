@@ -8,19 +8,17 @@ rounds the machine's matrix-product peak is measured. The peers' environments ar
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 from peers.exported import export
+from peers.machine import describe_machine, print_machine, run_worker
 from peers.operations import count_operations
 
 from mtkit.errors import MtkitError
@@ -50,7 +48,6 @@ MIXED = {
     "plain": {"cpu": "bf16", "cuda": "bf16"},
 }
 """Which 16-bit arithmetic each has, by device; all others compute in fp32."""
-FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16")
 
 
 @dataclass
@@ -210,30 +207,14 @@ def python_of(name: str, environments: Path | None) -> str:
 def run(
     command: list[str], options: argparse.Namespace, *, is_tool: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Returns what a worker printed; the number of threads also holds for what it starts."""
-    environment = dict(os.environ)
-    if command[0] != sys.executable:
-        # What is meant for mtkit's environment has no place in another.
-        environment.pop("PYTHONPATH", None)
-    if options.device == "cuda":
-        # Some would take all that there are.
-        environment.setdefault("CUDA_VISIBLE_DEVICES", "0")
-    if options.threads:
-        environment["OMP_NUM_THREADS"] = str(options.threads)
-    try:
-        return subprocess.run(
-            command,
-            capture_output=not is_tool,
-            text=True,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            timeout=options.time_limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", "it took longer than --time-limit\n")
-    except OSError as error:
-        return subprocess.CompletedProcess(command, 127, "", f"{error}\n")
+    """Returns what a worker printed."""
+    return run_worker(
+        command,
+        threads=options.threads,
+        time_limit=options.time_limit,
+        device=options.device,
+        is_tool=is_tool,
+    )
 
 
 def measure(
@@ -264,26 +245,6 @@ def measure_peak(options: argparse.Namespace) -> dict[str, dict[str, float]]:
         raise MtkitError(f"the matrix products failed:\n{done.stderr}")
     peaks: dict[str, dict[str, float]] = json.loads(done.stdout)
     return peaks
-
-
-def describe_machine(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns what a figure depends on besides the software."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = told.get("flags", "").split()
-    machine: dict[str, Any] = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "cpu": told.get("model name", platform.processor()),
-        "cores": os.cpu_count(),
-        "flags": {flag: flag in flags for flag in FLAGS} if flags else {},
-        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
-    }
-    if options.device == "cuda":
-        import torch  # noqa: PLC0415
-
-        machine["gpu"] = torch.cuda.get_device_name()
-    return machine
 
 
 def speed(measured: dict[str, Any]) -> float:
@@ -383,9 +344,7 @@ def print_table(rows: list[dict[str, Any]], reference_name: str, num_rounds: int
 
 
 def print_head(machine: dict[str, Any], task: dict[str, Any], options: argparse.Namespace) -> None:
-    flags = ", ".join(f"{flag} {'yes' if has else 'no'}" for flag, has in machine["flags"].items())
-    print(f"{machine['date']}; {machine['cpu']}, {machine['cores']} cores; {flags}")
-    print(f"device: {machine.get('gpu', options.device)}; load before: {machine['load']}")
+    print_machine(machine, options.device)
     model = task["model"]
     print(
         f"model: {model['num_encoder_layers']}+{model['num_decoder_layers']} layers, "
@@ -436,7 +395,7 @@ def main() -> None:
         systems = plan_systems(options, task)
         if len({system.name for system in systems}) > 1:
             check_model(task["model"])
-        machine = describe_machine(options)
+        machine = describe_machine(options.device)
         print_head(machine, task, options)
         peaks = measure_rounds(systems, task, options, folder)
     rows = summarize(systems, task, peaks, options.reference)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtkit.inference.translate import Translator
+    from mtkit.inference.translation import Request, Translation
     from mtkit.pipeline.prepare import prepare
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Request",
+    "Translation",
     "Translator",
     "Workspace",
     "average",
@@ -40,6 +43,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Request": "mtkit.inference.translation",
+    "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",
     "Workspace": "mtkit.workspace",
     "average": "mtkit.training.average",

@@ -15,7 +15,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 
 _RECORDED_PACKAGES = (
-    "mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "pyarrow", "safetensors"
+    "mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "pyarrow", "safetensors", "ctranslate2"
 )  # fmt: skip
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """What file systems answer that set no space aside."""
@@ -36,6 +36,7 @@ class Workspace:
         self.curves = root / "curves.png"
         self.tensorboard = root / "tensorboard"
         self.model = root / "model"
+        self.export = root / "export"
         self.translations = root / "translations"
         self.scores_file = root / "scores.json"
 

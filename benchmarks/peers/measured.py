@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from memory import peak_bytes
 
 
 def read_task() -> dict[str, Any]:
@@ -99,19 +100,3 @@ class Window:
             "versions": versions,
         }
         print(json.dumps(result), flush=True)
-
-
-def peak_bytes(device: str) -> int:
-    """Returns the most memory that this process has held: of its GPU, or of the machine."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated()
-    status = Path("/proc/self/status")
-    if status.is_file():
-        # What getrusage tells on Linux counts the parent before this process began, too.
-        [line] = [one for one in status.read_text("utf-8").splitlines() if one[:6] == "VmHWM:"]
-        return int(line.split()[1]) * 1024
-    # Not on Windows.
-    import resource  # noqa: PLC0415
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

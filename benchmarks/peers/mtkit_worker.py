@@ -11,13 +11,13 @@ from measured import Window, read_task
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import settle_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
 from mtkit.training.precision import settle_precision
-from mtkit.training.processor import settle_threads
 from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.workspace import Workspace
 

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from mtkit import __version__
 from mtkit.cli.average import average
+from mtkit.cli.export import export
 from mtkit.cli.init import init
 from mtkit.cli.prepare import prepare
 from mtkit.cli.run import run
@@ -56,6 +57,7 @@ app.command(short_help="Clean corpora, train the tokenizer, store the data.")(pr
 app.command(short_help="Train the model, or go on where training stopped.")(train)
 app.command(short_help="Make the mean of several checkpoints the run's model.")(average)
 app.command(short_help="Translate stdin to stdout, line by line.")(translate)
+app.command(short_help="Export the model for CTranslate2.")(export)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
 app.command(short_help="All of these in order, skipping what is up to date.")(run)
 

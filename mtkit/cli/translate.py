@@ -1,6 +1,7 @@
 """`mtkit translate`: text on stdin becomes text on stdout, line by line."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,52 +10,96 @@ import typer
 from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
 
 
+class Engine(StrEnum):
+    """What runs the network."""
+
+    TORCH = "torch"
+    CTRANSLATE2 = "ctranslate2"
+
+
+class Form(StrEnum):
+    """What a line of input is."""
+
+    TEXT = "text"
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
+class Errors(StrEnum):
+    """What becomes of bytes that are no UTF-8."""
+
+    STRICT = "strict"
+    REPLACE = "replace"
+
+
 def translate(
     *,
     recipe: RecipeOption = "",
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
     model: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--model",
             metavar="FOLDER",
             show_default=False,
-            help="Translate with this model folder; no recipe or workspace is needed then.",
+            help="Translate with this model folder, or a run's checkpoint, and with all of them "
+            "together if given several times; no recipe or workspace is needed.",
         ),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
+    engine: Annotated[
+        Engine | None,
         typer.Option(
-            "--checkpoint",
-            metavar="PATH",
+            "--engine",
             show_default=False,
-            help="Translate with the weights of this checkpoint of the run.",
-        ),
-    ] = None,
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            "--beam",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Hypotheses kept per sentence, 1 for greedy search: inference.beam_size.",
+            help="What runs the network, inference.engine; ctranslate2 needs `mtkit export`.",
         ),
     ] = None,
     device: DeviceOption = "auto",
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--input",
+            show_default=False,
+            help="What a line is: a source; a source, a tab and a target, which is what the "
+            "translation begins with or what is scored; or a JSON object with both.",
+        ),
+    ] = None,
+    errors: Annotated[
+        Errors,
+        typer.Option("--errors", help="What becomes of bytes that are no UTF-8."),
+    ] = Errors.STRICT,
+    score_only: Annotated[
+        bool,
+        typer.Option(
+            "--score-only",
+            help="Print the model's score of translations that are given; --input is tsv then.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print an object per line: text, scores, tokens, n-best."),
+    ] = False,
 ) -> None:
     """Translate stdin to stdout: one line out for each line in, in order."""
-    changes = [*(overrides or []), *([f"inference.beam_size={beam}"] if beam is not None else [])]
-    if model is not None and (recipe or workspace is not None or checkpoint is not None):
-        raise typer.BadParameter("--model excludes --recipe, --workspace and --checkpoint")
-    if model is None:
+    changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
+    if model and (recipe or workspace is not None):
+        raise typer.BadParameter("--model excludes --recipe and --workspace")
+    if score_only and form is Form.TEXT:
+        raise typer.BadParameter("--score-only needs --input tsv or jsonl")
+    if not model:
         opened, place = open_run(recipe, workspace, changes)
-    from mtkit.inference.translate import translate_stream
-    from mtkit.pipeline.translate import load_model, load_run
+    from mtkit.inference.lines import Reading, score_stream, translate_stream
+    from mtkit.pipeline.translate import load_models, load_run
 
-    if model is not None:
-        translator = load_model(model, changes, device=device)
-    else:
-        translator = load_run(opened, place, checkpoint=checkpoint, device=device)
-    translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer)
+    translator = (
+        load_models(model, changes, device=device)
+        if model
+        else load_run(opened, place, device=device)
+    )
+    reading = Reading(
+        form=(form or (Form.TSV if score_only else Form.TEXT)).value,
+        replaces_errors=errors is Errors.REPLACE,
+    )
+    run = score_stream if score_only else translate_stream
+    run(translator, sys.stdin.buffer, sys.stdout.buffer, reading=reading, as_json=as_json)

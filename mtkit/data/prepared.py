@@ -68,7 +68,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         TokenStore(workspace.data / "train"),
         LengthOrder(workspace.data / "train"),
         TokenStore(workspace.data / "dev"),
-        (_read_side(workspace, "source"), _read_side(workspace, "target")),
+        read_dev_text(workspace),
         tuple(corpus.weight for corpus in recipe.data.train),
         facts["digest"],
     )
@@ -122,6 +122,15 @@ def describe_file(path: Path) -> dict[str, Any]:
         return {"name": path.name}
     status = path.stat()
     return {"name": path.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
+
+
+def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
+    """Returns source and target lines of the development set, whatever their recipe.
+
+    Raises:
+        OSError: There is none.
+    """
+    return _read_side(workspace, "source"), _read_side(workspace, "target")
 
 
 def _read_side(workspace: Workspace, side: str) -> list[str]:

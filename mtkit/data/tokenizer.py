@@ -193,6 +193,13 @@ class SubwordTokenizer:
         """Returns what stands in a normalised line of a side that its vocabulary lacks."""
         return (self._source if side == "source" else self._target).unknown_pieces(line)
 
+    def split_tags(self, line: str) -> tuple[str, str]:
+        """Returns the tags that stand before a source, as they stand there, and what follows."""
+        rest = line
+        while found := self._leading_tag.match(rest):
+            rest = rest[found.end() :]
+        return line[: len(line) - len(rest)], rest
+
     def _split_tags(self, line: str) -> tuple[list[int], str]:
         """Returns the ids of the tags before a line, and what follows them."""
         ids = []

@@ -1,39 +1,18 @@
 """A model and text in, translations out.
 
-translate.py     the front door: lines of text to lines of text
+translate.py     the front door: a translator of lines, the same from Python and on the command line
+lines.py         lines out of a stream and into one
+long_lines.py    a line that is too long, cut into sentences and joined again
+export.py        the front door of `mtkit export`: a model folder for another engine
+conversion.py    a network's weights in CTranslate2's files
+parity.py        whether one engine does what another does
 model_folder.py  a trained model as a portable folder, and weights in and out of a network
-model_card.py    that folder's README.md
-search/          how an output is found: greedy, beam; a given one scored
+model_config.py  what such a folder says of its model
+model_card.py    its README.md
+hypothesis.py    one output with its probability and score
+search/          how an output is found: greedy, beam, sampling; a given one scored
 engines/         what runs the network
+
+An engine's library is loaded with the engine: this file and translate.py import neither torch nor
+CTranslate2.
 """
-
-from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.model_folder import (
-    LoadedModel,
-    load_model_folder,
-    load_weights,
-    pack_weights,
-    read_settings,
-    read_weights,
-    save_model_folder,
-    write_scores,
-)
-from mtkit.inference.search.hypothesis import Hypothesis
-from mtkit.inference.translate import Translator, translate_stream
-
-__all__ = [
-    "Engine",
-    "Hypothesis",
-    "LoadedModel",
-    "TorchEngine",
-    "Translator",
-    "load_model_folder",
-    "load_weights",
-    "pack_weights",
-    "read_settings",
-    "read_weights",
-    "save_model_folder",
-    "translate_stream",
-    "write_scores",
-]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from mtkit.recipe.recipe import Recipe
 
 _SCORES = "## Scores"
+_EXPORT = "## Export"
 _UNSCORED = "Not scored yet; `mtkit score` fills this in."
 
 
@@ -52,13 +53,9 @@ mtkit translate --model . < input.txt > output.txt
 ```
 
 ```python
-from pathlib import Path
+from mtkit import Translator
 
-from mtkit.inference import Translator
-
-translator = Translator.load(Path("."))
-for translation in translator.translate(["A sentence."]):
-    print(translation)
+print(Translator(".").translate("A sentence."))
 ```
 
 `inference.json` holds the decoding defaults: beam {recipe.inference.beam_size}, length penalty
@@ -92,8 +89,22 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
     lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
     # A sacreBLEU signature is full of bars, which would end a cell.
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    section = f"{_SCORES}\n\n" + ("\n".join(lines) if rows else _UNSCORED) + "\n"
-    found = re.search(rf"^{_SCORES}\s*$.*?(?=^## |\Z)", card, flags=re.MULTILINE | re.DOTALL)
+    return _with_section(card, _SCORES, "\n".join(lines) if rows else _UNSCORED)
+
+
+def with_export(card: str, facts: Sequence[str]) -> str:
+    """Returns the card with what is known of its export, in place of that of an earlier one.
+
+    Args:
+        card: A model card.
+        facts: One a line.
+    """
+    return _with_section(card, _EXPORT, "\n".join(f"- {fact}" for fact in facts))
+
+
+def _with_section(card: str, title: str, content: str) -> str:
+    section = f"{title}\n\n{content}\n"
+    found = re.search(rf"^{title}\s*$.*?(?=^## |\Z)", card, flags=re.MULTILINE | re.DOTALL)
     if found is None:
         return f"{card.rstrip()}\n\n{section}"
     rest = card[found.end() :]

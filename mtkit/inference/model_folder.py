@@ -7,73 +7,34 @@ joint.spm          the tokenizer; source.spm and target.spm where there are two 
 README.md          the model card
 """
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from mtkit.data.tokenizer import BOS, EOS, PAD, UNK, SubwordTokenizer
+from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.model_card import model_card, with_scores
+from mtkit.inference.model_config import (
+    CONFIG_FILE,
+    INFERENCE_FILE,
+    ModelConfig,
+    open_model_folder,
+    write_section,
+)
 from mtkit.model import EncoderDecoder
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Recipe
-from mtkit.recipe.section import Section
-from mtkit.workspace import building, read_json, write_atomically
-
-FORMAT_VERSION = 1
-"""Raised when a folder that this version writes can't be read by older ones."""
+from mtkit.workspace import building, write_atomically
 
 WEIGHTS_FILE = "model.safetensors"
-_CONFIG_FILE = "config.json"
-_INFERENCE_FILE = "inference.json"
-_CARD_FILE = "README.md"
-
-SectionKind = TypeVar("SectionKind", bound=BaseModel)
-
-
-class SpecialTokens(Section):
-    """Ids that the network was trained with."""
-
-    pad: int = PAD
-    """Padding."""
-    unk: int = UNK
-    """Unknown piece."""
-    bos: int = BOS
-    """`<s>`, which begins every target."""
-    eos: int = EOS
-    """`</s>`, which ends every source and target."""
-
-
-class ModelConfig(Section):
-    """What must be known of a model to build it and to use it."""
-
-    format_version: PositiveInt = FORMAT_VERSION
-    """Version of the folder's layout."""
-    recipe: str
-    """Name of the recipe that it was trained with."""
-    source_language: str
-    """Language translated from."""
-    target_language: str
-    """Language translated into."""
-    source_vocab_size: PositiveInt
-    """Number of source pieces."""
-    target_vocab_size: PositiveInt
-    """Number of target pieces."""
-    special_tokens: SpecialTokens = Field(default_factory=SpecialTokens)
-    """Ids of the special tokens."""
-    model: Model
-    """The recipe's section."""
+CARD_FILE = "README.md"
 
 
 @dataclass(frozen=True)
@@ -202,11 +163,11 @@ def save_model_folder(
         training_facts={"weights": origin, **(training_facts or {})},
     )
     with building(folder) as draft:
-        _write_section(draft / _CONFIG_FILE, config)
-        _write_section(draft / _INFERENCE_FILE, recipe.inference)
+        write_section(draft / CONFIG_FILE, config)
+        write_section(draft / INFERENCE_FILE, recipe.inference)
         tokenizer.save(draft)
         write_tensors(weights, draft / WEIGHTS_FILE)
-        write_atomically(draft / _CARD_FILE, card)
+        write_atomically(draft / CARD_FILE, card)
 
 
 def load_model_folder(
@@ -222,31 +183,15 @@ def load_model_folder(
     Raises:
         MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
     """
-    settings = read_settings(folder)
-    config = _read_config(folder / _CONFIG_FILE)
-    tokenizer = SubwordTokenizer.load(folder)
-    _check_vocabulary(folder, config, tokenizer)
+    opened = open_model_folder(folder)
+    config = opened.config
     path = weights_file if weights_file is not None else folder / WEIGHTS_FILE
     weights = read_weights(path)
     with torch.random.fork_rng(devices=()):
         # The initial weights are thrown away; drawing them must not move the caller's generator.
         model = EncoderDecoder(config.model, config.source_vocab_size, config.target_vocab_size)
     load_weights(model, weights, origin=str(path))
-    return LoadedModel(model.to(device).eval(), tokenizer, settings, config)
-
-
-def read_settings(folder: Path) -> Inference:
-    """Returns a model folder's decoding defaults.
-
-    Raises:
-        MtkitError: There is no model, or the file is damaged.
-    """
-    if not (folder / _CONFIG_FILE).is_file():
-        raise MtkitError(
-            f"{folder}: no model here (no {_CONFIG_FILE})",
-            "train one with `mtkit train`, or let `mtkit run` do everything that is missing",
-        )
-    return _read_section(folder / _INFERENCE_FILE, Inference)
+    return LoadedModel(model.to(device).eval(), opened.tokenizer, opened.settings, opened.config)
 
 
 def write_scores(folder: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
@@ -259,7 +204,7 @@ def write_scores(folder: Path, rows: Sequence[tuple[str, str, str, str]]) -> Non
     Raises:
         MtkitError: The folder has no model card.
     """
-    path = folder / _CARD_FILE
+    path = folder / CARD_FILE
     if not path.is_file():
         raise MtkitError(f"{path}: no model card", "train a model with `mtkit train`")
     write_atomically(path, with_scores(path.read_text("utf-8"), rows))
@@ -270,50 +215,3 @@ def _distinct_weights(model: nn.Module) -> dict[str, Tensor]:
     named = model.state_dict(keep_vars=True)
     first_names = {id(weight): name for name, weight in reversed(named.items())}
     return {name: weight for name, weight in named.items() if first_names[id(weight)] == name}
-
-
-def _write_section(path: Path, section: BaseModel) -> None:
-    content = json.dumps(section.model_dump(mode="json"), indent=2, ensure_ascii=False)
-    write_atomically(path, content + "\n")
-
-
-def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
-    if not path.is_file():
-        raise MtkitError(f"{path}: missing from the model folder", "copy the whole folder again")
-    content = read_json(path)
-    try:
-        return kind.model_validate_json(json.dumps(content))
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(str(step) for step in fault["loc"])
-        raise MtkitError(
-            f"{path}: {key}: {fault['msg']}", "copy the whole folder again, or train it anew"
-        ) from error
-
-
-def _read_config(path: Path) -> ModelConfig:
-    version = read_json(path).get("format_version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise MtkitError(
-            f"{path}: format {version}, but this mtkit reads up to {FORMAT_VERSION}",
-            "pip install --upgrade mtkit",
-        )
-    config = _read_section(path, ModelConfig)
-    if config.special_tokens != SpecialTokens():
-        raise MtkitError(
-            f"{path}: special tokens {config.special_tokens.model_dump()}, "
-            f"but this mtkit knows only {SpecialTokens().model_dump()}"
-        )
-    return config
-
-
-def _check_vocabulary(folder: Path, config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
-    for side, found, expected in (
-        ("source", tokenizer.source_vocab_size, config.source_vocab_size),
-        ("target", tokenizer.target_vocab_size, config.target_vocab_size),
-    ):
-        if found != expected:
-            raise MtkitError(
-                f"{folder}: the tokenizer has {found} {side} pieces, but the model {expected}",
-                "the tokenizer must be the one that the model was trained with",
-            )

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.model.cache import LayerCache
+from mtkit.model.cache import DecoderCache, LayerCache
 from mtkit.model.packing import Packing, attend_within
 from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
 
@@ -48,6 +48,42 @@ def attend(
     return nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
     )
+
+
+def attend_newest(
+    queries: Float[Tensor, "batch heads beam d_key"],
+    keys: Float[Tensor, "batch heads memory d_key"],
+    values: Float[Tensor, "batch heads memory d_value"],
+    bias: Float[Tensor, "batch 1 #beam memory"] | None,
+) -> Float[Tensor, "batch heads beam d_value"]:
+    """Returns softmax(Q K^T / sqrt(d_key) + bias) V of each head, for the few queries of a step.
+
+    Args:
+        queries: Each hypothesis's newest position.
+        keys: What is compared with the queries.
+        values: What is returned, weighted.
+        bias: 0 where a hypothesis may look, a very negative number elsewhere.
+    """
+    if queries.device.type != "cpu":
+        return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+    # Plain products beat PyTorch's fused kernel at this size (docs/log.md).
+    scores = torch.matmul(queries.to(keys.dtype) * queries.shape[-1] ** -0.5, keys.transpose(2, 3))
+    if bias is not None:
+        scores += bias
+    return torch.matmul(scores.softmax(dim=-1), values).to(queries.dtype)
+
+
+def keep_for_steps(
+    heads: Float[Tensor, "batch heads memory width"],
+) -> Float[Tensor, "batch heads memory width"]:
+    """Returns keys or values as a cache shall keep them.
+
+    Heads apart, which would else be copied apart at every step; in fp32 on a CPU, where products as
+    small as those of a step gain nothing from bfloat16.
+    """
+    if heads.device.type == "cpu" and heads.dtype == torch.bfloat16:
+        heads = heads.float()
+    return heads.contiguous()
 
 
 def _find_band(
@@ -133,12 +169,19 @@ class SelfAttention(nn.Module):
         return merged
 
     def step(
-        self, inputs: Float[Tensor, "rows 1 d_model"], cache: LayerCache
-    ) -> Float[Tensor, "rows 1 d_model"]:
-        """Returns the newest position's output, and adds the position to the cache."""
+        self, inputs: Float[Tensor, "batch beam d_model"], cache: DecoderCache, layer: LayerCache
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Returns the output of each hypothesis's newest position, and adds it to the cache."""
         queries, keys, values = self._project(inputs)
-        keys, values = cache.append(keys, values, window=self.window)
-        merged: Tensor = self.output(_merge_heads(attend(queries, keys, values)))
+        first, oldest, bias = cache.see(self.window)
+        keys, values = layer.append(
+            keys.to(layer.source_keys.dtype),
+            values.to(layer.source_keys.dtype),
+            first=first,
+            oldest=oldest,
+        )
+        heads_BHWV = attend_newest(queries, keys, values, bias)
+        merged: Tensor = self.output(_merge_heads(heads_BHWV))
         return merged
 
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -211,18 +254,34 @@ class CrossAttention(nn.Module):
         return merged
 
     def step(
-        self,
-        inputs: Float[Tensor, "rows 1 d_model"],
-        cache: LayerCache,
-        source_is_token: Bool[Tensor, "batch src_len"],
-    ) -> Float[Tensor, "rows 1 d_model"]:
+        self, inputs: Float[Tensor, "batch beam d_model"], cache: DecoderCache, layer: LayerCache
+    ) -> Float[Tensor, "batch beam d_model"]:
         """Returns each hypothesis's draw from its sentence's source, without copying the source."""
+        (queries,) = _split_heads(
+            self.query(inputs), self.num_heads, (self.num_heads * self.d_key,)
+        )
         # Hypotheses of one sentence stand in place of target positions: none sees another here.
-        batch_size = source_is_token.shape[0]
-        by_sentence = inputs.view(batch_size, -1, inputs.shape[-1])
-        attended = self(by_sentence, cache.source_keys, cache.source_values, source_is_token)
-        rows: Tensor = attended.view(inputs.shape)
-        return rows
+        heads_BHWV = attend_newest(
+            queries, layer.source_keys, layer.source_values, cache.source_bias
+        )
+        if cache.keeps_attention and layer is cache.layers[-1]:
+            cache.source_attention = _mean_weights(
+                queries, layer.source_keys, cache.source_is_token
+            )
+        merged: Tensor = self.output(_merge_heads(heads_BHWV))
+        return merged
+
+
+def _mean_weights(
+    queries_BHWK: Tensor, keys_BHSK: Tensor, is_token_BS: Tensor
+) -> Float[Tensor, "batch beam src_len"]:
+    """Returns the attention weights that `attend` used, in fp32, the mean of all heads."""
+    scores_BHWS = (queries_BHWK @ keys_BHSK.transpose(2, 3)).float() * queries_BHWK.shape[
+        -1
+    ] ** -0.5
+    scores_BHWS.masked_fill_(~is_token_BS[:, None, None, :], -torch.inf)
+    weights: Tensor = scores_BHWS.softmax(dim=-1).mean(dim=1)
+    return weights
 
 
 def _split_heads(fused_BLE: Tensor, num_heads: int, widths: tuple[int, ...]) -> tuple[Tensor, ...]:

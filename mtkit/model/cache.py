@@ -1,67 +1,188 @@
-"""Keys and values that a decoder keeps between steps."""
+"""Keys and values that a decoder keeps between steps.
 
+What a hypothesis has emitted is never copied when hypotheses change places. Each step adds one slot
+per hypothesis to its sentence's keys and values, and they stay in that slot; `is_own` says which
+slots a hypothesis descends from, and attention looks at these alone. That costs a few products more
+than moving keys and values about, which costs memory traffic (docs/log.md).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+_FIRST_SLOTS = 32
+
 
 @dataclass
 class LayerCache:
     """One decoder layer's keys and values.
 
-    The source's stand once per sentence, however many hypotheses read them.
+    The source's stand once per sentence, however many hypotheses read them. The target's stand in
+    slots, in the order in which they were added; the last ones may be unused yet.
     """
 
     source_keys: Float[Tensor, "batch heads src_len d_key"]
     source_values: Float[Tensor, "batch heads src_len d_value"]
-    target_keys: Float[Tensor, "rows heads tgt_len d_key"] | None = None
-    target_values: Float[Tensor, "rows heads tgt_len d_value"] | None = None
+    target_keys: Float[Tensor, "batch heads slots d_key"] | None = None
+    target_values: Float[Tensor, "batch heads slots d_value"] | None = None
 
     def append(
         self,
-        keys: Float[Tensor, "rows heads 1 d_key"],
-        values: Float[Tensor, "rows heads 1 d_value"],
+        keys: Float[Tensor, "batch heads beam d_key"],
+        values: Float[Tensor, "batch heads beam d_value"],
         *,
-        window: int | None = None,
+        first: int,
+        oldest: int,
     ) -> tuple[Tensor, Tensor]:
-        """Adds one target position; returns all keys and values so far.
+        """Adds each hypothesis's newest position; returns all keys and values.
 
-        With a window, those of `window` positions before the new one, and its own: older ones are
-        never looked at again.
+        Args:
+            keys: What is added.
+            values: Likewise.
+            first: The slot of the first hypothesis.
+            oldest: The first slot to return.
         """
-        if self.target_keys is not None and self.target_values is not None:
-            keys = torch.cat((self.target_keys, keys), dim=2)
-            values = torch.cat((self.target_values, values), dim=2)
-        if window is not None:
-            keys, values = keys[:, :, -window - 1 :], values[:, :, -window - 1 :]
-        self.target_keys, self.target_values = keys, values
-        return keys, values
+        end = first + keys.shape[2]
+        self.target_keys = _with_room(self.target_keys, keys, end)
+        self.target_values = _with_room(self.target_values, values, end)
+        self.target_keys[:, :, first:end] = keys
+        self.target_values[:, :, first:end] = values
+        return self.target_keys[:, :, oldest:end], self.target_values[:, :, oldest:end]
 
 
 @dataclass
 class DecoderCache:
-    """What a decoder needs to take its next step, for `batch` sentences of `beam` hypotheses each.
+    """What a decoder needs to take its next step, for a batch of sentences.
 
-    A step's rows are sentence by sentence: hypothesis k of sentence b is row b * beam + k. The beam
-    follows from the number of rows in a step, and may change from one `select` to the next.
+    Every sentence has the same number of hypotheses, 1 before the first step; `select` may change
+    it.
+
+    Attributes:
+        layers: Each layer's keys and values.
+        source_is_token: False at padding.
+        keeps_attention: Whether a step shall leave its attention to the source.
+        source_attention: The newest step's, in the last layer, the mean of its heads.
+        num_steps: Steps taken.
+        is_own: Which slots each hypothesis descends from.
+        source_bias: 0 at the source's tokens, a very negative number at padding; None without any.
     """
 
     layers: list[LayerCache]
     source_is_token: Bool[Tensor, "batch src_len"]
-    num_steps: int = field(default=0)
+    keeps_attention: bool = False
+    source_attention: Float[Tensor, "batch beam src_len"] | None = None
+    num_steps: int = 0
+    is_own: Bool[Tensor, "batch beam slots"] = field(init=False)
+    source_bias: Float[Tensor, "batch 1 1 src_len"] | None = field(init=False, default=None)
+    _first_slots: list[int] = field(init=False, default_factory=list)
+    _bias: Float[Tensor, "batch 1 beam slots"] | None = field(init=False, default=None)
 
-    def select_rows(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Keeps these hypotheses, in this order; one row may be named several times."""
-        for layer in self.layers:
-            if layer.target_keys is not None and layer.target_values is not None:
-                layer.target_keys = layer.target_keys.index_select(0, rows)
-                layer.target_values = layer.target_values.index_select(0, rows)
+    def __post_init__(self) -> None:
+        self.is_own = self.source_is_token.new_empty((self.source_is_token.shape[0], 1, 0))
+        if not bool(self.source_is_token.all()):
+            self.source_bias = self._as_bias(self.source_is_token[:, None, None])
 
-    def select_sentences(self, sentences: Int[Tensor, " new_batch"]) -> None:
-        """Keeps these sentences' source side, in this order; call `select_rows` to match."""
-        self.source_is_token = self.source_is_token.index_select(0, sentences)
-        for layer in self.layers:
-            layer.source_keys = layer.source_keys.index_select(0, sentences)
-            layer.source_values = layer.source_values.index_select(0, sentences)
+    def _as_bias(self, is_visible: Tensor) -> Tensor:
+        """Returns what to add to scores: 0 where something may be looked at."""
+        like = self.layers[0].source_keys
+        bias = like.new_zeros(is_visible.shape)
+        return bias.masked_fill_(~is_visible, torch.finfo(like.dtype).min)
+
+    def begin_step(self) -> None:
+        """Leaves a slot for each hypothesis's newest position."""
+        batch, width, num_slots = self.is_own.shape
+        newest = torch.eye(width, dtype=torch.bool, device=self.is_own.device)
+        self.is_own = torch.cat((self.is_own, newest.expand(batch, -1, -1)), dim=2)
+        self._first_slots.append(num_slots)
+        self.num_steps += 1
+        # With one slot a step there was never more than one hypothesis.
+        has_strangers = self.is_own.shape[2] > self.num_steps
+        self._bias = self._as_bias(self.is_own[:, None]) if has_strangers else None
+
+    def see(self, window: int | None) -> tuple[int, int, Float[Tensor, "batch 1 beam _"] | None]:
+        """Returns the newest position's first slot, the oldest slot in sight, and a bias on slots.
+
+        Args:
+            window: How many positions before the newest are in sight; all where it isn't given.
+
+        Returns:
+            None in the last place where every hypothesis descends from all slots from the oldest
+            on; else 0 where it does and a very negative number where it doesn't.
+        """
+        oldest = 0
+        if window is not None and self.num_steps > window + 1:
+            oldest = self._first_slots[-window - 1]
+        bias = None if self._bias is None else self._bias[..., oldest:]
+        return self._first_slots[-1], oldest, bias
+
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, in this order, and in each of them these hypotheses.
+
+        It is cheap where a sentence that is dropped is replaced by one from the end.
+
+        Args:
+            sentences: Places in the batch so far.
+            parents: For each hypothesis to come, the place of the one that it goes on from, among
+                its own sentence's so far; one may be named several times.
+        """
+        if list(sentences) != list(range(self.is_own.shape[0])):
+            moves = _Moves.of(sentences, self.is_own.device)
+            # Another model of an ensemble may hold the same tensor: this one is left as it is.
+            self.source_is_token = self.source_is_token.index_select(0, moves.order)
+            self.is_own = self.is_own.index_select(0, moves.order)
+            if self.source_bias is not None:
+                self.source_bias = self.source_bias.index_select(0, moves.order)
+            for layer in self.layers:
+                layer.source_keys = moves.apply(layer.source_keys)
+                layer.source_values = moves.apply(layer.source_values)
+                if layer.target_keys is not None and layer.target_values is not None:
+                    layer.target_keys = moves.apply(layer.target_keys)
+                    layer.target_values = moves.apply(layer.target_values)
+        self.is_own = self.is_own.gather(
+            1, parents[:, :, None].expand(-1, -1, self.is_own.shape[2])
+        )
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Which sentences go to which places."""
+
+    num_kept: int
+    order: Tensor
+    sources: Tensor
+    targets: Tensor
+    is_in_place: bool
+
+    @classmethod
+    def of(cls, sentences: Sequence[int], device: torch.device) -> "_Moves":
+        moved = [(old, new) for new, old in enumerate(sentences) if old != new]
+        sources, targets = zip(*moved, strict=True) if moved else ((), ())
+        return cls(
+            num_kept=len(sentences),
+            order=torch.tensor(list(sentences), dtype=torch.int64, device=device),
+            sources=torch.tensor(sources, dtype=torch.int64, device=device),
+            targets=torch.tensor(targets, dtype=torch.int64, device=device),
+            is_in_place=not set(sources) & set(range(len(sentences))),
+        )
+
+    def apply(self, tensor: Tensor) -> Tensor:
+        if not self.is_in_place:
+            return tensor.index_select(0, self.order)
+        if len(self.sources):
+            tensor[self.targets] = tensor[self.sources]
+        return tensor[: self.num_kept]
+
+
+def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
+    """Returns the slots with room up to `end`, in a new place where there was too little."""
+    if slots is not None and slots.shape[2] >= end:
+        return slots
+    batch, heads, _, width = newest.shape
+    num_slots = max(2 * end, _FIRST_SLOTS)
+    grown = newest.new_empty((batch, heads, num_slots, width))
+    if slots is not None:
+        grown[:, :, : slots.shape[2]] = slots
+    return grown

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.attention import CrossAttention, SelfAttention, keep_for_steps
 from mtkit.model.cache import DecoderCache, LayerCache
 from mtkit.model.dropout import Dropout
 from mtkit.model.feed_forward import FeedForward
@@ -62,16 +62,13 @@ class DecoderLayer(nn.Module):
         )
 
     def step(
-        self,
-        states: Float[Tensor, "rows 1 d_model"],
-        cache: LayerCache,
-        source_is_token: Bool[Tensor, "batch src_len"],
-    ) -> Float[Tensor, "rows 1 d_model"]:
+        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache, layer: LayerCache
+    ) -> Float[Tensor, "batch beam d_model"]:
         """Returns the layer's output for the newest position, and adds it to the cache."""
         return self._through(
             states,
-            lambda inputs: self.self_attention.step(inputs, cache),
-            lambda inputs: self.cross_attention.step(inputs, cache, source_is_token),
+            lambda inputs: self.self_attention.step(inputs, cache, layer),
+            lambda inputs: self.cross_attention.step(inputs, cache, layer),
         )
 
     def _through(
@@ -120,19 +117,19 @@ class Decoder(nn.Module):
     ) -> DecoderCache:
         """Returns a cache that holds the source and no target position."""
         layers = [
-            LayerCache(*layer.cross_attention.project_memory(memory))
+            LayerCache(*map(keep_for_steps, layer.cross_attention.project_memory(memory)))
             for layer in self.layers
             if isinstance(layer, DecoderLayer)
         ]
         return DecoderCache(layers, source_is_token)
 
     def step(
-        self, states: Float[Tensor, "rows 1 d_model"], cache: DecoderCache
-    ) -> Float[Tensor, "rows 1 d_model"]:
-        """Returns the newest position's vector, and adds the position to the cache."""
+        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Returns the newest position's vectors, and adds the position to the cache."""
+        cache.begin_step()
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             assert isinstance(layer, DecoderLayer)
-            states = layer.step(states, layer_cache, cache.source_is_token)
-        cache.num_steps += 1
+            states = layer.step(states, cache, layer_cache)
         normed: Tensor = self.final_norm(states)
         return normed

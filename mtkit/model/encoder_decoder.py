@@ -91,17 +91,17 @@ class EncoderDecoder(nn.Module):
         return self.decoder.start(self.encode(source_tokens, source_is_token), source_is_token)
 
     def step(
-        self, tokens: Int[Tensor, " rows"], cache: DecoderCache
-    ) -> Float[Tensor, "rows vocab"]:
+        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
+    ) -> Float[Tensor, "batch beam vocab"]:
         """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
 
         Args:
-            tokens: Each hypothesis's newest token, `<s>` first; row b * beam + k is hypothesis k of
-                sentence b.
+            tokens: Each hypothesis's newest token, `<s>` first.
             cache: What `start` returned.
         """
-        states = self.target_embedding(tokens[:, None], cache.num_steps)
-        return self.project(self.decoder.step(states, cache)[:, 0])
+        # All hypotheses stand at one position, which the embedding finds in the second place.
+        states = self.target_embedding(tokens.flatten()[:, None], cache.num_steps)
+        return self.project(self.decoder.step(states.view(*tokens.shape, -1), cache))
 
 
 def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:

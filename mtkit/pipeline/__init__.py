@@ -6,6 +6,7 @@ train.py        training in this process, or in several
 translate.py    a run's model, or a model folder, opened for translation
 score.py        test sets translated and scored
 score_files.py  a file of translations scored
+export.py       a run's model, or a model folder, exported for another engine
 run.py          the whole road
 hardware.py     what a run trains on
 

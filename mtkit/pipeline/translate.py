@@ -1,62 +1,116 @@
-"""The front door of `mtkit translate`: a model opened for translation."""
+"""The front door of `mtkit translate`: a model opened for translation.
+
+What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mtkit.data.prepared import read_digest
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.model_folder import (
-    WEIGHTS_FILE,
-    load_model_folder,
-    load_weights,
-    read_weights,
-)
-from mtkit.inference.translate import Translator, find_device
-from mtkit.model import EncoderDecoder
-from mtkit.recipe import Recipe
-from mtkit.recipe.loading import override_section
-from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
+from mtkit.inference.model_config import CONFIG_FILE, read_settings
+from mtkit.inference.translate import Translator
 from mtkit.workspace import Workspace
 
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
 
-def load_run(
-    recipe: Recipe, workspace: Workspace, *, checkpoint: Path | None = None, device: str = "auto"
-) -> Translator:
-    """Returns a translator with a run's model, or with the weights of one of its checkpoints.
+
+def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") -> Translator:
+    """Returns a translator with a run's model; for CTranslate2, with what was exported of it.
 
     Args:
         recipe: Whose decoding settings apply.
         workspace: The run.
-        checkpoint: A checkpoint's folder, or a file of weights.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Raises:
-        MtkitError: There is no model, its files are damaged, or the checkpoint is of a run on other
-            data, with another tokenizer therefore.
+        MtkitError: There is no model, or its files are damaged.
     """
-    if checkpoint is not None:
-        _check_its_data(checkpoint, workspace)
-    if checkpoint is not None and not workspace.model.exists():
-        # While the first training goes on, or after it crashed.
-        place = find_device(device)
-        tokenizer = SubwordTokenizer.load(workspace.tokenizer)
-        model = EncoderDecoder(
-            recipe.model, tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    folder = workspace.export if recipe.inference.engine == "ctranslate2" else workspace.model
+    if folder == workspace.export and not (folder / CONFIG_FILE).is_file():
+        raise MtkitError(f"{folder}: nothing was exported for CTranslate2", "run `mtkit export`")
+    return Translator(folder, device=device, settings=recipe.inference)
+
+
+def load_models(
+    places: Sequence[Path], overrides: Sequence[str] = (), *, device: str = "auto"
+) -> Translator:
+    """Returns a translator with a model folder or a checkpoint, or with several together.
+
+    Args:
+        places: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
+        overrides: Changes to the first one's decoding defaults, as in `inference.beam_size=8`.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+
+    Raises:
+        MtkitError: No model there, or an override of what is no decoding default.
+    """
+    if any(_is_checkpoint(place) for place in places):
+        if len(places) > 1:
+            raise MtkitError(
+                "a checkpoint can't speak together with another model",
+                "make a model folder of it with `mtkit average`",
+            )
+        return _load_checkpoint(places[0], overrides, device)
+    settings = read_settings(places[0])
+    if overrides:
+        from mtkit.recipe.loading import override_section
+
+        settings = override_section(settings, "inference", overrides)
+    return Translator(places, device=device, settings=settings)
+
+
+def translate(
+    recipe: "Recipe", workspace: Workspace, lines: Iterable[str], *, device: str = "auto"
+) -> Iterator[str]:
+    """Yields the translation of each line by a run's model, in order."""
+    return load_run(recipe, workspace, device=device).stream(lines)
+
+
+def _is_checkpoint(place: Path) -> bool:
+    folder = place.parent if place.is_file() else place
+    return folder.is_dir() and folder.parent.name == "checkpoints"
+
+
+def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Translator:
+    """Returns a translator with the weights of a checkpoint, of a run that may still go on."""
+    from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, convert
+    from mtkit.inference.model_folder import load_weights, read_weights
+    from mtkit.model import EncoderDecoder
+    from mtkit.model.device import find_device, settle_threads
+    from mtkit.recipe import load_recipe
+
+    workspace = Workspace((place.parent if place.is_file() else place).parent.parent)
+    recipe = load_recipe(workspace.recipe_file, overrides)
+    if recipe.inference.engine != "torch":
+        raise MtkitError(
+            f'{place} is a checkpoint, which inference.engine = "{recipe.inference.engine}" '
+            "can't read",
+            "export the run's model with `mtkit export`, or take --engine torch",
         )
-        load_weights(model, read_weights(checkpoint), origin=str(checkpoint))
-        return Translator(TorchEngine(model.to(place).eval(), place), tokenizer, recipe.inference)
-    if checkpoint is not None and checkpoint.is_dir():
-        checkpoint = checkpoint / WEIGHTS_FILE
-    return Translator.load(
-        workspace.model, device=device, weights_file=checkpoint, settings=recipe.inference
+    _check_its_data(place, workspace)
+    tokenizer = SubwordTokenizer.load(workspace.tokenizer)
+    model = EncoderDecoder(recipe.model, tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+    load_weights(model, read_weights(place), origin=str(place))
+    settle_threads()
+    chosen = find_device(device)
+    ready = convert(model.to(chosen).eval(), choose_precision(recipe.inference, chosen))
+    return Translator.of(
+        TorchEngine(ready, chosen),
+        tokenizer,
+        recipe.inference,
+        target_language=recipe.data.target_language,
     )
 
 
-def _check_its_data(checkpoint: Path, workspace: Workspace) -> None:
+def _check_its_data(place: Path, workspace: Workspace) -> None:
     """Returns unless a checkpoint says that it was trained on other data than the workspace's."""
-    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    from mtkit.data.prepared import read_digest
+    from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
+
+    folder = place if place.is_dir() else place.parent
     if not (folder / STATE_FILE).is_file():
         return
     wanted, found = read_digest(workspace), read_checkpoint(folder).data_digest
@@ -64,29 +118,5 @@ def _check_its_data(checkpoint: Path, workspace: Workspace) -> None:
         raise MtkitError(
             f"{folder} was trained on other data than {workspace.data} holds, so perhaps with "
             "another tokenizer",
-            "name the run that it belongs to with --workspace",
+            "prepare the data anew that it was trained on",
         )
-
-
-def load_model(folder: Path, overrides: Sequence[str] = (), *, device: str = "auto") -> Translator:
-    """Returns a translator with a portable model folder.
-
-    Args:
-        folder: The model folder.
-        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-
-    Raises:
-        MtkitError: No model there, or an override of what is no decoding default.
-    """
-    place = find_device(device)
-    loaded = load_model_folder(folder, device=place)
-    settings = override_section(loaded.settings, "inference", overrides)
-    return Translator(TorchEngine(loaded.model, place), loaded.tokenizer, settings)
-
-
-def translate(
-    recipe: Recipe, workspace: Workspace, lines: Iterable[str], *, device: str = "auto"
-) -> Iterator[str]:
-    """Yields the translation of each line by a run's model, in order."""
-    return load_run(recipe, workspace, device=device).translate(lines)

@@ -8,9 +8,23 @@ test_sets.py
 loading.py      recipes found by path or name, read, checked, written
 overrides.py    `--set` applied
 faults.py       what is wrong with a recipe, told in its own words
+
+The names below are loaded on first use: whoever needs a section alone, as a translator does,
+doesn't wait for all of them.
 """
 
-from mtkit.recipe.loading import PROJECT_RECIPE, dump_recipe, load_recipe, shipped_recipes
-from mtkit.recipe.recipe import Recipe
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mtkit.recipe.loading import PROJECT_RECIPE, dump_recipe, load_recipe, shipped_recipes
+    from mtkit.recipe.recipe import Recipe
 
 __all__ = ["PROJECT_RECIPE", "Recipe", "dump_recipe", "load_recipe", "shipped_recipes"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'mtkit.recipe' has no attribute '{name}'")
+    home = "recipe" if name == "Recipe" else "loading"
+    return getattr(import_module(f"mtkit.recipe.{home}"), name)

@@ -1,8 +1,8 @@
 """The `inference` section: how a trained model translates."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from mtkit.recipe.section import Section
 
@@ -16,14 +16,59 @@ class LengthPenalty(Section):
     """Strength; 0 compares plain log-probabilities, which favours short output."""
 
 
+class Sampling(Section):
+    """Draws outputs by chance in place of searching for the likeliest.
+
+    First the temperature is applied, then `top_k`, then `top_p`.
+    """
+
+    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    """Logits are divided by it: below 1 makes likely tokens likelier, above 1 less likely."""
+    top_k: PositiveInt | None = None
+    """Draw among this many likeliest tokens; among all where it isn't given (arXiv 1805.04833)."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Draw among the fewest tokens that hold this much probability (arXiv 1904.09751)."""
+    seed: NonNegativeInt = 1
+    """With a line's number it decides what is drawn for that line, whatever its neighbours."""
+
+
 class Inference(Section):
     """Decoding defaults; they travel with the model (paper, section 6.1)."""
 
+    engine: Literal["torch", "ctranslate2"] = "torch"
+    """What runs the network: `torch`, or `ctranslate2` on what `mtkit export` made."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of `torch`'s arithmetic; `auto`: bf16 where the processor has matrix units for it, else fp32.
+    """
     beam_size: PositiveInt = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
+    n_best: PositiveInt = 1
+    """Translations given per line, best first; at most `beam_size`, unless they are sampled."""
     length_penalty: LengthPenalty = LengthPenalty()
     """How hypotheses of different lengths are compared."""
+    coverage_penalty: NonNegativeFloat = 0.0
+    """Strength of a penalty on source tokens that were paid too little attention (arXiv 1609.08144,
+    equation 14: beta)."""
+    min_length: NonNegativeInt = 0
+    """Fewest tokens of an output, `</s>` not counted."""
+    no_repeat_ngram: PositiveInt | None = None
+    """No sequence of this many tokens comes twice in an output."""
+    sampling: Sampling | None = None
+    """Draws outputs by chance in place of a beam."""
     max_extra_tokens: NonNegativeInt = 50
     """Greatest output length: that of the source in tokens, plus this many."""
-    batch_tokens: PositiveInt = 2_048
+    max_source_tokens: Annotated[int, Field(ge=8)] = 256
+    """A line of more tokens is split at ends of sentences or clauses, and joined again."""
+    batch_tokens: PositiveInt = 4_096
     """Source tokens with padding translated together; speed and memory alone depend on it."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.sampling is None and self.n_best > self.beam_size:
+            raise ValueError(
+                f"n_best = {self.n_best}, but a beam of {self.beam_size} finds no more than that: "
+                "raise beam_size"
+            )
+        if self.sampling is not None and self.coverage_penalty > 0.0:
+            raise ValueError("a coverage_penalty ranks hypotheses of a beam: sampling has none")
+        return self

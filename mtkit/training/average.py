@@ -11,9 +11,10 @@ from torch import Tensor
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import load_weights, read_settings, save_model_folder
-from mtkit.inference.translate import find_device
+from mtkit.inference.model_config import read_settings
+from mtkit.inference.model_folder import load_weights, save_model_folder
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,

@@ -25,7 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
 from mtkit.errors import MtkitError, explain_system_fault
-from mtkit.training.processor import count_processors
+from mtkit.processors import count_processors
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"
 _SAVING_SECONDS = 600

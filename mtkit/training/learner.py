@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from mtkit.model.device import Precision
 from mtkit.recipe import Recipe
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
-from mtkit.training.precision import Precision, WorkingCopy
+from mtkit.training.precision import WorkingCopy
 
 
 class MovingAverage:

@@ -12,6 +12,7 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import settle_threads
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.frozen import freeze
@@ -19,7 +20,6 @@ from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
 from mtkit.training.precision import settle_precision
-from mtkit.training.processor import settle_threads
 from mtkit.training.units import format_duration, format_memory
 from mtkit.training.update import Updater, Votes
 from mtkit.workspace import Workspace

@@ -1,15 +1,13 @@
 """Which arithmetic an update is computed in, and the weights in that arithmetic."""
 
 import copy
-from typing import Literal
 
 import torch
 from torch import nn
 
+from mtkit.model.device import Precision, suit_precision
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
-
-Precision = Literal["fp32", "bf16"]
 
 
 def settle_precision(recipe: Recipe, processes: Processes) -> Precision:
@@ -17,31 +15,6 @@ def settle_precision(recipe: Recipe, processes: Processes) -> Precision:
     if recipe.training.precision != "auto":
         return recipe.training.precision
     return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
-
-
-def suit_precision(device: torch.device) -> Precision:
-    """Returns the precision that a device is quickest in: bf16 where it has matrix units for it."""
-    if device.type == "cuda":
-        has_units = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        # Without Intel's AMX, bfloat16 gains little or, imitated, loses all (docs/log.md).
-        has_units = device.type == "cpu" and _has_amx()
-    return "bf16" if has_units else "fp32"
-
-
-def is_imitated(device: torch.device) -> bool:
-    """Returns whether a device has no bfloat16 arithmetic at all."""
-    if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
-        return False
-    return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def _has_amx() -> bool:
-    # Torch has it under a private name.
-    is_supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    if is_supported is None or not is_supported():
-        return False
-    return not is_imitated(torch.device("cpu"))
 
 
 class WorkingCopy:

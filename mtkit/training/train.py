@@ -12,6 +12,7 @@ from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import Precision, is_imitated, settle_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -27,8 +28,7 @@ from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
 from mtkit.training.objective import TranslationObjective, can_pack_batches
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
-from mtkit.training.precision import Precision, is_imitated, settle_precision
-from mtkit.training.processor import settle_threads
+from mtkit.training.precision import settle_precision
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.start_from import start_from

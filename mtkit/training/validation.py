@@ -13,9 +13,9 @@ from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.search.hypothesis import Hypothesis
+from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
@@ -131,12 +131,20 @@ class Validator:
 
     def _translate(self, model: EncoderDecoder) -> list[str]:
         beam_size = self._recipe.training.validation.beam_size
-        settings = self._recipe.inference.model_copy(update={"beam_size": beam_size})
+        settings = self._recipe.inference.model_copy(
+            update={"engine": "torch", "beam_size": beam_size, "n_best": 1, "sampling": None}
+        )
         engine = _TellingEngine(TorchEngine(model, self._processes.device), self._processes)
         while True:
-            translator = Translator(engine, self._tokenizer, settings)
+            translator = Translator.of(
+                engine,
+                self._tokenizer,
+                settings,
+                target_language=self._recipe.data.target_language,
+                warns=False,
+            )
             try:
-                part = list(translator.translate(self._processes.share(self._sources)))
+                part = list(translator.stream(self._processes.share(self._sources)))
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error) or settings.batch_tokens < _LEAST_BATCH_TOKENS:
@@ -164,11 +172,17 @@ class _TellingEngine:
         self._processes = processes
 
     @property
-    def max_source_tokens(self) -> int | None:
-        return self._engine.max_source_tokens
+    def max_tokens(self) -> int | None:
+        return self._engine.max_tokens
 
     def search(
-        self, source_batch: Sequence[Sequence[int]], settings: Inference
+        self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         self._processes.progress.beat()
-        return self._engine.search(source_batch, settings)
+        return self._engine.search(sources, settings)
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        self._processes.progress.beat()
+        return self._engine.score(source_batch, target_batch)

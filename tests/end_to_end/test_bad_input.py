@@ -236,7 +236,7 @@ def test_truncated_checkpoint(run_copy: Path) -> None:
     name = checkpoints[-1].name
     expect_fault(mtkit_in(run_copy, "average"), name, "damaged", hint=name)
     expect_fault(
-        mtkit_in(run_copy, "translate", "--checkpoint", str(checkpoints[-1]), text=b"a book\n"),
+        mtkit_in(run_copy, "translate", "--model", str(checkpoints[-1]), text=b"a book\n"),
         f"{name}/model.safetensors",
         "damaged",
         hint="",
@@ -250,8 +250,12 @@ def test_truncated_checkpoint(run_copy: Path) -> None:
 
 
 def test_input_that_is_no_utf8(trained: Path) -> None:
-    outcome = mtkit_in(trained, "translate", text=b"a book\na h\xe4user\n")
-    expect_fault(outcome, "input line 2", "0xe4", hint="iconv")
+    outcome = mtkit_in(trained, "translate", text=b"a book\na h\xe4user\na cat\n")
+    # What comes before it is translated.
+    assert outcome.stdout.count("\n") == 1
+    assert outcome.code == 1
+    assert "error: input line 2: byte 4 (0xe4) is no UTF-8" in outcome.stderr
+    assert "hint: convert the input, for example: iconv" in outcome.stderr
 
 
 def test_a_line_out_for_each_line_in(trained: Path) -> None:

@@ -7,6 +7,7 @@ metrics.jsonl. Both sides compute with one thread, since another number adds in 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ LEARNS_A_LITTLE = (
 )
 
 
-def command(run, name: str, *options: str, stdin: str = "") -> str:
-    """Returns what a command of mtkit writes to stdout."""
+def output_of(command: list[str], stdin: str = "") -> str:
+    """Returns what a command writes to stdout."""
     done = subprocess.run(
-        run.command(name, *options),
+        command,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         input=stdin.encode(),
         capture_output=True,
@@ -40,11 +41,12 @@ def command(run, name: str, *options: str, stdin: str = "") -> str:
     return done.stdout.decode()
 
 
-def translate(run, checkpoint: Path, lines: list[str]) -> list[str]:
-    """Returns translations as `mtkit translate --checkpoint` makes them, greedily."""
-    options = ("--checkpoint", str(checkpoint), "--beam", "1")
+def translate(checkpoint: Path, lines: list[str]) -> list[str]:
+    """Returns translations as `mtkit translate --model CHECKPOINT` makes them, greedily."""
+    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(checkpoint)]
+    command += ["--set", "inference.beam_size=1"]
     stdin = "".join(f"{line}\n" for line in lines)
-    return command(run, "translate", *options, stdin=stdin).split("\n")[:-1]
+    return output_of(command, stdin).split("\n")[:-1]
 
 
 def score(run, folder: Path, hypotheses: list[str], references: list[str]) -> dict[str, float]:
@@ -54,7 +56,7 @@ def score(run, folder: Path, hypotheses: list[str], references: list[str]) -> di
         path = folder / name
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         paths += [f"--{name}", str(path)]
-    rows = json.loads(command(run, "score", *paths, "--json"))
+    rows = json.loads(output_of(run.command("score", *paths, "--json")))
     values = {row["metric"]: row["value"] for row in rows}
     return {"bleu": values["BLEU"], "chrf": values["chrF2"]}
 
@@ -75,7 +77,7 @@ def measured(run) -> dict[int, dict[str, float]]:
 )
 def test_a_checkpoint_is_worth_what_was_measured(tiny_run, tmp_path: Path, overrides) -> None:
     run = tiny_run(*LEARNS_A_LITTLE, *overrides)
-    command(run, "train")
+    output_of(run.command("train"))
     found = measured(run)
     assert list(found) == [90, 110]
     assert all(value > 0 for scores in found.values() for value in scores.values())
@@ -83,23 +85,23 @@ def test_a_checkpoint_is_worth_what_was_measured(tiny_run, tmp_path: Path, overr
     sources, references = open_prepared(run.recipe, run.workspace).dev_text
     for step, scores in found.items():
         checkpoint = run.workspace.checkpoints / f"step-{step:08d}"
-        hypotheses = translate(run, checkpoint, sources)
+        hypotheses = translate(checkpoint, sources)
         assert score(run, tmp_path, hypotheses, references) == scores
 
 
 @pytest.mark.patient
 def test_processes_measure_what_their_shares_come_to(tiny_run, tmp_path: Path) -> None:
     run = tiny_run(*LEARNS_A_LITTLE, "training.max_steps=90")
-    command(run, "train", "--processes", "2")
+    output_of(run.command("train", "--processes", "2"))
     [checkpoint] = run.workspace.checkpoints.iterdir()
     sources, references = open_prepared(run.recipe, run.workspace).dev_text
     # Each process translates every second sentence: other batches, which round otherwise.
     hypotheses = [""] * len(sources)
     for rank in range(2):
-        hypotheses[rank::2] = translate(run, checkpoint, sources[rank::2])
+        hypotheses[rank::2] = translate(checkpoint, sources[rank::2])
     assert score(run, tmp_path, hypotheses, references) == measured(run)[90]
     assert measured(run)[90]["bleu"] > 0
-    whole = translate(run, checkpoint, sources)
+    whole = translate(checkpoint, sources)
     num_differing = sum(ours != theirs for ours, theirs in zip(hypotheses, whole, strict=True))
     print(f"{num_differing} of {len(sources)} lines differ between shares and the whole")
     # Only where two words are as good as equally likely.

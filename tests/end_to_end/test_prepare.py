@@ -115,7 +115,7 @@ def test_the_same_bytes_from_any_number_of_workers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_kills", [3, pytest.param(10, marks=pytest.mark.patient)])
+@pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.patient)])
 def test_killed_at_some_moments_and_run_again(
     project: Path, undisturbed: tuple[dict[str, str], float], num_kills: int
 ) -> None:

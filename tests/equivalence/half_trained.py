@@ -7,16 +7,22 @@ import torch
 from torch import nn
 
 from mtkit.data.tokenizer import BOS, EOS, PAD
+from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model import EncoderDecoder
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 20
-_NUM_STEPS = 40
 
 
 @functools.cache
-def half_trained_model(norm: str) -> EncoderDecoder:
-    """Returns the model, in evaluation mode; `norm` is `post` or `pre`."""
+def half_trained_model(norm: str, num_steps: int = 40, **others: str) -> EncoderDecoder:
+    """Returns the model, in evaluation mode.
+
+    Args:
+        norm: `post` or `pre`.
+        num_steps: Updates that it is trained for.
+        others: More keys of the recipe's section.
+    """
     torch.manual_seed(3)
     shape = Model(
         num_encoder_layers=2,
@@ -26,11 +32,12 @@ def half_trained_model(norm: str) -> EncoderDecoder:
         num_heads=4,
         norm=norm,
         dropout=0.0,
+        **others,
     )
     model = EncoderDecoder(shape, VOCAB_SIZE, VOCAB_SIZE)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     generator = random.Random(7)
-    for _ in range(_NUM_STEPS):
+    for _ in range(num_steps):
         source = _pad(draw_sources(generator, 32))
         inputs = source.roll(1, dims=1)
         inputs[:, 0] = BOS
@@ -48,6 +55,11 @@ def draw_sources(generator: random.Random, count: int) -> list[list[int]]:
         [*(generator.randrange(4, VOCAB_SIZE) for _ in range(generator.randint(1, 12))), EOS]
         for _ in range(count)
     ]
+
+
+def encoded(sources: list[list[int]]) -> list[EncodedSource]:
+    """Returns sources as an engine takes them."""
+    return [EncodedSource(source) for source in sources]
 
 
 def _pad(sources: list[list[int]]) -> torch.Tensor:

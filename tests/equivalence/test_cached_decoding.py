@@ -46,6 +46,16 @@ def _uncached_logits(
     return model.project(model(source[0][sentences], source[1][sentences], target))[:, -1]
 
 
+def _uncached_beams(
+    model: EncoderDecoder, source: tuple[Tensor, Tensor], sentences: list[int], target: Tensor
+) -> Tensor:
+    """Returns the same for hypotheses [batch, beam, tgt_len] of the sentences named."""
+    batch, beam, _ = target.shape
+    named = torch.tensor(sentences).repeat_interleave(beam)
+    logits = _uncached_logits(model, source, named, target.flatten(0, 1))
+    return logits.view(batch, beam, -1)
+
+
 @of_every_kind
 @in_both_precisions
 @pytest.mark.parametrize("beam", [1, 3])
@@ -55,72 +65,76 @@ def test_each_step_gives_the_logits_of_the_whole_prefix(
 ) -> None:
     model = _build(kind, dtype)
     source = _source()
-    sentences = torch.arange(3).repeat_interleave(beam)
-    target = torch.randint(VOCAB_SIZE, (3 * beam, 7))
+    target = torch.randint(VOCAB_SIZE, (3, beam, 7))
 
     cache = model.start(*source)
-    for step in range(target.shape[1]):
-        logits = model.step(target[:, step], cache)
-        expected = _uncached_logits(model, source, sentences, target[:, : step + 1])
+    cache.select([0, 1, 2], torch.zeros(3, beam, dtype=torch.long))
+    for step in range(target.shape[2]):
+        logits = model.step(target[:, :, step], cache)
+        expected = _uncached_beams(model, source, [0, 1, 2], target[:, :, : step + 1])
         torch.testing.assert_close(logits, expected, rtol=0, atol=TOLERANCE[dtype])
 
 
 @of_every_kind
 @in_both_precisions
 @torch.no_grad()
-def test_selected_rows_and_sentences_carry_their_past(kind: str, dtype: torch.dtype) -> None:
+def test_selected_hypotheses_carry_their_past(kind: str, dtype: torch.dtype) -> None:
     model = _build(kind, dtype)
     source = _source()
     cache = model.start(*source)
-    sentences = torch.arange(3)
-    prefix = torch.empty(3, 0, dtype=torch.long)
+    sentences = [0, 1, 2]
+    prefix = torch.empty(3, 1, 0, dtype=torch.long)
 
     def advance() -> None:
         nonlocal prefix
-        tokens = torch.randint(VOCAB_SIZE, (len(prefix),))
-        prefix = torch.cat((prefix, tokens[:, None]), dim=1)
+        tokens = torch.randint(VOCAB_SIZE, prefix.shape[:2])
+        prefix = torch.cat((prefix, tokens[:, :, None]), dim=2)
         logits = model.step(tokens, cache)
-        expected = _uncached_logits(model, source, sentences, prefix)
+        expected = _uncached_beams(model, source, sentences, prefix)
         torch.testing.assert_close(logits, expected, rtol=0, atol=TOLERANCE[dtype])
 
-    def select_rows(rows: list[int]) -> None:
+    def select(places: list[int], parents: list[list[int]]) -> None:
         nonlocal prefix, sentences
-        cache.select_rows(torch.tensor(rows))
-        prefix, sentences = prefix[rows], sentences[rows]
+        cache.select(places, torch.tensor(parents))
+        sentences = [sentences[place] for place in places]
+        prefix = torch.stack(
+            [prefix[place][row] for place, row in zip(places, parents, strict=True)]
+        )
 
     advance()
     # One hypothesis becomes three, as after a beam search's first step.
-    select_rows([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    select([0, 1, 2], [[0, 0, 0]] * 3)
     advance()
     advance()
     # Reordered within each sentence; some live twice, others die.
-    select_rows([2, 0, 0, 3, 5, 4, 7, 7, 7])
+    select([0, 1, 2], [[2, 0, 0], [0, 2, 1], [1, 1, 1]])
     advance()
     # The second sentence is finished, and the others change places and keep two hypotheses.
-    cache.select_sentences(torch.tensor([2, 0]))
-    select_rows([8, 6, 0, 2])
-    assert sentences.tolist() == [2, 2, 0, 0]
+    select([2, 0], [[2, 0], [0, 2]])
+    assert sentences == [2, 0]
     advance()
-    select_rows([1, 0, 2, 2])
+    select([0, 1], [[1, 0], [0, 0]])
     advance()
-    # One sentence and one hypothesis are left.
-    cache.select_sentences(torch.tensor([1]))
-    select_rows([3])
+    # The first is finished, and the last takes its place; one hypothesis is left.
+    select([1], [[1]])
+    advance()
+    # It becomes several again.
+    select([0], [[0, 0]])
+    advance()
     advance()
 
 
 @torch.no_grad()
-def test_rows_selected_before_any_step_do_no_harm() -> None:
+def test_sentences_selected_before_any_step_do_no_harm() -> None:
     model = _build("post", torch.float64)
     source = _source()
     cache = model.start(*source)
-    cache.select_sentences(torch.tensor([1, 1, 0]))
-    cache.select_rows(torch.tensor([1, 1, 0]))
-    tokens = torch.tensor([3, 4, 5])
+    cache.select([1, 1, 0], torch.zeros(3, 1, dtype=torch.long))
+    tokens = torch.tensor([[3], [4], [5]])
 
     logits = model.step(tokens, cache)
 
-    expected = _uncached_logits(model, source, torch.tensor([1, 1, 0]), tokens[:, None])
+    expected = _uncached_beams(model, source, [1, 1, 0], tokens[:, :, None])
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
 
@@ -129,13 +143,43 @@ def test_two_caches_of_one_model_are_strangers() -> None:
     model = _build("post", torch.float64)
     source = _source()
     first, second = model.start(*source), model.start(*source)
-    target = torch.randint(VOCAB_SIZE, (3, 3))
-    model.step(target[:, 0], first)
-    logits_of_second = model.step(target[:, 1], second)
-    logits_of_first = model.step(target[:, 2], first)
+    target = torch.randint(VOCAB_SIZE, (3, 1, 3))
+    model.step(target[:, :, 0], first)
+    # One loses a sentence: the other's source stays as it was.
+    first.select([2, 1], torch.zeros(2, 1, dtype=torch.long))
+    logits_of_second = model.step(target[:, :, 1], second)
+    logits_of_first = model.step(target[[2, 1], :, 2], first)
 
-    sentences = torch.arange(3)
-    expected = _uncached_logits(model, source, sentences, target[:, 1:2])
+    expected = _uncached_beams(model, source, [0, 1, 2], target[:, :, 1:2])
     torch.testing.assert_close(logits_of_second, expected, rtol=0, atol=1e-12)
-    expected = _uncached_logits(model, source, sentences, target[:, [0, 2]])
+    expected = _uncached_beams(model, source, [2, 1], target[[2, 1]][:, :, [0, 2]])
     torch.testing.assert_close(logits_of_first, expected, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_the_attention_that_is_kept_is_what_the_last_layer_used() -> None:
+    model = _build("post", torch.float64)
+    source = _source()
+    cache = model.start(*source)
+    cache.keeps_attention = True
+    model.step(torch.tensor([[3], [4], [5]]), cache)
+    kept = cache.source_attention
+    assert kept is not None
+    assert kept.shape == (3, 1, max(LENGTHS))
+    torch.testing.assert_close(kept.sum(dim=-1), torch.ones(3, 1))
+    assert kept[:, 0].ne(0.0).equal(source[1])
+
+    # With one value of 1 per source position, attention returns its own weights.
+    attention = model.decoder.layers[-1].cross_attention
+    layer = cache.layers[-1]
+    place = 1
+    layer.source_values = torch.zeros_like(layer.source_values)
+    layer.source_values[:, :, place] = 1.0
+    inputs = torch.randn(3, 1, 24, dtype=torch.float64)
+    seen = {}
+    attention.output.register_forward_pre_hook(lambda _, given: seen.update(heads=given[0]))
+    attention.step(inputs, cache, layer)
+    weights = seen["heads"].view(3, 1, 3, -1)[..., 0].mean(dim=-1)
+    torch.testing.assert_close(
+        cache.source_attention[:, :, place], weights.float(), rtol=0, atol=1e-6
+    )

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from mtkit.data.tokenizer import BOS, EOS, PAD
-from mtkit.inference import TorchEngine
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.recipe.inference import Inference, LengthPenalty
 
-from .half_trained import draw_sources, half_trained_model
+from .half_trained import draw_sources, encoded, half_trained_model
 
 _NUM_SENTENCES = 25
 _NEAR_TIE = 1e-4
@@ -26,7 +26,7 @@ def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha)
         length_penalty=LengthPenalty(kind="power", alpha=alpha),
         max_extra_tokens=8,
     )
-    ours = TorchEngine(model, "cpu").search(sources, settings)
+    ours = TorchEngine(model, "cpu").search(encoded(sources), settings)
 
     near_ties = 0
     for source, hypotheses in zip(sources, ours, strict=True):

@@ -67,7 +67,15 @@ def never_stopped(tiny_run: Callable, trained_once: list):
     return trained_once[0]
 
 
-@pytest.mark.parametrize("stop_after", [1, 4, 5, 7])
+@pytest.mark.parametrize(
+    "stop_after",
+    [
+        pytest.param(1, marks=pytest.mark.patient),
+        pytest.param(4, marks=pytest.mark.patient),
+        5,
+        7,
+    ],
+)
 def test_stopped_by_a_signal(tiny_run, never_stopped, stop_after, monkeypatch) -> None:
     run = tiny_run()
     monkeypatch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, stop_after))
@@ -207,7 +215,7 @@ def test_ended_on_the_way_to_a_scored_checkpoint(
     assert [line["step"] for line in measured[0]] == [5, 10, 12]
 
 
-@pytest.mark.parametrize("stop_after", [4, 7])
+@pytest.mark.parametrize("stop_after", [pytest.param(4, marks=pytest.mark.patient), 7])
 def test_stopped_with_a_moving_average(tiny_run, never_stopped, stop_after) -> None:
     moving = "training.moving_average.decay=0.9"
     whole, parts = tiny_run(moving, name="whole"), tiny_run(moving, name="parts")
@@ -232,7 +240,7 @@ def test_stopped_while_gradients_are_clipped(tiny_run, never_stopped) -> None:
     assert whole.weights() != never_stopped.weights()
 
 
-@pytest.mark.parametrize("stop_after", [3, 5, 7])
+@pytest.mark.parametrize("stop_after", [3, pytest.param(5, marks=pytest.mark.patient), 7])
 def test_patience_is_carried_over_a_stop(tiny_run, stop_after) -> None:
     settings = ("training.early_stopping.patience=3", "training.checkpoint_every=2")
     whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")

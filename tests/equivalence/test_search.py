@@ -1,19 +1,22 @@
 """What must hold between our own ways to search: cached, batched, greedy, forced."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
 from torch import Tensor
 
-from mtkit.inference import Hypothesis, TorchEngine
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.step_model import EncoderDecoderSteps
 from mtkit.model import EncoderDecoder
 from mtkit.recipe.inference import Inference, LengthPenalty
 
-from .half_trained import draw_sources, half_trained_model
+from .half_trained import draw_sources, encoded, half_trained_model
+from .same_translations import NEAR_TIE, compare_batches
 
 _NEAR_TIE = 1e-4
 """Two ways to sum the same numbers may rank outputs differently that lie this close."""
@@ -43,22 +46,31 @@ class UncachedSteps:
     def __init__(self, model: EncoderDecoder, source: Tensor, source_is_token: Tensor) -> None:
         self._model = model
         self._source, self._source_is_token = source, source_is_token
-        self._outputs = torch.empty((len(source), 0), dtype=torch.int64)
+        self._outputs = torch.empty((len(source), 1, 0), dtype=torch.int64)
 
     def step(self, tokens: Tensor) -> Tensor:
-        self._outputs = torch.cat((self._outputs, tokens[:, None]), dim=1)
-        width = len(tokens) // len(self._source)
-        source = self._source.repeat_interleave(width, dim=0)
-        source_is_token = self._source_is_token.repeat_interleave(width, dim=0)
-        states = self._model(source, source_is_token, self._outputs)
-        return self._model.project(states[:, -1]).log_softmax(dim=-1)
+        batch, width = tokens.shape
+        self._outputs = torch.cat((self._outputs, tokens[:, :, None]), dim=2)
+        states = self._model(
+            self._source.repeat_interleave(width, dim=0),
+            self._source_is_token.repeat_interleave(width, dim=0),
+            self._outputs.flatten(0, 1),
+        )
+        return self._model.project(states[:, -1]).log_softmax(dim=-1).view(batch, width, -1)
 
-    def select_rows(self, rows: Tensor) -> None:
-        self._outputs = self._outputs[rows]
+    def select(self, sentences: Sequence[int], parents: Tensor) -> None:
+        self._source, self._source_is_token = (
+            self._source[sentences],
+            self._source_is_token[sentences],
+        )
+        kept = self._outputs[sentences]
+        self._outputs = kept.gather(1, parents[:, :, None].expand(-1, -1, kept.shape[2]))
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        self._source = self._source[sentences]
-        self._source_is_token = self._source_is_token[sentences]
+    def source_attention(self) -> Tensor:
+        raise NotImplementedError
+
+    def source_is_token(self) -> Tensor:
+        return self._source_is_token
 
 
 def _pad(sources: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -90,8 +102,8 @@ def test_batched_is_one_by_one(model, beam_size, penalty):
     sources = draw_sources(random.Random(5), 25)
     settings = Inference(beam_size=beam_size, length_penalty=penalty, max_extra_tokens=8)
     engine = TorchEngine(model, "cpu")
-    together = engine.search(sources, settings)
-    alone = [engine.search([source], settings)[0] for source in sources]
+    together = engine.search(encoded(sources), settings)
+    alone = [engine.search(encoded([source]), settings)[0] for source in sources]
     assert count_near_ties(together, alone) <= 2
     # Otherwise sentences that leave the batch at different times wouldn't be tried.
     assert {h.is_finished for hypotheses in alone for h in hypotheses} == {True, False}
@@ -113,7 +125,7 @@ def test_a_beam_of_one_is_greedy_search(model):
 def test_our_score_is_the_forced_score(model, beam_size):
     sources = draw_sources(random.Random(5), 25)
     engine = TorchEngine(model, "cpu")
-    found = engine.search(sources, Inference(beam_size=beam_size, max_extra_tokens=8))
+    found = engine.search(encoded(sources), Inference(beam_size=beam_size, max_extra_tokens=8))
     pairs = [
         (source, hypothesis)
         for source, hypotheses in zip(sources, found, strict=True)
@@ -122,8 +134,20 @@ def test_our_score_is_the_forced_score(model, beam_size):
     forced = engine.score(
         [source for source, _ in pairs], [hypothesis.tokens for _, hypothesis in pairs]
     )
-    for (_, hypothesis), log_probability in zip(pairs, forced, strict=True):
+    for (_, hypothesis), log_probabilities in zip(pairs, forced, strict=True):
+        assert hypothesis.token_log_probabilities == pytest.approx(log_probabilities, abs=1e-5)
+        log_probability = sum(log_probabilities)
         # A sum of a dozen fp32 numbers: 1e-5 per token.
         assert hypothesis.log_probability == pytest.approx(
             log_probability, abs=1e-5 * len(hypothesis.tokens)
         )
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_translations_don_t_depend_on_batches_and_order(model, beam_size):
+    sources = draw_sources(random.Random(8), 21)
+    settings = Inference(beam_size=beam_size, max_extra_tokens=8)
+    comparisons = compare_batches(TorchEngine(model, "cpu"), sources, settings)
+    print(*comparisons, sep="\n")
+    assert [comparison for comparison in comparisons if comparison.greatest_gap > NEAR_TIE] == []
+    assert sum(comparison.num_different for comparison in comparisons) <= 6

@@ -82,11 +82,12 @@ def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> Non
     assert last_state(run).step == 5
 
 
+@pytest.mark.patient
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
         ("sleep:1:3", "worker 1 (process "),
-        pytest.param("sleep:0:3", "worker 0 (process ", marks=pytest.mark.patient),
+        ("sleep:0:3", "worker 0 (process "),
     ],
 )
 def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, said) -> None:

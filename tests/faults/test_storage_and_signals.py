@@ -102,7 +102,9 @@ def test_a_second_training_in_the_same_workspace_is_refused(tiny_run) -> None:
         first.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.patient)]
+)
 @pytest.mark.parametrize(
     "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
 )
@@ -153,7 +155,9 @@ def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
     assert train(tiny_run("training.max_steps=3"))[0] == 0
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
+)
 def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
     run = tiny_run(*WITHOUT_END, "training.checkpoint_every=100000")
     process = subprocess.Popen(run.command("train", *options), stderr=subprocess.PIPE, text=True)

@@ -85,7 +85,8 @@ def test_two_machines_train_as_two_processes_do(tiny_run) -> None:
     assert run.weights() == whole.weights()
 
 
-@pytest.mark.parametrize("host_is_lost", [False, pytest.param(True, marks=pytest.mark.patient)])
+@pytest.mark.patient
+@pytest.mark.parametrize("host_is_lost", [False, True])
 def test_one_machine_lost_ends_the_other_and_both_go_on(tiny_run, host_is_lost: bool) -> None:
     run = tiny_run(*LONG)
     place = meeting_place()

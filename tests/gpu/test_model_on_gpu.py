@@ -98,16 +98,19 @@ def test_cached_decoding_is_the_uncached_forward_pass(kind: str) -> None:
     model = _build(kind).cuda().eval()
     source_tokens, is_token, _ = (part.cuda() for part in _inputs())
     sentences = torch.arange(4, device="cuda").repeat_interleave(2)
-    prefix = torch.empty(8, 0, dtype=torch.long, device="cuda")
+    prefix = torch.empty(4, 2, 0, dtype=torch.long, device="cuda")
     cache = model.start(source_tokens, is_token)
-    for rows in ([0, 1, 2, 3, 4, 5, 6, 7], [1, 0, 2, 2, 5, 5, 7, 6], [0, 0, 3, 2, 4, 5, 7, 7]):
-        tokens = torch.randint(VOCAB_SIZE, (8, 1), device="cuda")
-        prefix = torch.cat((prefix, tokens), dim=1)
-        logits = model.step(tokens[:, 0], cache)
-        states = model(source_tokens[sentences], is_token[sentences], prefix)
-        torch.testing.assert_close(logits, model.project(states)[:, -1], rtol=0, atol=1e-4)
-        cache.select_rows(torch.tensor(rows, device="cuda"))
-        prefix = prefix[rows]
+    cache.select([0, 1, 2, 3], torch.zeros(4, 2, dtype=torch.long, device="cuda"))
+    for parents in ([[0, 1]] * 4, [[1, 0], [0, 0], [1, 1], [1, 0]], [[0, 0], [1, 0]] * 2):
+        tokens = torch.randint(VOCAB_SIZE, (4, 2, 1), device="cuda")
+        prefix = torch.cat((prefix, tokens), dim=2)
+        logits = model.step(tokens[:, :, 0], cache)
+        states = model(source_tokens[sentences], is_token[sentences], prefix.flatten(0, 1))
+        expected = model.project(states)[:, -1].view(4, 2, -1)
+        torch.testing.assert_close(logits, expected, rtol=0, atol=1e-4)
+        chosen = torch.tensor(parents, device="cuda")
+        cache.select([0, 1, 2, 3], chosen)
+        prefix = prefix.gather(1, chosen[:, :, None].expand(-1, -1, prefix.shape[2]))
 
 
 @torch.no_grad()

@@ -1,10 +1,8 @@
 """What runs the network.
 
-engine.py        what a translator asks of an engine
-torch_engine.py  PyTorch, on a CPU or one GPU
+engine.py               what a translator asks of an engine
+torch_engine.py         PyTorch, on a CPU or one GPU
+ctranslate2_engine.py   CTranslate2, on what `mtkit export` made
+ctranslate2_library.py  its package: found, and told what to run on
+ctranslate2_files.py    what an export adds to its files
 """
-
-from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.torch_engine import TorchEngine
-
-__all__ = ["Engine", "TorchEngine"]

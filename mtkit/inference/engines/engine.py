@@ -1,27 +1,85 @@
 """What a translator asks of an engine."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from mtkit.inference.search.hypothesis import Hypothesis
+from mtkit.errors import MtkitError
+from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference
+
+
+@dataclass(frozen=True)
+class EncodedSource:
+    """One sentence to translate, in tokens.
+
+    Attributes:
+        tokens: Source tokens, closed by `</s>`.
+        prefix: Target tokens that every output begins with.
+        draw: Numbers that tell the sentence from others: what is sampled for it depends on them
+            and the seed alone.
+    """
+
+    tokens: Sequence[int]
+    prefix: Sequence[int] = ()
+    draw: tuple[int, ...] = ()
 
 
 class Engine(Protocol):
     """Something that holds a model and finds outputs with it."""
 
     @property
-    def max_source_tokens(self) -> int | None:
-        """The longest source the model can read, `</s>` counted; None where none is too long."""
+    def max_tokens(self) -> int | None:
+        """The longest source and output the model can take, `</s>` counted; None without an end."""
         ...
 
     def search(
-        self, source_batch: Sequence[Sequence[int]], settings: Inference
+        self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first; one where `beam_size` is 1.
+        """Returns each source's hypotheses, best first: `beam_size` where so many were found.
+
+        With sampling there are `n_best`; greedy search finds one.
+
+        Args:
+            sources: What is translated together.
+            settings: How to search.
+
+        Raises:
+            MtkitError: A setting that this engine can't do.
+        """
+        ...
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Returns the natural log-probability of each token of each given target.
 
         Args:
             source_batch: Source tokens of each sentence, closed by `</s>`.
-            settings: How to search.
+            target_batch: Its target tokens, as a search finds them.
         """
         ...
+
+
+def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
+    """Returns the greatest length of a source's output, `</s>` counted.
+
+    Args:
+        source: What is translated; a prefix longer than it counts in its place.
+        settings: How many more tokens an output may have.
+        max_tokens: What the model can take; None without an end.
+
+    Raises:
+        MtkitError: The source or its prefix is longer than what the model can take.
+    """
+    limit = max(len(source.tokens), len(source.prefix)) + settings.max_extra_tokens
+    if max_tokens is None:
+        return max(limit, 1)
+    for what, length in (("source", len(source.tokens)), ("prefix", len(source.prefix) + 1)):
+        if length > max_tokens:
+            raise MtkitError(
+                f"a {what} of {length:,} tokens, but the model has positions for {max_tokens:,}",
+                "give shorter lines, or export it again with a greater inference.max_source_tokens "
+                "if it is an exported model",
+            )
+    return min(limit, max_tokens)

@@ -1,68 +1,114 @@
 """PyTorch as the engine, on a CPU or one GPU."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.data.batches.collate import pad
 from mtkit.data.batches.ragged import Ragged
+from mtkit.inference.engines.engine import EncodedSource, find_limit
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.model_folder import load_model_folder
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
-from mtkit.inference.search.hypothesis import Hypothesis
+from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.sampling import sample
 from mtkit.inference.search.scoring import score_targets
-from mtkit.inference.search.step_model import EncoderDecoderSteps
+from mtkit.inference.search.step_model import EncoderDecoderSteps, EnsembleSteps, StepModel
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import Precision, find_device, settle_threads, suit_precision
 from mtkit.recipe.inference import Inference
 
 
 class TorchEngine:
-    """Searches with a network in memory.
+    """Searches with a network in memory, or with several that speak together.
 
     Args:
-        model: The network; between calls it may be trained on.
-        device: Where the network's weights are.
+        model: The network, or those of an ensemble; between calls it may be trained on.
+        device: Where its weights are.
     """
 
-    def __init__(self, model: EncoderDecoder, device: torch.device | str) -> None:
-        self._model = model
+    def __init__(
+        self, model: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device | str
+    ) -> None:
+        self._models = [model] if isinstance(model, EncoderDecoder) else list(model)
         self._device = torch.device(device)
 
     @property
-    def max_source_tokens(self) -> int | None:
-        """The number of learned positions; None where positions have no end."""
-        settings = self._model.model
-        return settings.max_positions if settings.positions == "learned" else None
+    def max_tokens(self) -> int | None:
+        """The fewest learned positions of a model; None where positions have no end."""
+        return min(
+            (
+                model.model.max_positions
+                for model in self._models
+                if model.model.positions == "learned"
+            ),
+            default=None,
+        )
 
     def search(
-        self, source_batch: Sequence[Sequence[int]], settings: Inference
+        self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first; one where `beam_size` is 1."""
-        limits = [len(source) + settings.max_extra_tokens for source in source_batch]
-        if self.max_source_tokens is not None:
-            limits = [min(limit, self.max_source_tokens) for limit in limits]
-        max_lengths = torch.tensor(limits, device=self._device)
-        with _evaluating(self._model):
-            steps = EncoderDecoderSteps(self._model, *self._pad(source_batch))
+        """Returns each source's hypotheses, best first; one with greedy search."""
+        limits = torch.tensor(
+            [find_limit(source, settings, self.max_tokens) for source in sources],
+            device=self._device,
+        )
+        rules = OutputRules(
+            [source.prefix for source in sources],
+            min_length=settings.min_length,
+            no_repeat_ngram=settings.no_repeat_ngram,
+        )
+        with _evaluating(self._models):
+            model = self._read([source.tokens for source in sources], settings)
+            if settings.sampling is not None:
+                return sample(
+                    model,
+                    limits,
+                    sampling=settings.sampling,
+                    num_samples=settings.n_best,
+                    draws=[source.draw for source in sources],
+                    penalty=settings.length_penalty,
+                    rules=rules,
+                )
             if settings.beam_size == 1:
-                return greedy_search(steps, max_lengths, settings.length_penalty)
+                return greedy_search(model, limits, settings.length_penalty, rules)
             return beam_search(
-                steps,
-                max_lengths,
+                model,
+                limits,
                 beam_size=settings.beam_size,
                 penalty=settings.length_penalty,
+                coverage=settings.coverage_penalty,
+                rules=rules,
             )
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
-    ) -> list[float]:
-        """Returns the log-probability of each given target, as `search` would have found it."""
-        with _evaluating(self._model):
-            scores: list[float] = score_targets(
-                self._model, *self._pad(source_batch), *self._pad(target_batch)
-            ).tolist()
-        return scores
+    ) -> list[list[float]]:
+        """Returns the log-probability of each token of each target, as `search` would have it."""
+        sources, targets = self._pad(source_batch), self._pad(target_batch)
+        with _evaluating(self._models):
+            log_probs = torch.stack(
+                [score_targets(model, *sources, targets[0]) for model in self._models]
+            )
+            means = log_probs.logsumexp(dim=0) - torch.tensor(float(len(self._models))).log()
+        return [
+            row[: len(target)] for row, target in zip(means.tolist(), target_batch, strict=True)
+        ]
+
+    def _read(self, source_batch: Sequence[Sequence[int]], settings: Inference) -> StepModel:
+        tokens, is_token = self._pad(source_batch)
+        members = [
+            EncoderDecoderSteps(
+                model, tokens, is_token, keeps_attention=settings.coverage_penalty > 0.0
+            )
+            for model in self._models
+        ]
+        return members[0] if len(members) == 1 else EnsembleSteps(members)
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Returns token lists as one tensor, padded at the end, and which of it are tokens."""
@@ -73,11 +119,45 @@ class TorchEngine:
         )
 
 
+def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> TorchEngine:
+    """Returns an engine with the model in a folder, or those of an ensemble.
+
+    Args:
+        folders: Model folders.
+        settings: Whose precision applies.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+
+    Raises:
+        MtkitError: There is no such device; there is no model, or it is damaged.
+    """
+    settle_threads()
+    place = find_device(device)
+    precision = choose_precision(settings, place)
+    models = [load_model_folder(folder, device=place).model for folder in folders]
+    return TorchEngine([convert(model, precision) for model in models], place)
+
+
+def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:
+    """Returns a model with its weights in a precision: itself where it has it already."""
+    if precision == "fp32":
+        return model
+    converted = copy.deepcopy(model)
+    for weight in converted.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    return converted
+
+
+def choose_precision(settings: Inference, device: torch.device) -> Precision:
+    """Returns the precision that is asked for, or for `auto` what a device is quickest in."""
+    return suit_precision(device) if settings.precision == "auto" else settings.precision
+
+
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Leaves every part of the model in the mode, training or evaluation, that it was in."""
-    in_training = [part for part in model.modules() if part.training]
-    model.eval()
+def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Leaves every part of the models in the mode, training or evaluation, that it was in."""
+    in_training = [part for model in models for part in model.modules() if part.training]
+    for model in models:
+        model.eval()
     try:
         # In torch.inference_mode a table of positions that grows here couldn't be written to again
         # when training goes on; no_grad is as fast (docs/log.md).

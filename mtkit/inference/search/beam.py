@@ -4,7 +4,7 @@ At each step every live hypothesis is continued by every token, and the best `2 
 candidates are ranked by log-probability. A candidate that ends in `</s>` and is among the first
 `beam` leaves for its sentence's pool of finished hypotheses; the first `beam` candidates without
 `</s>` live on. The pool keeps the `beam` best by score, which is log-probability divided by the
-length penalty.
+length penalty, plus the coverage penalty, which is 0 at most.
 
 Stopping is exact. A sentence ends when its pool is full and no live hypothesis can still beat the
 worst in it: a log-probability only falls as the output grows, and for alpha >= 0 the penalty only
@@ -21,11 +21,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
-from mtkit.inference.search.hypothesis import Hypothesis
+from mtkit.data.tokenizer import BOS, EOS
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.coverage import coverage_penalty
+from mtkit.inference.search.endings import close_ranks, end_output
 from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.step_model import StepModel
+from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
+
+_NO_RULES = OutputRules()
 
 
 def beam_search(
@@ -34,140 +40,167 @@ def beam_search(
     *,
     beam_size: int,
     penalty: LengthPenalty,
+    coverage: float = 0.0,
+    rules: OutputRules = _NO_RULES,
 ) -> list[list[Hypothesis]]:
     """Returns each sentence's `beam_size` best hypotheses found, best first.
 
-    There are fewer only where fewer outputs exist within the length limit. Of equal candidates the
-    one from the better hypothesis comes first, then the one with the lower token id. What is found
-    for a sentence doesn't depend on its neighbours in the batch.
+    There are fewer only where fewer outputs exist within the length limit and the rules. Of equal
+    candidates the one from the better hypothesis comes first, then the one with the lower token id.
+    What is found for a sentence doesn't depend on its neighbours in the batch.
 
     Args:
         model: A model that has read the batch's sources.
         max_lengths: Greatest output length of each sentence, `</s>` counted.
         beam_size: Hypotheses kept per sentence.
         penalty: How outputs of different lengths are compared.
+        coverage: Strength of the coverage penalty.
+        rules: What may not be emitted.
     """
-    device = max_lengths.device
-    limits = max_lengths.tolist()
-    pools = [_Pool(beam_size) for _ in limits]
-    greatest_divisors = [length_penalty(penalty.kind, penalty.alpha, limit) for limit in limits]
-    open_sentences = list(range(len(limits)))
-    history_BWT = torch.empty((len(limits), 1, 0), dtype=torch.int64, device=device)
-    newest_BW = torch.full((len(limits), 1), BOS, device=device)
-    totals_BW = torch.zeros((len(limits), 1), device=device)
-    length = 0
-    while open_sentences:
-        length += 1
-        batch, width = totals_BW.shape
-        log_probs_RV = model.step(newest_BW.flatten())
-        log_probs_RV[:, PAD] = -torch.inf
-        log_probs_RV[:, BOS] = -torch.inf
-        vocab = log_probs_RV.shape[1]
-        extended_BC = log_probs_RV.add_(totals_BW.view(-1, 1)).view(batch, width * vocab)
+    pools = [_Pool(beam_size, penalty, limit) for limit in max_lengths.tolist()]
+    beam = _Beam(pools, max_lengths.device)
+    while beam.pools:
+        log_probs_BWV = model.step(beam.newest_BW)
+        rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
+        if coverage > 0.0:
+            beam.attend(model.source_attention(), model.source_is_token(), coverage)
+        parents_BW = beam.advance(log_probs_BWV, beam_size)
+        model.select(*beam.drop_finished(parents_BW))
+    return [pool.hypotheses for pool in pools]
 
+
+class _Beam:
+    """The live hypotheses of every sentence that isn't finished, the best of a sentence first.
+
+    Attributes:
+        pools: Where each sentence's outputs go.
+        sentences: Which of the batch's sentences each place holds.
+        newest_BW: Each hypothesis's newest token.
+        history_BWT: All its tokens.
+        totals_BW: Its log-probability.
+        penalties_BW: What is added to its score if it ends now.
+    """
+
+    def __init__(self, pools: list["_Pool"], device: torch.device) -> None:
+        batch = len(pools)
+        self.pools = pools
+        self.sentences = list(range(batch))
+        self.newest_BW = torch.full((batch, 1), BOS, device=device)
+        self.history_BWT = torch.empty((batch, 1, 0), dtype=torch.int64, device=device)
+        self.totals_BW = torch.zeros((batch, 1), device=device)
+        self.penalties_BW = torch.zeros((batch, 1), device=device)
+        # Each token's own log-probability is told from the totals after it and before it.
+        self._course_BWT = torch.empty((batch, 1, 0), device=device)
+        self._coverage_BWS: Tensor | None = None
+
+    def attend(self, attention_BWS: Tensor, source_is_token_BS: Tensor, beta: float) -> None:
+        """Adds a step's attention to what each source token got so far."""
+        so_far = 0.0 if self._coverage_BWS is None else self._coverage_BWS
+        self._coverage_BWS = attention_BWS + so_far
+        self.penalties_BW = coverage_penalty(self._coverage_BWS, source_is_token_BS, beta)
+
+    def advance(
+        self,
+        log_probs_BWV: Float[Tensor, "batch beam vocab"],
+        beam_size: int,
+    ) -> Int[Tensor, "batch new_beam"]:
+        """Leaves the best continuations alive, and ended ones in the pools; returns their parents.
+
+        Args:
+            log_probs_BWV: What may follow each hypothesis; written into.
+            beam_size: How many live on at most.
+        """
+        batch, width, vocab = log_probs_BWV.shape
+        extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
         # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
         candidates_BK, places_BK = top_k(extended_BC, min(2 * beam_size, width * vocab))
         parents_BK, tokens_BK = places_BK // vocab, places_BK % vocab
         is_eos_BK = tokens_BK == EOS
-        history_BKT = torch.cat((_take(history_BWT, parents_BK), tokens_BK[:, :, None]), dim=-1)
-
-        at_limit = [length >= limits[sentence] for sentence in open_sentences]
-        may_enter_BK = is_eos_BK | torch.tensor(at_limit, device=device)[:, None]
+        history_BKT = torch.cat(
+            (_take(self.history_BWT, parents_BK), tokens_BK[:, :, None]), dim=-1
+        )
+        course_BKT = torch.cat(
+            (_take(self._course_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
+        )
+        length = history_BKT.shape[2]
+        is_last_B = torch.tensor([length >= pool.limit for pool in self.pools])
+        may_enter_BK = is_eos_BK | is_last_B.to(is_eos_BK.device)[:, None]
         may_enter_BK[:, beam_size:] = False
         # -inf marks what is no candidate at all: a token never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
-        divisor = length_penalty(penalty.kind, penalty.alpha, length)
-        pools_B = [pools[sentence] for sentence in open_sentences]
-        _fill(pools_B, may_enter_BK, history_BKT, candidates_BK, divisor)
+        entering = may_enter_BK.nonzero(as_tuple=True)
+        for place, tokens, course, adjustment in zip(
+            entering[0].tolist(),
+            history_BKT[entering].tolist(),
+            course_BKT[entering].tolist(),
+            self.penalties_BW.gather(1, parents_BK)[entering].tolist(),
+            strict=True,
+        ):
+            self.pools[place].add(tokens, course, adjustment)
 
         unfinished_BK = candidates_BK.masked_fill(is_eos_BK, -torch.inf)
-        totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
+        self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
         parents_BW = parents_BK.gather(1, ranks_BW)
-        newest_BW = tokens_BK.gather(1, ranks_BW)
-        history_BWT = _take(history_BKT, ranks_BW)
+        self.newest_BW = tokens_BK.gather(1, ranks_BW)
+        self.history_BWT = _take(history_BKT, ranks_BW)
+        self._course_BWT = _take(course_BKT, ranks_BW)
+        self.penalties_BW = self.penalties_BW.gather(1, parents_BW)
+        if self._coverage_BWS is not None:
+            self._coverage_BWS = _take(self._coverage_BWS, parents_BW)
+        return parents_BW
 
+    def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
+        """Leaves the sentences that go on; returns their places so far, and hypotheses' parents."""
+        length = self.history_BWT.shape[2]
         # The best live hypothesis comes first.
-        kept = [
-            place
-            for place, best in enumerate(totals_BW[:, 0].tolist())
-            if not at_limit[place]
-            and best / greatest_divisors[open_sentences[place]] > pools_B[place].worst_score
+        goes_on = [
+            pool.may_still_take(best, length)
+            for pool, best in zip(self.pools, self.totals_BW[:, 0].tolist(), strict=True)
         ]
-        rows_BW = torch.arange(batch, device=device)[:, None] * width + parents_BW
-        if len(kept) < batch:
-            open_sentences = [open_sentences[place] for place in kept]
-            kept_B = torch.tensor(kept, dtype=torch.int64, device=device)
-            model.select_sentences(kept_B)
-            totals_BW, newest_BW = totals_BW[kept_B], newest_BW[kept_B]
-            history_BWT, rows_BW = history_BWT[kept_B], rows_BW[kept_B]
-        model.select_rows(rows_BW.flatten())
-    return [pool.hypotheses for pool in pools]
-
-
-def top_k(
-    values: Float[Tensor, "batch candidates"], k: int
-) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
-    """Returns the k greatest of each row and their places; of equals the one further left first.
-
-    `torch.topk` alone leaves open which of equal values it picks and in which order.
-    """
-    # One more than asked for tells whether equals stand on both sides of the cut.
-    picked, places = values.topk(min(k + 1, values.shape[1]), dim=1)
-    cut_through_equals = (
-        torch.zeros_like(picked[:, 0], dtype=torch.bool)
-        if picked.shape[1] == k
-        else (picked[:, k - 1] == picked[:, k]) & (picked[:, k] > -torch.inf)
-    )
-    places, order = places[:, :k].sort(dim=1)
-    picked, order = picked[:, :k].gather(1, order).sort(dim=1, descending=True, stable=True)
-    places = places.gather(1, order)
-    if bool(cut_through_equals.any()):
-        exact = values[cut_through_equals].sort(dim=1, descending=True, stable=True)
-        picked[cut_through_equals] = exact.values[:, :k]
-        places[cut_through_equals] = exact.indices[:, :k]
-    return picked, places
+        kept = close_ranks(goes_on)
+        if len(kept) == len(goes_on):
+            return kept, parents_BW
+        self.pools = [self.pools[place] for place in kept]
+        self.sentences = [self.sentences[place] for place in kept]
+        places = torch.tensor(kept, dtype=torch.int64, device=parents_BW.device)
+        self.newest_BW, self.totals_BW = self.newest_BW[places], self.totals_BW[places]
+        self.history_BWT, self._course_BWT = self.history_BWT[places], self._course_BWT[places]
+        self.penalties_BW = self.penalties_BW[places]
+        if self._coverage_BWS is not None:
+            self._coverage_BWS = self._coverage_BWS[places]
+        return kept, parents_BW[places]
 
 
 class _Pool:
     """The best outputs of one sentence, best first; of equal scores the one found first."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, penalty: LengthPenalty, limit: int) -> None:
         self.hypotheses: list[Hypothesis] = []
+        self.limit = limit
+        self._size, self._penalty = size, penalty
+        self._greatest_divisor = length_penalty(penalty.kind, penalty.alpha, limit)
 
-    @property
-    def worst_score(self) -> float:
-        """What a new hypothesis must beat; -inf while there is room."""
-        is_full = len(self.hypotheses) == self._size
-        return self.hypotheses[-1].score if is_full else -torch.inf
+    def add(self, tokens: list[int], course: list[float], adjustment: float) -> None:
+        """Takes an output in, and lets the worst go where there are too many.
 
-    def add(self, hypothesis: Hypothesis) -> None:
+        Args:
+            tokens: The output.
+            course: Its log-probability up to each token.
+            adjustment: What is added to its score.
+        """
+        hypothesis = end_output(tokens, course, self._penalty, adjustment)
         bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
         del self.hypotheses[self._size :]
 
-
-def _fill(
-    pools: list[_Pool], may_enter: Tensor, history: Tensor, totals: Tensor, divisor: float
-) -> None:
-    """Leaves each sentence's pool with those of its candidates [batch, candidates] that may enter.
-
-    Args:
-        pools: One per sentence.
-        may_enter: Which candidates do.
-        history: The candidates' tokens [batch, candidates, tgt_len].
-        totals: The candidates' log-probabilities.
-        divisor: The length penalty of tgt_len.
-    """
-    entering = may_enter.nonzero(as_tuple=True)
-    for place, tokens, log_probability in zip(
-        entering[0].tolist(), history[entering].tolist(), totals[entering].tolist(), strict=True
-    ):
-        score = log_probability / divisor
-        pools[place].add(
-            Hypothesis(tuple(tokens), log_probability, score, is_finished=tokens[-1] == EOS)
-        )
+    def may_still_take(self, log_probability: float, length: int) -> bool:
+        """Returns whether what a live hypothesis may become could still enter."""
+        # Neither for a dead hypothesis nor for one that is no number.
+        if length >= self.limit or not log_probability > -torch.inf:
+            return False
+        is_full = len(self.hypotheses) == self._size
+        return not is_full or log_probability / self._greatest_divisor > self.hypotheses[-1].score
 
 
-def _take(history: Tensor, indices: Tensor) -> Tensor:
-    """Returns the token histories [batch, taken, tgt_len] at each sentence's own `indices`."""
-    return history.gather(1, indices[:, :, None].expand(-1, -1, history.shape[2]))
+def _take(values: Tensor, indices: Tensor) -> Tensor:
+    """Returns those of a sentence's hypotheses' values [batch, taken, _] at its own `indices`."""
+    return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))

@@ -1,7 +1,7 @@
 """The probability of outputs that are given."""
 
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.data.tokenizer import BOS
 from mtkit.model import EncoderDecoder
@@ -12,22 +12,18 @@ def score_targets(
     source_tokens: Int[Tensor, "batch src_len"],
     source_is_token: Bool[Tensor, "batch src_len"],
     target_tokens: Int[Tensor, "batch tgt_len"],
-    target_is_token: Bool[Tensor, "batch tgt_len"],
-) -> Float[Tensor, " batch"]:
-    """Returns each target's log-probability given its source: the sum over all its tokens.
+) -> Float[Tensor, "batch tgt_len"]:
+    """Returns the natural log-probability of each target token, given its source and those before.
 
     Args:
         model: The network, in evaluation mode.
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
         source_is_token: False at padding.
         target_tokens: Target pieces as a search finds them: closed by `</s>`, or cut by the length
-            limit; padded at the end.
-        target_is_token: False at padding.
+            limit; padded at the end, where the result holds no meaning.
     """
     begun_BT = target_tokens.roll(1, dims=1)
     begun_BT[:, 0] = BOS
     logits_BTV = model.project(model(source_tokens, source_is_token, begun_BT))
-    surprisals_BT = nn.functional.cross_entropy(
-        logits_BTV.flatten(0, 1).float(), target_tokens.flatten(), reduction="none"
-    ).view_as(target_tokens)
-    return -surprisals_BT.masked_fill(~target_is_token, 0.0).sum(dim=1)
+    log_probs_BTV = logits_BTV.float().log_softmax(dim=-1)
+    return log_probs_BTV.gather(2, target_tokens[:, :, None])[:, :, 0]

@@ -1,5 +1,6 @@
 """What a search asks of a model."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -13,11 +14,11 @@ from mtkit.model import EncoderDecoder
 class StepModel(Protocol):
     """A model that has read a batch of sources and says, step by step, what may come next.
 
-    Rows are sentence by sentence; every sentence has the same number of them, which may change from
-    one `select_rows` to the next.
+    Every sentence has the same number of hypotheses: 1 at first, and then as many as the last
+    `select` left.
     """
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32.
 
         The tensor is the caller's to write into.
@@ -27,12 +28,25 @@ class StepModel(Protocol):
         """
         ...
 
-    def select_rows(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Keeps these hypotheses, in this order; one may be named several times."""
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, in this order, and in each of them these hypotheses.
+
+        Args:
+            sentences: Places in the batch so far.
+            parents: For each hypothesis to come, the place of the one that it goes on from, among
+                its own sentence's so far; one may be named several times.
+        """
         ...
 
-    def select_sentences(self, sentences: Int[Tensor, " new_batch"]) -> None:
-        """Keeps these sentences, in this order; `select_rows` is called to match."""
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """How much attention each hypothesis's newest step paid to each source token.
+
+        It sums to 1 over the source; padding has none. Asked for by a coverage penalty alone.
+        """
+        ...
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """False at padding."""
         ...
 
 
@@ -43,6 +57,7 @@ class EncoderDecoderSteps:
         model: The network, in evaluation mode.
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
         source_is_token: False at padding.
+        keeps_attention: Whether `source_attention` will be asked for.
     """
 
     def __init__(
@@ -50,18 +65,59 @@ class EncoderDecoderSteps:
         model: EncoderDecoder,
         source_tokens: Int[Tensor, "batch src_len"],
         source_is_token: Bool[Tensor, "batch src_len"],
+        *,
+        keeps_attention: bool = False,
     ) -> None:
         self._model = model
         self._cache = model.start(source_tokens, source_is_token)
+        self._cache.keeps_attention = keeps_attention
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
         return torch.log_softmax(self._model.step(tokens, self._cache), dim=-1, dtype=torch.float32)
 
-    def select_rows(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Keeps these hypotheses, in this order."""
-        self._cache.select_rows(rows)
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, and in each of them these hypotheses."""
+        self._cache.select(sentences, parents)
 
-    def select_sentences(self, sentences: Int[Tensor, " new_batch"]) -> None:
-        """Keeps these sentences, in this order."""
-        self._cache.select_sentences(sentences)
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """How much attention each hypothesis's newest step paid to each source token.
+
+        The decoder's last layer's, the mean of its heads.
+        """
+        attention = self._cache.source_attention
+        assert attention is not None, "taken before the first step, or not asked for"
+        return attention
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """False at padding."""
+        return self._cache.source_is_token
+
+
+class EnsembleSteps:
+    """Several models that speak together: the mean of their probabilities.
+
+    Args:
+        members: At least one; all have read the same batch, and know the same target vocabulary.
+    """
+
+    def __init__(self, members: Sequence[StepModel]) -> None:
+        self._members = members
+
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the natural logarithm of the members' mean probability of the next token."""
+        log_probs = torch.stack([member.step(tokens) for member in self._members])
+        return log_probs.logsumexp(dim=0) - torch.tensor(float(len(self._members))).log()
+
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, and in each of them these hypotheses."""
+        for member in self._members:
+            member.select(sentences, parents)
+
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """The members' mean attention."""
+        return torch.stack([member.source_attention() for member in self._members]).mean(dim=0)
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """False at padding."""
+        return self._members[0].source_is_token()

@@ -1,6 +1,6 @@
 import re
 
-from mtkit.inference.model_card import model_card, with_scores
+from mtkit.inference.model_card import model_card, with_export, with_scores
 
 
 def test_tells_what_the_model_is(make_recipe):
@@ -40,3 +40,10 @@ def test_scores_are_added_to_a_card_that_lost_the_section():
     assert with_scores("# m\n", []) == (
         "# m\n\n## Scores\n\nNot scored yet; `mtkit score` fills this in.\n"
     )
+
+
+def test_an_export_is_told_of_once():
+    card = with_export(with_scores("# m\n", []), ["int8", "as good"])
+    assert card.endswith("fills this in.\n\n## Export\n\n- int8\n- as good\n")
+    again = with_export(with_scores(card, [("dev", "chrF", "61.2", "")]), ["float32"])
+    assert again.endswith("| dev | chrF | 61.2 |  |\n\n## Export\n\n- float32\n")

@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
+from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import (
     load_model_folder,
     load_weights,
     pack_weights,
-    read_settings,
     read_weights,
     save_model_folder,
     write_scores,
@@ -223,7 +223,7 @@ def test_a_missing_file_of_settings(folder):
     [
         ("target_vocab_size", "many", "target_vocab_size: Input should be a valid integer"),
         ("attention", 3, "attention: Extra inputs are not permitted"),
-        ("format_version", 2, "format 2, but this mtkit reads up to 1"),
+        ("format_version", 3, "format 3, but this mtkit reads up to 2"),
         (
             "special_tokens",
             {"pad": 1, "unk": 0, "bos": 2, "eos": 3},

@@ -1,5 +1,5 @@
-import io
-from collections.abc import Sequence
+import asyncio
+import itertools
 
 import pytest
 import torch
@@ -9,101 +9,69 @@ from hypothesis import strategies as st
 from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.model_folder import load_model_folder
-from mtkit.inference.search.hypothesis import Hypothesis
-from mtkit.inference.translate import (
-    Translator,
-    find_device,
-    make_batches,
-    read_lines,
-    translate_stream,
-)
+from mtkit.inference.translate import Translator, make_batches
+from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference
 
-_LINES = st.lists(
-    st.one_of(
-        st.sampled_from(
-            ["", " ", "\t", "\r", "a\rb", "a\u2028b", "\u2029", "a\x85b", "\x0c", "\x1e"]
-        ),
-        st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=30),
-    ),
-    max_size=40,
-)
+from .fakes import bracket
 
-
-class CharacterTokenizer:
-    """Stands for a SubwordTokenizer: a token is a character's code point after the special ones."""
-
-    def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
-        return [[*(ord(character) + 4 for character in line), EOS] for line in lines]
-
-    def decode_target(self, tokens: Sequence[int]) -> str:
-        return "".join(chr(token - 4) for token in tokens if token != EOS)
-
-
-class BracketEngine:
-    """Stands for an Engine: the translation of a text is that text in brackets."""
-
-    max_source_tokens: int | None = None
-
-    def __init__(self) -> None:
-        self.batches: list[list[Sequence[int]]] = []
-
-    def search(
-        self, source_batch: Sequence[Sequence[int]], settings: Inference
-    ) -> list[list[Hypothesis]]:
-        self.batches.append(list(source_batch))
-        return [
-            [Hypothesis((ord("[") + 4, *source[:-1], ord("]") + 4, EOS), -1.0, -1.0, True)]
-            for source in source_batch
-        ]
-
-
-def _bracket(batch_tokens: int = 64) -> tuple[Translator, BracketEngine]:
-    engine = BracketEngine()
-    return Translator(engine, CharacterTokenizer(), Inference(batch_tokens=batch_tokens)), engine
+_WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_size=30))
 
 
 def _expected(line: str) -> str:
-    return f"[{line.rstrip(chr(13))}]".replace("\r", " ") if line.strip() else ""
+    return f"[{line}]" if line.strip() else ""
 
 
-@given(_LINES, st.integers(1, 50), st.integers(1, 12))
+@given(_WORDS, st.integers(1, 50), st.integers(1, 12))
 def test_each_line_gets_its_own_translation_in_order(lines, batch_tokens, window_lines):
-    translator, _ = _bracket(batch_tokens)
-    found = list(translator.translate(lines, window_lines=window_lines))
+    translator, _ = bracket(batch_tokens=batch_tokens)
+    found = list(translator.stream(lines, window_lines=window_lines))
     assert found == [_expected(line) for line in lines]
 
 
-@given(_LINES, st.booleans())
-def test_a_stream_has_as_many_lines_out_as_in(lines, last_is_ended):
-    text = "\n".join(lines) + ("\n" if last_is_ended and lines else "")
-    # "a\n" is one line, "" is none, and "\n" is one.
-    expected = text.split("\n")[:-1] if text.endswith("\n") or not text else text.split("\n")
-    target = io.BytesIO()
-    translator, _ = _bracket()
-    assert translate_stream(translator, io.BytesIO(text.encode()), target) == len(expected)
-    assert target.getvalue().decode() == "".join(f"{_expected(line)}\n" for line in expected)
+def test_a_text_a_list_or_anything_that_is_iterated():
+    translator, _ = bracket()
+    assert translator.translate("a") == "[a]"
+    assert translator.translate(["a", "", "b"]) == ["[a]", "", "[b]"]
+    assert translator.translate(()) == []
+    endless = translator.translate(f"{number}" for number in itertools.count())
+    assert [next(endless) for _ in range(2_000)][-1] == "[1999]"
 
 
-def test_blank_lines_never_reach_the_model():
-    translator, engine = _bracket()
-    assert list(translator.translate(["", " \t", "\u3000", "\u2028", "\n"])) == [""] * 5
+def test_other_tasks_go_on_meanwhile():
+    translator, engine = bracket()
+
+    async def lines():
+        for text in "abc":
+            yield text
+
+    async def run() -> tuple[list[str], list[str]]:
+        streamed = [found async for found in translator.stream_async(lines(), window_lines=2)]
+        return await translator.translate_async(["x", ""]), streamed
+
+    assert asyncio.run(run()) == (["[x]", ""], ["[a]", "[b]", "[c]"])
+    assert [len(batch) for batch in engine.batches] == [2, 1, 1]
+
+
+def test_what_leaves_no_token_never_reaches_the_model():
+    translator, engine = bracket()
+    lines = ["", " \t", "\u3000", "\u2028", "\n", "\0\0"]
+    assert translator.translate(lines) == [""] * 6
     assert engine.batches == []
 
 
 def test_newlines_that_a_model_makes_become_spaces():
-    translator, _ = _bracket()
-    assert list(translator.translate(["a\nb\r\nc"])) == ["[a b  c]"]
+    translator, _ = bracket()
+    assert translator.translate(["a\nb\r\nc"]) == ["[a b  c]"]
 
 
 def test_the_newline_of_a_line_read_from_a_file_is_dropped():
-    translator, _ = _bracket()
-    assert list(translator.translate(["a\n", "b\r\n"])) == ["[a]", "[b]"]
+    translator, _ = bracket()
+    assert translator.translate(["a\n", "b\r\n"]) == ["[a]", "[b]"]
 
 
 def test_reads_no_more_than_a_window_ahead():
-    translator, _ = _bracket()
+    translator, _ = bracket()
     read = []
 
     def lines():
@@ -111,7 +79,7 @@ def test_reads_no_more_than_a_window_ahead():
             read.append(number)
             yield str(number)
 
-    translations = translator.translate(lines(), window_lines=10)
+    translations = translator.stream(lines(), window_lines=10)
     assert read == []
     assert next(translations) == "[0]"
     assert len(read) == 10
@@ -136,82 +104,100 @@ def test_a_source_counts_for_eight_tokens_at_least():
     assert [len(batch) for batch in make_batches([1] * 10, 32)] == [4, 4, 2]
 
 
-def test_a_line_too_long_for_the_model_is_named():
-    translator, engine = _bracket()
-    engine.max_source_tokens = 5
-    translations = translator.translate(["abcd", "", "abcde"], window_lines=2)
-    assert [next(translations), next(translations)] == ["[abcd]", ""]
-    with pytest.raises(MtkitError) as caught:
-        next(translations)
-    assert caught.value.message == (
-        "input line 3: 6 tokens, but the model reads at most 5 (model.max_positions)"
+def test_a_line_too_long_for_the_model_is_translated_in_parts(capsys):
+    translator, engine = bracket(max_source_tokens=16)
+    line = "One is here. Two, which is longer, is there. Three."
+    found = translator.search(["short", line], first_line=7)
+    assert found[0].text == "[short]"
+    assert not found[0].was_split
+    assert found[1].text == "[One is here.] [Two, which] [is longer,] [is there.] [Three.]"
+    assert found[1].was_split
+    assert found[1].candidates[0].score == -5.0
+    assert all(len(source.tokens) <= 16 for batch in engine.batches for source in batch)
+    said = capsys.readouterr().err
+    assert said == (
+        "warning: input line 8 has 52 tokens, more than 16 (inference.max_source_tokens): "
+        "translated in 5 parts\n"
     )
-    assert caught.value.hint == "split the line into sentences"
 
 
-def test_only_a_line_feed_ends_a_line():
-    stream = io.BytesIO("a\r\nb\u2028c\x85d\x0ce\rf\r\r\n\nlast".encode())
-    assert list(read_lines(stream)) == ["a", "b\u2028c\x85d\x0ce\rf\r", "", "last"]
+def test_each_part_has_the_line_s_tag_and_the_first_its_prefix():
+    translator, _ = bracket(max_source_tokens=16)
+    (found,) = translator.search([Request("<tag>One here. Two there.", "x")])
+    assert found.text == "x[<tag>One here.] [<tag>Two there.]"
 
 
-def test_a_byte_order_mark_is_no_text():
-    stream = io.BytesIO("\ufeffone\n\ufefftwo\n".encode())
-    assert list(read_lines(stream)) == ["one", "\ufefftwo"]
+def test_the_n_best_of_a_line_in_parts_are_those_of_its_parts():
+    translator, _ = bracket(max_source_tokens=8, n_best=2)
+    (found,) = translator.search(["A b c. D e f."])
+    assert [candidate.text for candidate in found.candidates] == [
+        "[A b c.] [D e f.]",
+        "{A b c.} {D e f.}",
+    ]
+    assert found.candidates[1].reached_limit
+    assert found.candidates[1].score == -4.0
 
 
-def test_a_byte_that_is_no_utf8_is_named():
-    lines = read_lines(io.BytesIO(b"a\n\nGr\xfc\xdfe\n"))
-    assert [next(lines), next(lines)] == ["a", ""]
+def test_what_the_model_can_take_bounds_a_part_too():
+    translator, engine = bracket()
+    engine.max_tokens = 8
+    assert translator.translate("A b c. D e f.") == "[A b c.] [D e f.]"
+
+
+def test_of_many_long_lines_the_first_are_named_and_the_others_counted(capsys):
+    translator, _ = bracket(max_source_tokens=8)
+    translator.translate(["A b c. D e f."] * 12)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert said[4].startswith("warning: input line 5 has 14 tokens")
+    assert said[5] == "warning: 7 more lines: too long for the model"
+
+
+def test_a_given_translation_keeps_its_text_and_gets_a_score():
+    translator, _ = bracket(length_penalty={"kind": "power", "alpha": 1.0})
+    blank, scored = translator.score([("", " "), ("abc", "x  y")])
+    assert blank.text == ""
+    assert scored.text == "x  y"
+    assert scored.candidates[0].log_probability == pytest.approx(5 * -0.04)
+    assert scored.candidates[0].score == pytest.approx(-0.04)
+    assert [token.log_probability for token in scored.candidates[0].tokens] == pytest.approx(
+        [-0.04] * 5
+    )
+
+
+def test_a_translation_too_long_to_be_scored_is_named():
+    translator, engine = bracket()
+    engine.max_tokens = 5
     with pytest.raises(MtkitError) as caught:
-        next(lines)
-    assert caught.value.message == "input line 3: byte 3 (0xfc) is no UTF-8"
-    assert caught.value.hint == "convert the input, for example: iconv -f latin1 -t utf-8"
-
-
-class _Terminal(io.BytesIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class _FlushCounter(io.BytesIO):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines_at_flush: list[int] = []
-
-    def flush(self) -> None:
-        self.lines_at_flush.append(self.getvalue().count(b"\n"))
-
-
-def test_a_terminal_is_answered_line_by_line():
-    translator, engine = _bracket()
-    target = _FlushCounter()
-    translate_stream(translator, _Terminal(b"a\nb\nc\n"), target)
-    assert target.lines_at_flush[:3] == [1, 2, 3]
-    assert [len(batch) for batch in engine.batches] == [1, 1, 1]
-
-
-def test_a_file_is_answered_window_by_window():
-    translator, _ = _bracket()
-    target = _FlushCounter()
-    translate_stream(translator, io.BytesIO(b"a\n" * 2_500), target)
-    assert target.lines_at_flush == [1_024, 2_048, 2_500]
+        translator.score([("abcd", "a"), ("a", "abcde")])
+    assert caught.value.message == (
+        "input line 2: 6 tokens, but the model takes at most 5 (model.max_positions)"
+    )
 
 
 def test_a_model_folder_translates(folder):
     lines = ["the quick brown fox", "", "pack my box"]
-    found = list(Translator.load(folder).translate(lines))
+    translator = Translator(folder)
+    found = translator.translate(lines)
     assert len(found) == 3
     assert found[1] == ""
-    # A long search with one sentence at a time finds the same.
-    alone = Translator.load(folder, settings=load_model_folder(folder).settings)
-    assert [next(alone.translate([line])) for line in lines] == found
+    # One sentence at a time finds the same.
+    assert [translator.translate(line) for line in lines] == found
 
 
 def test_settings_override_those_of_the_folder(folder):
     short = Inference(beam_size=1, max_extra_tokens=0)
-    (text,) = Translator.load(folder, settings=short).translate(["a"])
-    (longer,) = Translator.load(folder).translate(["a"])
+    text = Translator(folder, settings=short).translate("a")
+    longer = Translator(folder).translate("a")
     assert len(text) < len(longer)
+
+
+def test_a_model_with_itself_translates_as_alone(folder):
+    lines = ["the quick brown fox", "pack my box"]
+    alone, together = (Translator(which).search(lines) for which in (folder, [folder, folder]))
+    for one, other in zip(alone, together, strict=True):
+        assert other.text == one.text
+        assert other.candidates[0].score == pytest.approx(one.candidates[0].score, abs=1e-5)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -220,34 +206,17 @@ def test_a_diverged_model_is_told_from_a_bad_one(make_recipe, make_model, tokeni
     with torch.no_grad():
         model.output_embedding.weight.fill_(torch.nan)
     settings = Inference(beam_size=beam_size, max_extra_tokens=3)
-    translations = Translator(TorchEngine(model, "cpu"), tokenizer, settings).translate(["", "a"])
+    translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
     with pytest.raises(MtkitError) as caught:
-        next(translations)
+        translator.translate(["", "a"])
     assert caught.value.message == "input line 2: the model's probabilities are no numbers (NaN)"
 
 
-def test_devices(monkeypatch):
-    assert find_device("cpu") == torch.device("cpu")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert find_device("auto") == torch.device("cpu")
-    with pytest.raises(MtkitError, match="no device 'cuda': 0 GPUs found"):
-        find_device("cuda")
-    for name in ("gpu", "meta", "mps", "cuda:250"):
-        with pytest.raises(MtkitError, match=f"no device '{name}'"):
-            find_device(name)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert find_device("auto") == torch.device("cuda")
-    assert find_device("cuda:0") == torch.device("cuda:0")
-    with pytest.raises(MtkitError, match="no device 'cuda:1': 1 GPUs found"):
-        find_device("cuda:1")
-
-
-def test_a_very_long_line_is_warned_of_by_its_number(folder, capsys):
-    short = Inference(beam_size=1, max_extra_tokens=0)
-    translator = Translator.load(folder, settings=short)
-    assert len(list(translator.translate(["a", "a b " * 600]))) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("warning: input line 2 has 2,401 tokens")
-    assert "split it into sentences" in said
+def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, capsys):
+    model = make_model(make_recipe())
+    with torch.no_grad():
+        model.output_embedding.weight[EOS] = -model.output_embedding.weight[6] * 9
+    settings = Inference(beam_size=1, max_extra_tokens=0)
+    translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
+    (found,) = translator.search(["a"], first_line=3)
+    assert found.reached_limit == capsys.readouterr().err.startswith("warning: input line 3: its ")

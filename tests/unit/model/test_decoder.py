@@ -42,8 +42,9 @@ def test_start_takes_no_step() -> None:
     assert cache.num_steps == 0
     assert len(cache.layers) == 2
     assert cache.layers[0].source_keys.shape == (2, 2, 3, 8)
-    decoder.step(torch.randn(6, 1, 16), cache)
-    decoder.step(torch.randn(6, 1, 16), cache)
+    decoder.step(torch.randn(2, 1, 16), cache)
+    cache.select([0, 1], torch.zeros(2, 3, dtype=torch.long))
+    decoder.step(torch.randn(2, 3, 16), cache)
     assert cache.num_steps == 2
 
 

@@ -30,11 +30,11 @@ def test_a_mask_of_numbers_is_refused(model: EncoderDecoder) -> None:
         model.encode(tokens, torch.ones(2, 3))
 
 
-def test_tokens_of_a_step_stand_in_one_row(model: EncoderDecoder) -> None:
+def test_tokens_of_a_step_stand_by_sentence(model: EncoderDecoder) -> None:
     tokens = torch.zeros(2, 3, dtype=torch.long)
     cache = model.start(tokens, torch.ones(2, 3, dtype=torch.bool))
     with pytest.raises(jaxtyping.TypeCheckError, match="tokens"):
-        model.step(tokens[:, :1], cache)
+        model.step(tokens[:, 0], cache)
 
 
 def test_keys_as_wide_as_no_query_are_refused() -> None:

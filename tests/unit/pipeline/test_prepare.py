@@ -7,7 +7,7 @@ import pytest
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.prepare import prepare
-from mtkit.pipeline.translate import load_run
+from mtkit.pipeline.translate import load_models
 
 
 def test_the_same_data_may_be_prepared_again(tiny_run) -> None:
@@ -42,8 +42,8 @@ def test_a_checkpoint_of_a_run_on_other_data_is_refused(tiny_run) -> None:
     run = tiny_run("training.max_steps=1")
     run.train()
     [checkpoint] = run.workspace.checkpoints.glob("step-*")
-    assert load_run(run.recipe, run.workspace, checkpoint=checkpoint, device="cpu")
+    assert load_models([checkpoint], device="cpu")
     state = checkpoint / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "data_digest": "other"}))
     with pytest.raises(MtkitError, match="was trained on other data than"):
-        load_run(run.recipe, run.workspace, checkpoint=checkpoint, device="cpu")
+        load_models([checkpoint], device="cpu")

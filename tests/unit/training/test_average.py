@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import load_model_folder, read_settings
+from mtkit.inference.model_config import read_settings
+from mtkit.inference.model_folder import load_model_folder
 from mtkit.recipe.inference import Inference
 from mtkit.training import average as average_module
 from mtkit.training.average import average, is_averaged, mean_weights, select, update_model

@@ -5,24 +5,9 @@ from torch import nn
 import mtkit.training.precision as precision_module
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import Processes
-from mtkit.training.precision import WorkingCopy, settle_precision, suit_precision
+from mtkit.training.precision import WorkingCopy, settle_precision
 
 CPU = torch.device("cpu")
-
-
-@pytest.mark.parametrize("has_amx", [False, True])
-@pytest.mark.parametrize("is_imitated", [False, True])
-def test_a_cpu_suits_bf16_where_it_has_matrix_units(
-    monkeypatch, *, has_amx: bool, is_imitated: bool
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
-    monkeypatch.setattr(precision_module, "is_imitated", lambda device: is_imitated)
-    assert suit_precision(CPU) == ("bf16" if has_amx and not is_imitated else "fp32")
-
-
-def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
-    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")
-    assert suit_precision(CPU) == "fp32"
 
 
 @pytest.mark.parametrize("others_have_it", [False, True])

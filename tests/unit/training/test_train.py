@@ -29,7 +29,6 @@ def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
     assert [line["step"] for line in dev] == [5, 10, 12]
     assert all({"loss", "nll", "perplexity", "bleu", "chrf"} <= line.keys() for line in dev)
     assert workspace.curves.is_file()
-    assert len(list(Translator.load(workspace.model).translate(["The man sleeps."]))) == 1
     card = (workspace.model / "README.md").read_text()
     assert "- sentence pairs: 300\n- updates: " in card
     manifest = workspace.read_manifest()
@@ -41,6 +40,7 @@ def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
     assert "target tokens/s" in said
     assert "finished at step 12\n" in said
     assert said.endswith('  mtkit average\n  echo "..." | mtkit translate\n')
+    assert Translator(workspace.model).translate("The man sleeps.")
 
 
 def test_the_model_is_the_checkpoint_with_the_best_score(tiny_run) -> None:

@@ -24,8 +24,8 @@ def test_the_score_is_what_the_saved_model_gets(run) -> None:
     [dev] = [m for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "dev"]
     sources, references = open_prepared(run.recipe, run.workspace).dev_text
     greedy = run.recipe.inference.model_copy(update={"beam_size": 1})
-    translator = Translator.load(run.workspace.model, settings=greedy)
-    hypotheses = list(translator.translate(sources))
+    translator = Translator(run.workspace.model, settings=greedy)
+    hypotheses = translator.translate(sources)
     assert dev["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score)
     assert dev["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 

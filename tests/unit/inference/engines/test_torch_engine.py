@@ -2,8 +2,15 @@ import pytest
 import torch
 
 from mtkit.data.tokenizer import EOS
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.recipe.inference import Inference, LengthPenalty
+
+
+def encoded(sources: list[list[int]]) -> list[EncodedSource]:
+    return [EncodedSource(source) for source in sources]
+
 
 _SOURCES = [[7, 8, 9, EOS], [5, EOS], [10, 11, EOS]]
 
@@ -13,7 +20,7 @@ def test_one_hypothesis_for_greedy_search_and_as_many_as_the_beam_otherwise(
 ):
     engine = TorchEngine(make_model(make_recipe()), "cpu")
     for beam_size in (1, 3):
-        found = engine.search(_SOURCES, Inference(beam_size=beam_size, max_extra_tokens=5))
+        found = engine.search(encoded(_SOURCES), Inference(beam_size=beam_size, max_extra_tokens=5))
         assert [len(hypotheses) for hypotheses in found] == [beam_size] * 3
         for hypotheses in found:
             scores = [hypothesis.score for hypothesis in hypotheses]
@@ -23,7 +30,9 @@ def test_one_hypothesis_for_greedy_search_and_as_many_as_the_beam_otherwise(
 def test_greedy_search_is_chosen_whatever_the_penalty(make_recipe, make_model):
     engine = TorchEngine(make_model(make_recipe()), "cpu")
     found = [
-        engine.search(_SOURCES, Inference(beam_size=1, length_penalty=LengthPenalty(alpha=alpha)))
+        engine.search(
+            encoded(_SOURCES), Inference(beam_size=1, length_penalty=LengthPenalty(alpha=alpha))
+        )
         for alpha in (0.0, 2.0)
     ]
     plain, penalised = [[h.tokens for (h,) in outputs] for outputs in found]
@@ -39,7 +48,7 @@ def test_the_limit_is_the_sources_own_length_and_a_few_more(make_recipe, make_mo
         model.decoder.layers[-1].feed_forward_norm.weight.zero_()
         model.decoder.layers[-1].feed_forward_norm.bias.copy_(model.output_embedding.weight[6] * 50)
     found = TorchEngine(model, "cpu").search(
-        _SOURCES, Inference(beam_size=beam_size, max_extra_tokens=2)
+        encoded(_SOURCES), Inference(beam_size=beam_size, max_extra_tokens=2)
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [6, 4, 5]
     assert all(hypotheses[0].reached_limit for hypotheses in found)
@@ -48,10 +57,12 @@ def test_the_limit_is_the_sources_own_length_and_a_few_more(make_recipe, make_mo
 def test_learned_positions_bound_source_and_output(make_recipe, make_model):
     model = make_model(make_recipe(positions="learned", max_positions=5))
     engine = TorchEngine(model, "cpu")
-    assert engine.max_source_tokens == 5
-    found = engine.search([[7, 8, 9, 10, EOS]], Inference(beam_size=4, max_extra_tokens=50))
+    assert engine.max_tokens == 5
+    found = engine.search(
+        encoded([[7, 8, 9, 10, EOS]]), Inference(beam_size=4, max_extra_tokens=50)
+    )
     assert max(len(hypothesis.tokens) for hypothesis in found[0]) <= 5
-    assert TorchEngine(make_model(make_recipe()), "cpu").max_source_tokens is None
+    assert TorchEngine(make_model(make_recipe()), "cpu").max_tokens is None
 
 
 def test_the_mode_of_each_part_is_as_it_was(make_recipe, make_model):
@@ -59,17 +70,31 @@ def test_the_mode_of_each_part_is_as_it_was(make_recipe, make_model):
     model.encoder.eval()
     before = {name: part.training for name, part in model.named_modules()}
     engine = TorchEngine(model, "cpu")
-    first, second = (engine.search(_SOURCES, Inference(max_extra_tokens=5)) for _ in range(2))
+    first, second = (
+        engine.search(encoded(_SOURCES), Inference(max_extra_tokens=5)) for _ in range(2)
+    )
     # No dropout: the same twice.
     assert first == second
     assert {name: part.training for name, part in model.named_modules()} == before
 
 
-def test_the_mode_is_restored_after_a_failure_too(make_recipe, make_model):
-    model = make_model(make_recipe(positions="learned", max_positions=2)).train()
-    with pytest.raises(ValueError, match="model learned only 2"):
-        TorchEngine(model, "cpu").search([[7, 8, 9, EOS]], Inference())
+def test_the_mode_is_restored_after_a_failure_too(make_recipe, make_model, monkeypatch):
+    model = make_model(make_recipe()).train()
+
+    def run_out(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(model.decoder, "start", run_out)
+    with pytest.raises(MemoryError):
+        TorchEngine(model, "cpu").search(encoded([[7, 8, 9, EOS]]), Inference())
     assert all(part.training for part in model.modules())
+
+
+def test_what_is_longer_than_the_positions_is_refused(make_recipe, make_model):
+    engine = TorchEngine(make_model(make_recipe(positions="learned", max_positions=4)), "cpu")
+    for source in (EncodedSource([7, 8, 9, 10, EOS]), EncodedSource([7, EOS], prefix=(5, 6, 7, 8))):
+        with pytest.raises(MtkitError, match="of 5 tokens, but the model has positions for 4"):
+            engine.search([source], Inference())
 
 
 def test_a_table_of_positions_that_grew_while_searching_can_still_be_trained_with(
@@ -77,7 +102,7 @@ def test_a_table_of_positions_that_grew_while_searching_can_still_be_trained_wit
 ):
     model = make_model(make_recipe())
     source = [*([7] * 299), EOS]
-    TorchEngine(model, "cpu").search([source], Inference(beam_size=1, max_extra_tokens=0))
+    TorchEngine(model, "cpu").search(encoded([source]), Inference(beam_size=1, max_extra_tokens=0))
     table = model.source_embedding.positions.table
     assert table.shape[0] >= 300
     # As distributed training does when it makes every process's buffers the same.
@@ -86,6 +111,11 @@ def test_a_table_of_positions_that_grew_while_searching_can_still_be_trained_wit
 
 def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
     engine = TorchEngine(make_model(make_recipe()), "cpu")
-    found = [hypotheses[0] for hypotheses in engine.search(_SOURCES, Inference(max_extra_tokens=5))]
+    found = [
+        hypotheses[0]
+        for hypotheses in engine.search(encoded(_SOURCES), Inference(max_extra_tokens=5))
+    ]
     scores = engine.score(_SOURCES, [hypothesis.tokens for hypothesis in found])
-    assert scores == pytest.approx([hypothesis.log_probability for hypothesis in found], abs=1e-5)
+    for hypothesis, given in zip(found, scores, strict=True):
+        assert given == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)
+        assert sum(given) == pytest.approx(hypothesis.log_probability, abs=1e-5)

@@ -20,38 +20,55 @@ Table = Callable[[Prefix], dict[int, float]]
 
 
 class TableModel:
-    """A StepModel of one table per sentence; it checks that rows and sentences stay in step."""
+    """A StepModel of one table per sentence; it checks that hypotheses and sentences stay in step.
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    Args:
+        tables: One per sentence.
+        attention: What a prefix's newest step pays to each source token; 0.5 each of two by
+            default.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        attention: Callable[[Prefix], list[float]] = lambda prefix: [0.5, 0.5],
+    ) -> None:
         self._tables = list(tables)
-        self._sentences = list(range(len(tables)))
-        self._rows: list[tuple[int, Prefix]] = [(sentence, ()) for sentence in self._sentences]
+        self._attention = attention
+        self._prefixes: list[list[Prefix]] = [[()] for _ in tables]
         self.num_steps = 0
 
     def step(self, tokens: Tensor) -> Tensor:
         self.num_steps += 1
-        width, remainder = divmod(len(self._rows), len(self._sentences))
-        assert remainder == 0
-        assert [sentence for sentence, _ in self._rows] == [
-            sentence for sentence in self._sentences for _ in range(width)
+        assert tokens.shape == (len(self._prefixes), len(self._prefixes[0]))
+        self._prefixes = [
+            [(*prefix, token) for prefix, token in zip(prefixes, row, strict=True)]
+            for prefixes, row in zip(self._prefixes, tokens.tolist(), strict=True)
         ]
-        assert len(tokens) == len(self._rows)
-        self._rows = [
-            (sentence, (*prefix, token))
-            for (sentence, prefix), token in zip(self._rows, tokens.tolist(), strict=True)
-        ]
-        log_probs = torch.full((len(self._rows), VOCAB), -torch.inf)
-        for row, (sentence, prefix) in enumerate(self._rows):
-            assert prefix[0] == BOS
-            for token, probability in self._tables[sentence](prefix[1:]).items():
-                log_probs[row, token] = math.log(probability) if probability else -math.inf
+        log_probs = torch.full((*tokens.shape, VOCAB), -torch.inf)
+        for place, (table, prefixes) in enumerate(zip(self._tables, self._prefixes, strict=True)):
+            for rank, prefix in enumerate(prefixes):
+                assert prefix[0] == BOS
+                for token, probability in table(prefix[1:]).items():
+                    value = math.log(probability) if probability else -math.inf
+                    log_probs[place, rank, token] = value
         return log_probs
 
-    def select_rows(self, rows: Tensor) -> None:
-        self._rows = [self._rows[row] for row in rows.tolist()]
+    def select(self, sentences: Sequence[int], parents: Tensor) -> None:
+        self._tables = [self._tables[place] for place in sentences]
+        kept = [self._prefixes[place] for place in sentences]
+        self._prefixes = [
+            [prefixes[parent] for parent in row]
+            for prefixes, row in zip(kept, parents.tolist(), strict=True)
+        ]
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        self._sentences = [self._sentences[place] for place in sentences.tolist()]
+    def source_attention(self) -> Tensor:
+        return torch.tensor(
+            [[self._attention(prefix[1:]) for prefix in prefixes] for prefixes in self._prefixes]
+        )
+
+    def source_is_token(self) -> Tensor:
+        return torch.ones(len(self._tables), len(self._attention(())), dtype=torch.bool)
 
 
 def written_out(probabilities: dict[Prefix, dict[int, float]]) -> Table:

@@ -1,10 +1,8 @@
-"""How many threads a process computes with, settled by the program, not by the user."""
+"""How many processors a process may use."""
 
 import math
 import os
 from pathlib import Path
-
-import torch
 
 _QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
 
@@ -20,15 +18,6 @@ def count_processors() -> int:
     )
     quota = _read_quota()
     return allowed if quota is None else max(1, min(allowed, quota))
-
-
-def settle_threads() -> None:
-    """Leaves torch with no more threads than there are processors for this process.
-
-    `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
-    """
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(min(torch.get_num_threads(), count_processors()))
 
 
 def _read_quota() -> int | None:

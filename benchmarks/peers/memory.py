@@ -1,0 +1,23 @@
+"""How much memory a process has held; standard library alone, but for a GPU's."""
+
+import sys
+from pathlib import Path
+
+
+def peak_bytes(device: str = "cpu") -> int:
+    """Returns the most memory that this process has held: of its GPU, or of the machine."""
+    if device == "cuda":
+        # Workers that have no GPU to ask about may have no torch either.
+        import torch  # noqa: PLC0415
+
+        return torch.cuda.max_memory_allocated()
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # What getrusage tells on Linux counts the parent before this process began, too.
+        [line] = [one for one in status.read_text("utf-8").splitlines() if one[:6] == "VmHWM:"]
+        return int(line.split()[1]) * 1024
+    # Not on Windows.
+    import resource  # noqa: PLC0415
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,72 @@
+"""`mtkit export`: a model for CTranslate2, seen to translate as it did."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+
+
+def export(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="FOLDER",
+            show_default=False,
+            help="Export this model folder; no recipe or workspace is needed then.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where to; the workspace's export/ where not given.",
+        ),
+    ] = None,
+    quantization: Annotated[
+        str,
+        typer.Option(
+            "--quantization",
+            "-q",
+            metavar="TYPE",
+            help="Number type of the matrices: float32, float16, bfloat16, int16, int8, or int8 "
+            "with what all else is in, as in int8_float16.",
+        ),
+    ] = "float32",
+    lines: Annotated[
+        Path | None,
+        typer.Option(
+            "--lines",
+            metavar="FILE",
+            show_default=False,
+            help="Sentences to compare both engines on; the run's development set, or the "
+            "embedded English-German corpus, where not given.",
+        ),
+    ] = None,
+) -> None:
+    """Export a model for CTranslate2, which translates faster and needs no PyTorch.
+
+    Both engines translate the same sentences; nothing is put in place unless they agree.
+    """
+    if model is not None and (recipe or workspace is not None):
+        raise typer.BadParameter("--model excludes --recipe and --workspace")
+    if model is not None and output is None:
+        raise typer.BadParameter("--model needs --output")
+    if model is None:
+        opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.pipeline.export import export as export_run
+    from mtkit.pipeline.export import export_model
+
+    if model is not None and output is not None:
+        export_model(model, output, overrides or [], quantization=quantization, lines_file=lines)
+    else:
+        export_run(opened, place, output=output, quantization=quantization, lines_file=lines)

@@ -1,0 +1,366 @@
+"""CTranslate2 as the engine, on a CPU or one GPU; torch is never loaded.
+
+Its beam search walks as ours does (mtkit/inference/search/beam.py) and differs in three things.
+
+It stops once `beam_size` outputs have ended, where ours goes on until none can do better; so it is
+quicker, and doesn't find a longer output that would have overtaken these.
+
+What may not be emitted (`<pad>`, `<s>`, and whatever a setting forbids) it takes out before logits
+become probabilities, where ours does so after: the tokens left share what those would have got.
+That is next to nothing for `<pad>` and `<s>`, and much for a `</s>` that comes too soon. Where a
+setting forbids tokens, the outputs found are therefore scored anew and ranked by what the model
+itself gives them; so they are behind a prefix, whose tokens it takes for certain.
+
+It compares outputs of different lengths by log-probability / |y|^alpha alone. With
+`length_penalty.kind = "gnmt"` the same outputs are found, since when they end depends on
+probabilities only, and are then ranked by the GNMT form. Where more than `beam_size` have ended
+when the search stops, the surplus is dropped by the power form.
+
+With a coverage penalty it translates a sentence at a time, which takes longer.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mtkit.data.tokenizer import BOS, EOS, PAD
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.ctranslate2_files import EXPORT_AGAIN, read_names
+from mtkit.inference.engines.ctranslate2_library import (
+    count_threads,
+    find_device,
+    load_library,
+)
+from mtkit.inference.engines.engine import EncodedSource, find_limit
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.penalties import length_penalty
+from mtkit.recipe.inference import Inference, LengthPenalty
+
+ENGINE_FOLDER = "ctranslate2"
+"""Where CTranslate2's own files lie in an exported model's folder."""
+
+_NO_PENALTY = 1e-9
+"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
+_NEVER = -1e9
+"""CTranslate2 gives less than this to what it holds beside a prefix."""
+_LEAST_SHARE, _GREATEST_SHARE = 8, 64
+"""Sentences that a thread translates together."""
+_SCORED_TOKENS = 2_048
+"""Tokens scored at once: their logits are in memory together."""
+
+
+class CTranslate2Engine:
+    """Searches with what `mtkit export` made.
+
+    Args:
+        folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
+            limit alone, which finds what our own search finds, and is slow.
+
+    Raises:
+        MtkitError: CTranslate2 isn't installed, there is no such device, or the folder holds no
+            model or a damaged one.
+    """
+
+    def __init__(self, folder: Path, device: str = "cpu", *, stops_early: bool = True) -> None:
+        library = load_library()
+        self._stops_early = stops_early
+        self._max_tokens, self._source_names, self._target_names = read_names(folder)
+        self._target_ids = {name: token for token, name in enumerate(self._target_names)}
+        kind, index = find_device(device, library)
+        try:
+            # Threads that each translate a batch of their own are quicker than threads that share
+            # one: by a third in float32, several times in int8 (docs/performance.md).
+            self._num_threads = count_threads() if kind == "cpu" else 1
+            self._translator = library.Translator(
+                str(folder),
+                device=kind,
+                device_index=index,
+                inter_threads=self._num_threads,
+                intra_threads=1,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise MtkitError(
+                f"{folder}: CTranslate2 can't load it: {error}", EXPORT_AGAIN
+            ) from error
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest source and output the model can take, `</s>` counted."""
+        return self._max_tokens
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, best first: `beam_size` where so many were found.
+
+        What is found for a source doesn't depend on its neighbours, but for rounding.
+
+        Args:
+            sources: What is translated together.
+            settings: How to search.
+
+        Raises:
+            MtkitError: A setting that this engine can't do, or a source longer than `max_tokens`.
+        """
+        check_settings(settings)
+        if settings.beam_size == 1:
+            # Greedy search ranks nothing.
+            settings = settings.model_copy(update={"coverage_penalty": 0.0})
+        # CTranslate2 leaves out a source without words.
+        found = {
+            place: [_Output((*source.prefix, EOS))]
+            for place, source in enumerate(sources)
+            if all(token == EOS for token in source.tokens)
+        }
+        rest = [place for place in range(len(sources)) if place not in found]
+        for places in _group(rest, [len(source.prefix) for source in sources]).values():
+            outputs = self._search_alike([sources[place] for place in places], settings)
+            found.update(zip(places, outputs, strict=True))
+        in_order = [found[place] for place in range(len(sources))]
+        if any(_needs_scoring(source, settings) for source in sources):
+            in_order = self._score_anew(sources, in_order)
+        return [
+            sorted(
+                (output.rate(settings.length_penalty) for output in outputs),
+                key=lambda hypothesis: -hypothesis.score,
+            )[: settings.beam_size]
+            for outputs in in_order
+        ]
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Returns the natural log-probability of each token of each given target.
+
+        Args:
+            source_batch: Source tokens of each sentence, closed by `</s>`.
+            target_batch: Its target tokens, as a search finds them.
+        """
+        results = self._translator.score_batch(
+            [_name(tokens, self._source_names) for tokens in source_batch],
+            [_name(tokens, self._target_names) for tokens in target_batch],
+            max_input_length=0,
+            max_batch_size=_SCORED_TOKENS,
+            batch_type="tokens",
+        )
+        # CTranslate2 closes each target with a </s> of its own.
+        return [
+            list(result.log_probs[: len(target)])
+            for result, target in zip(results, target_batch, strict=True)
+        ]
+
+    def _share(self, num_sources: int) -> int:
+        """Returns how many sources a thread takes at once."""
+        return max(_LEAST_SHARE, min(_GREATEST_SHARE, -(-num_sources // self._num_threads)))
+
+    def _search_alike(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list["_Output"]]:
+        """Returns what CTranslate2 finds for sources whose prefixes are of one length."""
+        limits = [find_limit(source, settings, self._max_tokens) for source in sources]
+        found: dict[int, list[_Output]] = {}
+        places = list(range(len(sources)))
+        if self._stops_early:
+            # One limit for all, and again those to whom their own would have made a difference.
+            greatest = max(limits)
+            found.update(enumerate(self._search(sources, greatest, settings)))
+            places = [
+                place
+                for place, limit in enumerate(limits)
+                if limit < greatest and not _ended_before(limit, found[place], settings.beam_size)
+            ]
+        for limit, those in _group(places, limits).items():
+            outputs = self._search([sources[place] for place in those], limit, settings)
+            found.update(zip(those, outputs, strict=True))
+        if not sources[0].prefix or settings.beam_size == 1:
+            return [found[place] for place in range(len(sources))]
+        return [
+            [*found[place], *_stop_at_once(source, settings)]
+            for place, source in enumerate(sources)
+        ]
+
+    def _search(
+        self, sources: Sequence[EncodedSource], limit: int, settings: Inference
+    ) -> list[list["_Output"]]:
+        """Returns what CTranslate2 finds, none left out."""
+        num_prefix = len(sources[0].prefix)
+        # Right behind a prefix, a </s> that isn't the likeliest token would cost it a hypothesis.
+        least = num_prefix + 1 if num_prefix and settings.beam_size > 1 else 0
+        # More than `beam_size` at each step there can't be.
+        to_limit = not self._stops_early and settings.beam_size > 1
+        num_ended = settings.beam_size * (limit + 1 if to_limit else 1)
+        alpha, beta = settings.length_penalty.alpha or _NO_PENALTY, settings.coverage_penalty
+        results = self._translator.translate_batch(
+            [_name(source.tokens, self._source_names) for source in sources],
+            target_prefix=[_name(source.prefix, self._target_names) for source in sources]
+            if num_prefix
+            else None,
+            # Of several sentences CTranslate2 4.8.5 mixes up the attention of their hypotheses.
+            max_batch_size=1 if beta else self._share(len(sources)),
+            batch_type="examples",
+            beam_size=settings.beam_size,
+            # Where CTranslate2's own scores aren't the last word, it must not choose by them.
+            num_hypotheses=num_ended
+            if _needs_scoring(sources[0], settings)
+            else settings.beam_size,
+            patience=num_ended / settings.beam_size,
+            length_penalty=alpha,
+            coverage_penalty=beta,
+            suppress_sequences=[[self._target_names[PAD]], [self._target_names[BOS]]],
+            no_repeat_ngram_size=settings.no_repeat_ngram or 0,
+            min_decoding_length=min(max(settings.min_length, least), limit),
+            max_decoding_length=limit,
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+            return_attention=beta > 0.0,
+        )
+        return [
+            [
+                self._read_output(
+                    names, score, _rate_coverage(attention, beta) if beta else 0.0, alpha
+                )
+                for names, score, attention in zip(
+                    result.hypotheses,
+                    result.scores,
+                    result.attention or [()] * len(result.scores),
+                    strict=True,
+                )
+            ]
+            for result in results
+        ]
+
+    def _read_output(
+        self, names: list[str], score: float, coverage: float, alpha: float
+    ) -> "_Output":
+        tokens = tuple([self._target_ids[name] for name in names])
+        return _Output(tokens, (score - coverage) * len(tokens) ** alpha, coverage)
+
+    def _score_anew(
+        self, sources: Sequence[EncodedSource], found: Sequence[Sequence["_Output"]]
+    ) -> list[list["_Output"]]:
+        """Returns outputs with the log-probabilities that the model gives them."""
+        kept = [[o for o in outputs if o.log_probability > _NEVER] for outputs in found]
+        each = [
+            (source.tokens, output.tokens)
+            for source, outputs in zip(sources, kept, strict=True)
+            for output in outputs
+        ]
+        scored = iter(self.score([source for source, _ in each], [target for _, target in each]))
+        return [
+            [
+                output._replace(log_probability=sum(of_tokens), of_tokens=tuple(of_tokens))
+                for output, of_tokens in zip(outputs, scored, strict=False)
+            ]
+            for outputs in kept
+        ]
+
+
+class _Output(NamedTuple):
+    """What a search came upon.
+
+    Attributes:
+        tokens: The output.
+        log_probability: Sum of its tokens' log-probabilities.
+        coverage: What the coverage penalty adds to its score.
+        of_tokens: Each token's own log-probability; none where it isn't known.
+    """
+
+    tokens: tuple[int, ...]
+    log_probability: float = 0.0
+    coverage: float = 0.0
+    of_tokens: tuple[float, ...] = ()
+
+    def rate(self, penalty: LengthPenalty) -> Hypothesis:
+        """Returns the output with its score."""
+        divisor = length_penalty(penalty.kind, penalty.alpha, len(self.tokens))
+        return Hypothesis(
+            self.tokens,
+            self.log_probability,
+            self.log_probability / divisor + self.coverage,
+            is_finished=self.tokens[-1] == EOS,
+            token_log_probabilities=self.of_tokens,
+        )
+
+
+def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:
+    """Returns an engine with an exported model.
+
+    Args:
+        folders: The folder that `mtkit export` left, alone.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+
+    Raises:
+        MtkitError: There are several folders, one holds no export, or what the engine raises.
+    """
+    if len(folders) > 1:
+        raise MtkitError(
+            f"CTranslate2 runs one model, but {len(folders)} shall speak together",
+            "take --engine torch",
+        )
+    folder = folders[0]
+    if not (folder / ENGINE_FOLDER).is_dir():
+        raise MtkitError(
+            f"{folder}: nothing was exported for CTranslate2 here (no {ENGINE_FOLDER}/)",
+            f"mtkit export --model {folder} --output {folder}-ctranslate2",
+        )
+    return CTranslate2Engine(folder / ENGINE_FOLDER, device)
+
+
+def check_settings(settings: Inference) -> None:
+    """Returns if this engine can search so.
+
+    Raises:
+        MtkitError: It can't.
+    """
+    if settings.sampling is not None:
+        raise MtkitError(
+            "inference.sampling: CTranslate2 has one seed for a whole process, so what is drawn "
+            "for a line would depend on the lines before it",
+            'take engine = "torch" on the model that was exported',
+        )
+
+
+def _stop_at_once(source: EncodedSource, settings: Inference) -> list[_Output]:
+    """Returns the output that ends behind a prefix, unless it may not be or can't be rated."""
+    may_be = len(source.prefix) >= settings.min_length and not settings.coverage_penalty
+    return [_Output((*source.prefix, EOS))] if may_be else []
+
+
+def _rate_coverage(attention: Sequence[Sequence[float]], beta: float) -> float:
+    """Returns what an output's attention [tgt_len][src_len] adds to its score: at most 0."""
+    shares = (min(sum(of_token), 1.0) for of_token in zip(*attention, strict=True))
+    return beta * sum(math.log(share) for share in shares if share > 0.0)
+
+
+def _needs_scoring(source: EncodedSource, settings: Inference) -> bool:
+    """Returns whether CTranslate2's sum of log-probabilities isn't the model's own."""
+    return bool(source.prefix or settings.min_length or settings.no_repeat_ngram)
+
+
+def _ended_before(limit: int, outputs: Sequence[_Output], beam_size: int) -> bool:
+    """Returns whether a search with a greater limit went as it would have gone with this one.
+
+    A beam search does where it was over before: the last of its outputs to end is among those
+    returned, since fewer than `beam_size` had ended a step earlier.
+    """
+    longest = max(len(output.tokens) for output in outputs)
+    if beam_size == 1:
+        return longest <= limit
+    return len(outputs) == beam_size and longest < limit
+
+
+def _group(places: Iterable[int], keys: Sequence[int]) -> dict[int, list[int]]:
+    """Returns places by their keys."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place in places:
+        groups[keys[place]].append(place)
+    return groups
+
+
+def _name(tokens: Sequence[int], names: Sequence[str]) -> list[str]:
+    return [names[token] for token in tokens]

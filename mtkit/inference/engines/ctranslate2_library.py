@@ -1,0 +1,56 @@
+"""CTranslate2's package: found, and told what to run on."""
+
+import os
+import re
+from typing import Any
+
+from mtkit.errors import MtkitError
+from mtkit.processors import count_processors
+
+
+def load_library() -> Any:
+    """Returns CTranslate2's package.
+
+    Raises:
+        MtkitError: It isn't installed, or can't be loaded.
+    """
+    try:
+        import ctranslate2  # noqa: PLC0415 (an extra)
+    except ModuleNotFoundError as error:
+        raise MtkitError(
+            "CTranslate2 isn't installed", "pip install 'mtkit[ctranslate2]'"
+        ) from error
+    except ImportError as error:
+        raise MtkitError(
+            f"CTranslate2 is installed, but can't be loaded: {error}",
+            "pip install --force-reinstall ctranslate2",
+        ) from error
+    return ctranslate2
+
+
+def find_device(name: str, library: Any) -> tuple[str, int]:
+    """Returns a device's kind and number.
+
+    Raises:
+        MtkitError: There is no such device.
+    """
+    matched = re.fullmatch(r"auto|cpu|cuda(?::(\d\d?))?", name)
+    if matched is None:
+        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
+    if name == "cpu":
+        return "cpu", 0
+    num_gpus = library.get_cuda_device_count()
+    if name == "auto":
+        return ("cuda", 0) if num_gpus else ("cpu", 0)
+    index = int(matched[1] or 0)
+    if index >= num_gpus:
+        raise MtkitError(
+            f"no device '{name}': CTranslate2 finds {num_gpus} GPUs", "take cpu or auto"
+        )
+    return "cuda", index
+
+
+def count_threads() -> int:
+    """Returns how many threads one translation may take: what OpenMP is told, or all processors."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return int(told) if told.isdecimal() and int(told) else count_processors()

@@ -1,0 +1,302 @@
+"""The front door of `mtkit export`: a model folder for CTranslate2.
+
+The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in place of
+`model.safetensors`. It is put in place once both engines were seen to do the same with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+from mtkit.console import say, warn
+from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.inference.conversion import check_convertible, check_quantization, write_ctranslate2
+from mtkit.inference.engines.ctranslate2_engine import (
+    ENGINE_FOLDER,
+    CTranslate2Engine,
+    check_settings,
+)
+from mtkit.inference.engines.ctranslate2_library import load_library
+from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.model_card import with_export
+from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, write_section
+from mtkit.inference.model_folder import CARD_FILE, WEIGHTS_FILE, LoadedModel, load_model_folder
+from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
+from mtkit.model.device import settle_threads
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
+from mtkit.workspace import building, remove_folder, write_atomically
+
+GREATEST_LOSS = 1.0
+"""A quantized model that loses more BLEU than this against references is refused."""
+LEAST_AGREEMENT = 70.0
+"""Without references, one whose output has less BLEU than this against torch's is warned of."""
+
+_MAX_LINES = 200
+"""Lines translated by both engines."""
+_MAX_PARITY_LINES = 50
+"""Lines whose n-best lists are compared: that takes several times as long."""
+_LEAST_POSITIONS = 1_024
+"""Exported waves reach this far at least, so that settings can still be raised a little."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported, and how it compares with what it was made from.
+
+    Attributes:
+        folder: Where it lies.
+        quantization: CTranslate2's number type.
+        num_bytes: Size of the weights.
+        parity: How the searches compare in fp32.
+        comparison: How the translations compare as they are exported.
+    """
+
+    folder: Path
+    quantization: str
+    num_bytes: int
+    parity: Parity
+    comparison: Comparison
+
+
+def export(
+    model_folder: Path,
+    output: Path,
+    *,
+    quantization: str = "float32",
+    lines: Sequence[str],
+    references: Sequence[str] = (),
+    settings: Inference | None = None,
+    evaluation: Evaluation | None = None,
+) -> ExportReport:
+    """Leaves a folder that `mtkit translate` runs with CTranslate2; a crash leaves the older whole.
+
+    Args:
+        model_folder: What training left.
+        output: Where to.
+        quantization: CTranslate2's number type for matrices.
+        lines: Text to compare both engines on; a few hundred sentences are enough.
+        references: Translations of these lines, if there are any.
+        settings: Decoding defaults that shall travel with it; the model folder's where not given.
+        evaluation: How BLEU sees text.
+
+    Raises:
+        MtkitError: CTranslate2 isn't installed, or can't do what the model or the settings need;
+            the output folder holds something else; the engines differ, or quantization costs more
+            than `GREATEST_LOSS`.
+    """
+    check_quantization(quantization)
+    load_library()
+    output = output.absolute()
+    _check_place(output, model_folder)
+    loaded = load_model_folder(model_folder)
+    settings = settings if settings is not None else loaded.settings
+    check_convertible(loaded.config.model)
+    check_settings(settings)
+    chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
+    job = _Job(loaded, settings, quantization, *chosen, evaluation or Evaluation())
+    with building(output) as draft:
+        files = draft / ENGINE_FOLDER
+        parity, comparison = _make_files(job, files)
+        num_bytes = (files / "model.bin").stat().st_size
+        report = ExportReport(output, quantization, num_bytes, parity, comparison)
+        exported = settings.model_copy(update={"engine": "ctranslate2"})
+        write_section(draft / CONFIG_FILE, loaded.config)
+        write_section(draft / INFERENCE_FILE, exported)
+        loaded.tokenizer.save(draft)
+        card = model_folder / CARD_FILE
+        written = card.read_text("utf-8") if card.is_file() else f"# {loaded.config.recipe}\n"
+        write_atomically(draft / CARD_FILE, with_export(written, _list_facts(report)))
+    say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
+    return report
+
+
+def open_reference(loaded: LoadedModel) -> Engine:
+    """Returns the engine that an export is compared with: in fp32, whatever the settings say."""
+    settle_threads()
+    return TorchEngine(loaded.model, "cpu")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is exported and how.
+
+    Attributes:
+        loaded: The model.
+        settings: Decoding defaults that travel with it.
+        quantization: CTranslate2's number type for matrices.
+        lines: Text to compare both engines on; no line is blank or too long.
+        references: Translations of the lines, or nothing.
+        evaluation: How BLEU sees text.
+    """
+
+    loaded: LoadedModel
+    settings: Inference
+    quantization: str
+    lines: list[str]
+    references: list[str]
+    evaluation: Evaluation
+
+
+def _make_files(job: _Job, folder: Path) -> tuple[Parity, Comparison]:
+    """Leaves CTranslate2's files in a new folder; returns how they compare, if well enough."""
+    reference = open_reference(job.loaded)
+    _convert(job, folder, "float32")
+    say("float32: comparing the n-best lists of both engines")
+    parity = check_parity(
+        reference,
+        CTranslate2Engine(folder, stops_early=False),
+        job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
+        job.settings,
+    )
+    say(describe_parity(parity))
+    if job.quantization != "float32":
+        remove_folder(folder)
+        _convert(job, folder, job.quantization)
+    say(f"{job.quantization}: translating {len(job.lines)} lines with both engines")
+    comparison = compare_translations(
+        reference,
+        CTranslate2Engine(folder),
+        job.loaded.tokenizer,
+        job.lines,
+        job.references,
+        settings=job.settings,
+        evaluation=job.evaluation,
+    )
+    for line in describe_comparison(comparison):
+        say(line)
+    judge(comparison, job.quantization)
+    return parity, comparison
+
+
+def _convert(job: _Job, folder: Path, quantization: str) -> None:
+    folder.mkdir()
+    tokenizer = job.loaded.tokenizer
+    wanted = job.settings.max_source_tokens + job.settings.max_extra_tokens
+    write_ctranslate2(
+        job.loaded.model,
+        folder,
+        pieces=(tokenizer.source_pieces, tokenizer.target_pieces),
+        max_tokens=max(_LEAST_POSITIONS, wanted),
+        quantization=quantization,
+    )
+
+
+def judge(comparison: Comparison, quantization: str) -> None:
+    """Returns if an export is good enough; warns where it may not be.
+
+    Raises:
+        MtkitError: It translates worse than what it was made from.
+    """
+    hint = "export with --quantization float32, or compare on more lines: --lines FILE"
+    if comparison.bleu is not None:
+        ours, theirs = comparison.bleu
+        if ours - theirs > GREATEST_LOSS:
+            raise MtkitError(
+                f"{quantization}: {theirs:.1f} BLEU where torch has {ours:.1f} on "
+                f"{comparison.num_lines} lines: a loss of more than {GREATEST_LOSS:g}; nothing was "
+                "exported",
+                hint,
+            )
+    elif comparison.agreement < LEAST_AGREEMENT:
+        warn(
+            f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
+            f"than {LEAST_AGREEMENT:g}: look at it before you use it"
+        )
+
+
+def describe_parity(parity: Parity) -> str:
+    """Returns a line on what was found equal."""
+    num_equal = parity.num_lines - parity.num_near_ties - parity.num_different
+    return (
+        f"float32: {num_equal} of {parity.num_lines} lines have the same n-best list, "
+        f"{parity.num_near_ties} differ by near-ties, {parity.num_different} by more; scores of "
+        f"one output differ by {parity.largest_gap:.1e} at most, and by {parity.largest_shift:.1e} "
+        "in CTranslate2's search, which leaves <pad> and <s> out"
+    )
+
+
+def describe_comparison(comparison: Comparison) -> list[str]:
+    """Returns lines on quality and speed."""
+    lines = [
+        f"same translation as torch on {comparison.num_equal} of {comparison.num_lines} lines, "
+        f"{comparison.agreement:.1f} BLEU against torch's"
+    ]
+    if comparison.bleu is not None:
+        lines.append(
+            f"against the references: torch {comparison.bleu[0]:.1f} BLEU, "
+            f"ctranslate2 {comparison.bleu[1]:.1f}"
+        )
+    torch_speed, speed = comparison.lines_per_second
+    lines.append(f"speed here: torch {torch_speed:.1f} lines/s, ctranslate2 {speed:.1f} lines/s")
+    return lines
+
+
+def _list_facts(report: ExportReport) -> list[str]:
+    return [
+        f"CTranslate2 {version('ctranslate2')}, {report.quantization}",
+        describe_parity(report.parity),
+        *describe_comparison(report.comparison),
+    ]
+
+
+def _check_place(output: Path, model_folder: Path) -> None:
+    """Returns if nothing but an older export would be replaced.
+
+    Raises:
+        MtkitError: Something else lies there.
+    """
+    is_older_export = (output / ENGINE_FOLDER).is_dir() and not (output / WEIGHTS_FILE).exists()
+    is_empty = not output.exists() or (output.is_dir() and not any(output.iterdir()))
+    if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
+        raise MtkitError(f"{output}: holds the model itself", "name another folder with --output")
+    if not (is_older_export or is_empty):
+        raise MtkitError(
+            f"{output}: holds something else than an exported model",
+            "name a new folder with --output, or remove this one first",
+        )
+
+
+def _choose_lines(
+    tokenizer: SubwordTokenizer,
+    lines: Sequence[str],
+    references: Sequence[str],
+    max_source_tokens: int,
+) -> tuple[list[str], list[str]]:
+    """Returns lines that are neither blank nor too long, from all parts, and their references.
+
+    Raises:
+        MtkitError: There are none, or not as many references as lines.
+    """
+    if references and len(references) != len(lines):
+        raise MtkitError(f"{len(lines):,} lines, but {len(references):,} references")
+    lengths = [len(tokens) for tokens in tokenizer.encode_source(lines)]
+    usable = [
+        place
+        for place, (line, length) in enumerate(zip(lines, lengths, strict=True))
+        if line.strip() and 1 < length <= max_source_tokens
+    ]
+    if not usable:
+        raise MtkitError(
+            "no line to compare both engines on: all are blank or too long "
+            f"(inference.max_source_tokens = {max_source_tokens})",
+            "name a file of sentences with --lines FILE",
+        )
+    places = _spread(usable, _MAX_LINES)
+    return (
+        [lines[place] for place in places],
+        [references[place] for place in places] if references else [],
+    )
+
+
+def _spread(items: Sequence[Item], count: int) -> list[Item]:
+    """Returns at most `count` items at even distances."""
+    if len(items) <= count:
+        return list(items)
+    return [items[place * len(items) // count] for place in range(count)]

@@ -1,0 +1,238 @@
+"""Whether one engine does what another does, with the same model."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from mtkit.console import warn
+from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.errors import MtkitError
+from mtkit.evaluation.scores import score_corpus
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.penalties import length_penalty
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference, LengthPenalty
+
+GREATEST_GAP = 1e-3
+"""Two engines may score the same output so far apart, in fp32."""
+NEAR_TIE = 1e-4
+"""Outputs whose scores lie this close may change places."""
+GREATEST_SHARE_DIFFERENT = 0.02
+"""Share of lines, or else one, that may differ by more than near-ties: where two candidates were as
+good as equal at a step, all that follows is another."""
+
+_HARDLY_TRAINED = 1e-2
+"""A trained model gives <pad> and <s> less than shifts scores by this."""
+_EXTRA_TOKENS = 10
+"""A search that ends at the limit alone takes long."""
+_LEAST_COUNTED_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How two engines' n-best lists compare.
+
+    Attributes:
+        num_lines: Lines translated.
+        num_near_ties: Of these, lines where outputs with as good as equal scores changed places.
+        num_different: Lines that differ by more.
+        largest_gap: Greatest difference between both engines' scores of one output.
+        largest_shift: Greatest difference between the score that the candidate's search ranked an
+            output by and the score that the model gives it.
+    """
+
+    num_lines: int
+    num_near_ties: int
+    num_different: int
+    largest_gap: float
+    largest_shift: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two engines made of the same lines, each in its own way.
+
+    Attributes:
+        num_lines: Lines translated.
+        num_equal: Of these, lines with the same translation.
+        agreement: BLEU of the candidate's translations against the reference engine's.
+        bleu: BLEU of the reference engine's and of the candidate's translations against people's;
+            None where there are none.
+        lines_per_second: Speed of the reference engine and of the candidate.
+    """
+
+    num_lines: int
+    num_equal: int
+    agreement: float
+    bleu: tuple[float, float] | None
+    lines_per_second: tuple[float, float]
+
+
+def check_parity(
+    reference: Engine, candidate: Engine, sources: Sequence[Sequence[int]], settings: Inference
+) -> Parity:
+    """Returns how both engines' n-best lists compare, once they are found to be the same.
+
+    Lengths are compared by the power form, which all engines have.
+
+    Args:
+        reference: An engine whose search stops by the exact rule.
+        candidate: Another such, with the same weights in fp32.
+        sources: Tokens of each line, closed by `</s>`.
+        settings: How to search.
+
+    Raises:
+        MtkitError: They aren't the same.
+    """
+    alike = Inference(
+        beam_size=settings.beam_size,
+        length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
+        max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
+        batch_tokens=settings.batch_tokens,
+    )
+    expected, found = (_search_all(engine, sources, alike) for engine in (reference, candidate))
+    gaps, shifts = [0.0], [0.0]
+    num_near_ties = num_different = 0
+    for source, wanted, given in zip(sources, expected, found, strict=True):
+        exact = [
+            sum(each) / length_penalty("power", alike.length_penalty.alpha, len(each))
+            for each in candidate.score(
+                [source] * (len(wanted) + len(given)),
+                [hypothesis.tokens for hypothesis in chain(wanted, given)],
+            )
+        ]
+        _refuse_diverged(exact)
+        gaps += [abs(h.score - score) for h, score in zip(wanted, exact, strict=False)]
+        # A search that shares out what <pad> and <s> would have got ranks by scores a little off.
+        shift = max(
+            (abs(h.score - score) for h, score in zip(given, exact[len(wanted) :], strict=True)),
+            default=0.0,
+        )
+        shifts.append(shift)
+        if [h.tokens for h in wanted] == [h.tokens for h in given]:
+            continue
+        if _are_near_ties(wanted, given, exact[len(wanted) :], shift):
+            num_near_ties += 1
+        else:
+            num_different += 1
+    parity = Parity(len(sources), num_near_ties, num_different, max(gaps), max(shifts))
+    _refuse_unequal(parity)
+    return parity
+
+
+def _are_near_ties(
+    wanted: Sequence[Hypothesis],
+    given: Sequence[Hypothesis],
+    exact: Sequence[float],
+    shift: float,
+) -> bool:
+    """Returns whether two lists differ only where scores are as good as equal.
+
+    Args:
+        wanted: One engine's outputs, with the scores that the model gives them.
+        given: The other's.
+        exact: The scores that the model gives to those.
+        shift: How far the scores that they were ranked by may be off.
+    """
+    return len(wanted) == len(given) and all(
+        ours.tokens == theirs.tokens or abs(ours.score - score) < NEAR_TIE + shift
+        for ours, theirs, score in zip(wanted, given, exact, strict=True)
+    )
+
+
+def _refuse_diverged(scores: Sequence[float]) -> None:
+    if any(map(math.isnan, scores)):
+        raise MtkitError(
+            "the model's probabilities are no numbers (NaN); nothing was exported",
+            "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
+        )
+
+
+def _refuse_unequal(parity: Parity) -> None:
+    if parity.largest_gap > GREATEST_GAP:
+        raise MtkitError(
+            f"parity: both engines' scores of one output differ by {parity.largest_gap:.2g}, "
+            f"more than {GREATEST_GAP:g}; nothing was exported",
+            "the weights were converted wrongly: please report it, with the model's config.json",
+        )
+    if parity.num_different <= max(1, GREATEST_SHARE_DIFFERENT * parity.num_lines):
+        return
+    different = f"{parity.num_different} of {parity.num_lines} lines have other outputs"
+    if parity.largest_shift > _HARDLY_TRAINED:
+        warn(
+            f"{different}: the model still gives much to <pad> and <s>, which the engines treat in "
+            "two ways; it is hardly trained"
+        )
+        return
+    raise MtkitError(
+        f"parity: {different}, and not for near-ties; nothing was exported",
+        "the searches differ: please report it, with the version of CTranslate2",
+    )
+
+
+def compare_translations(
+    reference: Engine,
+    candidate: Engine,
+    tokenizer: SubwordTokenizer,
+    lines: Sequence[str],
+    references: Sequence[str],
+    *,
+    settings: Inference,
+    evaluation: Evaluation,
+) -> Comparison:
+    """Returns how two engines translate the same lines, and how quickly.
+
+    Args:
+        reference: One engine.
+        candidate: The other.
+        tokenizer: What the model's text was cut with.
+        lines: Source lines, none of them blank.
+        references: Their translations by people; empty where there are none.
+        settings: How to search.
+        evaluation: How BLEU sees text.
+    """
+    sources = tokenizer.encode_source(lines)
+    texts: list[list[str]] = []
+    speeds = []
+    for engine in (reference, candidate):
+        # What an engine sets up when it is first used is no part of its speed.
+        _search_all(engine, sources[:1], settings)
+        start = time.perf_counter()
+        outputs = _search_all(engine, sources, settings)
+        speeds.append(len(lines) / (time.perf_counter() - start))
+        texts.append([tokenizer.decode_target(hypotheses[0].tokens) for hypotheses in outputs])
+    return Comparison(
+        num_lines=len(lines),
+        num_equal=sum(one == other for one, other in zip(*texts, strict=True)),
+        agreement=_score_bleu(texts[1], texts[0], evaluation),
+        bleu=(
+            _score_bleu(texts[0], references, evaluation),
+            _score_bleu(texts[1], references, evaluation),
+        )
+        if references
+        else None,
+        lines_per_second=(speeds[0], speeds[1]),
+    )
+
+
+def _score_bleu(texts: Sequence[str], references: Sequence[str], evaluation: Evaluation) -> float:
+    bleu_alone = evaluation.model_copy(update={"metrics": ("bleu",)})
+    return score_corpus(texts, [references], bleu_alone)[0].value
+
+
+def _search_all(
+    engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses; sources of like length are searched together."""
+    found: dict[int, list[Hypothesis]] = {}
+    rest = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
+    while rest:
+        longest = max(len(sources[rest[0]]), _LEAST_COUNTED_TOKENS)
+        size = max(1, settings.batch_tokens // longest)
+        batch, rest = rest[:size], rest[size:]
+        outputs = engine.search([EncodedSource(sources[place]) for place in batch], settings)
+        found.update(zip(batch, outputs, strict=True))
+    return [found[place] for place in range(len(sources))]

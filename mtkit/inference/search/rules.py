@@ -1,0 +1,79 @@
+"""What a search may emit next, whatever the model thinks of it."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mtkit.data.tokenizer import BOS, EOS, PAD
+
+
+class OutputRules:
+    """Takes away the probability of tokens that may not come next; what others have stays as it is.
+
+    Padding and `<s>` are never emitted. A prefix goes before every other rule.
+
+    Args:
+        prefixes: Tokens that each sentence's output begins with.
+        min_length: Fewest tokens of an output, `</s>` not counted.
+        no_repeat_ngram: Length of the sequences that may come only once.
+    """
+
+    def __init__(
+        self,
+        prefixes: Sequence[Sequence[int]] = (),
+        *,
+        min_length: int = 0,
+        no_repeat_ngram: int | None = None,
+    ) -> None:
+        self._prefixes = prefixes
+        self._longest_prefix = max(map(len, prefixes), default=0)
+        self._min_length = min_length
+        self._no_repeat_ngram = no_repeat_ngram
+
+    def apply(
+        self,
+        log_probs: Float[Tensor, "batch beam vocab"],
+        history: Int[Tensor, "batch beam tgt_len"],
+        sentences: Sequence[int],
+    ) -> None:
+        """Leaves -inf where a token may not follow.
+
+        Args:
+            log_probs: What the model says of the next token; written into.
+            history: Each hypothesis's tokens so far, `<s>` not counted.
+            sentences: Which prefix belongs to each place of the batch.
+        """
+        length = history.shape[2]
+        log_probs[..., (PAD, BOS)] = -torch.inf
+        forced = self._find_forced(sentences, length)
+        kept = [log_probs[place, :, token].clone() for place, token in forced]
+        if length < self._min_length:
+            log_probs[..., EOS] = -torch.inf
+        if self._no_repeat_ngram is not None and length >= self._no_repeat_ngram:
+            _forbid_repeats(log_probs, history, self._no_repeat_ngram)
+        for (place, token), values in zip(forced, kept, strict=True):
+            log_probs[place] = -torch.inf
+            log_probs[place, :, token] = values
+
+    def _find_forced(self, sentences: Sequence[int], length: int) -> list[tuple[int, int]]:
+        """Returns the places whose prefix goes on, with the token that it goes on with."""
+        if length >= self._longest_prefix:
+            return []
+        return [
+            (place, self._prefixes[sentence][length])
+            for place, sentence in enumerate(sentences)
+            if length < len(self._prefixes[sentence])
+        ]
+
+
+def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
+    """Takes away every token that would end a sequence of n tokens that is there already."""
+    ngrams_BWGN = history_BWT.unfold(2, n, 1)
+    newest_BWN = history_BWT[:, :, history_BWT.shape[2] - n + 1 :]
+    is_begun_BWG = (ngrams_BWGN[..., :-1] == newest_BWN[:, :, None]).all(dim=-1)
+    sentences, hypotheses, places = is_begun_BWG.nonzero(as_tuple=True)
+    log_probs_BWV[
+        sentences, hypotheses, ngrams_BWGN[sentences, hypotheses, places, -1]
+    ] = -torch.inf

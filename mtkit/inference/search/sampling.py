@@ -1,0 +1,141 @@
+"""Outputs drawn by chance; what is drawn for a sentence depends on nothing but itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mtkit.data.tokenizer import BOS, EOS
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.endings import close_ranks, end_output
+from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.step_model import StepModel
+from mtkit.recipe.inference import LengthPenalty, Sampling
+
+_NO_RULES = OutputRules()
+
+
+def sample(
+    model: StepModel,
+    max_lengths: Int[Tensor, " batch"],
+    *,
+    sampling: Sampling,
+    num_samples: int,
+    draws: Sequence[Sequence[int]],
+    penalty: LengthPenalty,
+    rules: OutputRules = _NO_RULES,
+) -> list[list[Hypothesis]]:
+    """Returns `num_samples` outputs of each sentence, drawn one by one, the best score first.
+
+    Each sentence has a row of random numbers of its own, so that its neighbours don't matter.
+
+    Args:
+        model: A model that has read the batch's sources.
+        max_lengths: Greatest output length of each sentence, `</s>` counted.
+        sampling: Among which tokens to draw, and the seed.
+        num_samples: How many outputs to draw; the same may come twice.
+        draws: What tells each sentence's random numbers from another's.
+        penalty: What the score divides by; it has no influence on what is drawn.
+        rules: What may not be emitted.
+    """
+    limits = max_lengths.tolist()
+    device = max_lengths.device
+    random_BWT = torch.from_numpy(
+        np.stack([_random_numbers(sampling.seed, draw, num_samples, max(limits)) for draw in draws])
+    ).to(device)
+    sentences = list(range(len(limits)))
+    found: list[list[Hypothesis]] = [[] for _ in limits]
+    shape = len(limits), num_samples
+    model.select(sentences, torch.zeros(shape, dtype=torch.int64, device=device))
+    newest_BW = torch.full(shape, BOS, device=device)
+    history_BWT = torch.empty((*shape, 0), dtype=torch.int64, device=device)
+    course_BWT = torch.empty((*shape, 0), device=device)
+    is_open_BW = torch.ones(shape, dtype=torch.bool, device=device)
+    in_place_BW = torch.arange(num_samples, device=device).expand(shape)
+    while sentences:
+        log_probs_BWV = model.step(newest_BW)
+        rules.apply(log_probs_BWV, history_BWT, sentences)
+        length = history_BWT.shape[2]
+        newest_BW = draw(log_probs_BWV, random_BWT[:, :, length], sampling)
+        drawn_BW1 = log_probs_BWV.gather(2, newest_BW[:, :, None])
+        before_BW1 = course_BWT[:, :, -1:] if length else torch.zeros_like(drawn_BW1)
+        history_BWT = torch.cat((history_BWT, newest_BW[:, :, None]), dim=2)
+        course_BWT = torch.cat((course_BWT, before_BW1 + drawn_BW1), dim=2)
+        is_last_B = torch.tensor([length + 1 >= limits[sentence] for sentence in sentences])
+        ends_BW = is_open_BW & ((newest_BW == EOS) | is_last_B.to(device)[:, None])
+        for place, tokens, course in zip(
+            ends_BW.nonzero()[:, 0].tolist(),
+            history_BWT[ends_BW].tolist(),
+            course_BWT[ends_BW].tolist(),
+            strict=True,
+        ):
+            found[sentences[place]].append(end_output(tokens, course, penalty))
+        is_open_BW = is_open_BW & ~ends_BW
+        kept = close_ranks(is_open_BW.any(dim=1).tolist())
+        if len(kept) == len(sentences):
+            continue
+        sentences = [sentences[place] for place in kept]
+        kept_B = torch.tensor(kept, dtype=torch.int64, device=device)
+        model.select(kept, in_place_BW[: len(kept)])
+        newest_BW, history_BWT, course_BWT = (
+            newest_BW[kept_B],
+            history_BWT[kept_B],
+            course_BWT[kept_B],
+        )
+        is_open_BW, random_BWT = is_open_BW[kept_B], random_BWT[kept_B]
+    return [sorted(outputs, key=lambda output: -output.score) for outputs in found]
+
+
+def draw(
+    log_probs: Float[Tensor, "batch beam vocab"],
+    random: Float[Tensor, "batch beam"],
+    sampling: Sampling,
+) -> Int[Tensor, "batch beam"]:
+    """Returns a token for each hypothesis, drawn among those that `sampling` leaves.
+
+    Args:
+        log_probs: What may come next; -inf for what may not.
+        random: Numbers from 0 up to, but not including, 1, in fp64.
+        sampling: Temperature first, then top_k, then top_p.
+    """
+    probabilities, tokens = trim(log_probs, sampling)
+    # The first token at which the sum of probabilities passes the random share of it all.
+    sums = probabilities.cumsum(dim=-1)
+    targets = random[..., None] * sums[..., -1:]
+    last = (probabilities > 0.0).sum(dim=-1, keepdim=True) - 1
+    places = torch.searchsorted(sums, targets, right=True).minimum(last)
+    return tokens.gather(-1, places)[..., 0]
+
+
+def trim(
+    log_probs: Float[Tensor, "batch beam vocab"], sampling: Sampling
+) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
+    """Returns the tokens that may be drawn, likeliest first, and their probabilities in fp64.
+
+    Those that are left out at the end have probability 0.
+    """
+    sorted_values, tokens = (log_probs.double() / sampling.temperature).sort(
+        dim=-1, descending=True, stable=True
+    )
+    kept = min(sampling.top_k or tokens.shape[-1], tokens.shape[-1])
+    probabilities = sorted_values[..., :kept].softmax(dim=-1)
+    # A token is left out where those before it hold the wanted share already.
+    before = probabilities.cumsum(dim=-1) - probabilities
+    is_kept = before < sampling.top_p
+    is_kept[..., 0] = True
+    return probabilities.masked_fill(~is_kept, 0.0), tokens[..., :kept]
+
+
+def _random_numbers(seed: int, draw: Sequence[int], num_samples: int, length: int) -> np.ndarray:
+    """Returns numbers in [0, 1) for each of a sentence's outputs [num_samples, length].
+
+    An output's numbers stay the same whatever the number of outputs and their greatest length.
+    """
+    return np.stack(
+        [
+            np.random.default_rng(np.random.SeedSequence((seed, *draw, number))).random(length)
+            for number in range(num_samples)
+        ]
+    )

@@ -1,0 +1,65 @@
+"""What a network runs on, and what suits it."""
+
+import os
+import re
+from typing import Literal
+
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.processors import count_processors
+
+Precision = Literal["fp32", "bf16"]
+
+
+def find_device(name: str) -> torch.device:
+    """Returns the device of this name; for `auto` a GPU where there is one, else the CPU.
+
+    Raises:
+        MtkitError: There is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # torch keeps an index in a byte: 250 would pass for a negative one.
+    if re.fullmatch(r"cpu|cuda(:\d\d?)?", name) is None:
+        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise MtkitError(
+            f"no device '{name}': {torch.cuda.device_count()} GPUs found", "take cpu or auto"
+        )
+    return device
+
+
+def settle_threads() -> None:
+    """Leaves torch with no more threads than there are processors for this process.
+
+    `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), count_processors()))
+
+
+def suit_precision(device: torch.device) -> Precision:
+    """Returns the precision that a device is quickest in: bf16 where it has matrix units for it."""
+    if device.type == "cuda":
+        has_units = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        # Without Intel's AMX, bfloat16 gains little or, imitated, loses all (docs/log.md).
+        has_units = device.type == "cpu" and _has_amx()
+    return "bf16" if has_units else "fp32"
+
+
+def is_imitated(device: torch.device) -> bool:
+    """Returns whether a device has no bfloat16 arithmetic at all."""
+    if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
+        return False
+    return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def _has_amx() -> bool:
+    # Torch has it under a private name.
+    is_supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    if is_supported is None or not is_supported():
+        return False
+    return not is_imitated(torch.device("cpu"))

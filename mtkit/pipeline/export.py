@@ -1,0 +1,122 @@
+"""The front door of `mtkit export`: a run's model, or a model folder, for CTranslate2."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mtkit.console import say
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.prepared import read_dev_text, read_facts
+from mtkit.data.sources.lines import read_lines
+from mtkit.errors import MtkitError
+from mtkit.inference.export import ExportReport
+from mtkit.inference.export import export as export_folder
+from mtkit.inference.model_config import ModelConfig, open_model_folder
+from mtkit.recipe import Recipe
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.loading import override_section
+from mtkit.workspace import Workspace
+
+_NUM_PHRASES = 200
+
+
+def export(
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    output: Path | None = None,
+    quantization: str = "float32",
+    lines_file: Path | None = None,
+) -> ExportReport:
+    """Leaves a run's model in a folder that CTranslate2 translates with.
+
+    Args:
+        recipe: Whose decoding settings travel with it.
+        workspace: The run.
+        output: Where to; the workspace's `export` where not given.
+        quantization: CTranslate2's number type for matrices.
+        lines_file: Sentences to compare both engines on; the development set where not given.
+
+    Raises:
+        MtkitError: There is no model, or what `mtkit.inference.export.export` raises.
+    """
+    config = open_model_folder(workspace.model).config
+    sources, references = _read_text(config, lines_file, workspace)
+    report = export_folder(
+        workspace.model,
+        output if output is not None else workspace.export,
+        quantization=quantization,
+        lines=sources,
+        references=references,
+        settings=recipe.inference,
+        evaluation=recipe.evaluation,
+    )
+    workspace.record("export", {"folder": str(report.folder), "quantization": quantization})
+    return report
+
+
+def export_model(
+    folder: Path,
+    output: Path,
+    overrides: Sequence[str] = (),
+    *,
+    quantization: str = "float32",
+    lines_file: Path | None = None,
+) -> ExportReport:
+    """Leaves a portable model folder as one that CTranslate2 translates with.
+
+    Args:
+        folder: The model folder.
+        output: Where to.
+        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
+        quantization: CTranslate2's number type for matrices.
+        lines_file: Sentences to compare both engines on; the embedded corpus, where the languages
+            are its own, if not given.
+
+    Raises:
+        MtkitError: No model there, no sentences to compare the engines on, an override of what is
+            no decoding default, or what `mtkit.inference.export.export` raises.
+    """
+    opened = open_model_folder(folder)
+    sources, references = _read_text(opened.config, lines_file)
+    return export_folder(
+        folder,
+        output,
+        quantization=quantization,
+        lines=sources,
+        references=references,
+        settings=override_section(opened.settings, "inference", overrides),
+        evaluation=_choose_evaluation(opened.config.target_language),
+    )
+
+
+def _read_text(
+    config: ModelConfig, lines_file: Path | None, workspace: Workspace | None = None
+) -> tuple[list[str], list[str]]:
+    """Returns lines to translate, and their references where there are any.
+
+    Raises:
+        MtkitError: There are no lines.
+    """
+    if lines_file is not None:
+        return list(read_lines(lines_file)), []
+    if workspace is not None and read_facts(workspace):
+        return read_dev_text(workspace)
+    if (config.source_language, config.target_language) == ("en", "de"):
+        say("comparing on the embedded phrasebook; name text of your own with --lines FILE")
+        pairs = list(generate_pairs("test", _NUM_PHRASES))
+        return [source for source, _ in pairs], [reference for _, reference in pairs]
+    raise MtkitError(
+        "nothing to compare both engines on",
+        f"name a file of {config.source_language} sentences with --lines FILE",
+    )
+
+
+def _choose_evaluation(language: str) -> Evaluation:
+    """Returns how BLEU finds the words of a language."""
+    match language:
+        case "zh":
+            return Evaluation(tokenize="zh")
+        case "ja" | "th" | "lo" | "km" | "my":
+            return Evaluation(tokenize="char")
+        case _:
+            return Evaluation()

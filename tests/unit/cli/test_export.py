@@ -1,0 +1,128 @@
+"""`mtkit export` as it is typed: what it compares on, where it puts the model, what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli.app import app
+from mtkit.inference.model_config import open_model_folder
+
+
+def run(*arguments: object, command: str = "export", stdin: str = "") -> Any:
+    arguments = (command, *map(str, arguments))
+    return CliRunner().invoke(app, list(arguments), prog_name="mtkit", input=stdin)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the run lies that was trained once for all tests here."""
+    return tmp_path_factory.mktemp("kept") / "run"
+
+
+@pytest.fixture
+def trained(tiny_run, kept: Path):
+    """A run with a model of one update."""
+    run = tiny_run("training.max_steps=1")
+    if kept.exists():
+        shutil.rmtree(run.workspace.root)
+        shutil.copytree(kept, run.workspace.root)
+    else:
+        assert run.train()
+        shutil.copytree(run.workspace.root, kept)
+    return run
+
+
+def test_a_run_is_exported_into_its_workspace_and_compared_on_the_development_set(trained) -> None:
+    result = run(*trained.options, "--set", "inference.beam_size=3")
+    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+    assert " of 20 lines have the same n-best list" in result.stderr
+    assert "against the references: torch " in result.stderr
+    settings = open_model_folder(trained.workspace.export).settings
+    assert (settings.engine, settings.beam_size) == ("ctranslate2", 3)
+    record = trained.workspace.read_manifest()["export"]
+    assert record["quantization"] == "float32"
+    assert "ctranslate2" in record["environment"]
+
+
+def test_what_was_exported_translates(trained) -> None:
+    lines = "The man sleeps.\n\nThe woman buys an apple.\n"
+    greedy = (*trained.options, "--set", "inference.beam_size=1")
+    assert (
+        "run `mtkit export`"
+        in run(*greedy, "--engine", "ctranslate2", command="translate", stdin=lines).stderr
+    )
+    assert run(*greedy).exit_code == 0
+    by_torch, by_run, by_folder = (
+        run(*options, command="translate", stdin=lines)
+        for options in (
+            greedy,
+            (*greedy, "--engine", "ctranslate2"),
+            ("--model", trained.workspace.export),
+        )
+    )
+    assert by_torch.stdout.count("\n") == 3
+    assert by_torch.stdout == by_run.stdout == by_folder.stdout
+    refused = run(
+        "--model",
+        trained.workspace.model,
+        "--engine",
+        "ctranslate2",
+        command="translate",
+        stdin=lines,
+    )
+    assert refused.exit_code == 1
+    assert "nothing was exported for CTranslate2 here" in refused.stderr
+
+
+def test_a_model_folder_is_exported_anywhere_and_compared_on_a_file(trained, tmp_path) -> None:
+    (tmp_path / "some.txt").write_text("The man sleeps.\n\nThe woman buys an apple.\n")
+    result = run(
+        "--model", trained.workspace.model, "-o", tmp_path / "small", "-q", "int8",
+        "--lines", tmp_path / "some.txt", "--set", "inference.max_extra_tokens=1",
+    )  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+    assert "int8: translating 2 lines with both engines" in result.stderr
+    assert "references" not in result.stderr
+    assert open_model_folder(tmp_path / "small").settings.max_extra_tokens == 1
+
+
+def test_the_phrasebook_stands_in_for_text_of_its_languages(trained, tmp_path) -> None:
+    arguments = ["--model", trained.workspace.model, "--output", tmp_path / "out"]
+    arguments += ["--set", "inference.beam_size=1"]
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert "comparing on the embedded phrasebook" in result.stderr
+    assert "translating 200 lines" in result.stderr
+
+    config = trained.workspace.model / "config.json"
+    facts = {**json.loads(config.read_text()), "source_language": "fi"}
+    config.write_text(json.dumps(facts))
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: nothing to compare both engines on\n"
+        "hint: name a file of fi sentences with --lines FILE\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--model", "m"], "--model needs --output"),
+        (["--model", "m", "--output", "o", "--recipe", "r"], "--model excludes --recipe"),
+    ],
+)
+def test_options_that_lack_or_exclude_others(arguments: list[str], fault: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert fault in result.stderr
+
+
+def test_a_run_without_a_model(tiny_run) -> None:
+    result = run(*tiny_run().options)
+    assert result.exit_code == 1
+    assert "no model here" in result.stderr

@@ -1,0 +1,183 @@
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.data.tokenizer import EOS
+from mtkit.errors import MtkitError
+from mtkit.inference.conversion import write_ctranslate2
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.model import EncoderDecoder
+from mtkit.recipe.inference import Inference, Sampling
+from mtkit.recipe.model import Model
+
+_VOCAB_SIZE = 24
+_PIECES = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, _VOCAB_SIZE))]
+
+
+def write_random(folder: Path, pieces: Sequence[str] = _PIECES, **model: object) -> Path:
+    """Leaves CTranslate2's files of a network with random weights; always the same ones."""
+    torch.manual_seed(5)
+    shape = {"num_encoder_layers": 1, "num_decoder_layers": 1, "d_model": 16, "d_ff": 32}
+    network = EncoderDecoder(Model(**{**shape, "num_heads": 2, **model}), _VOCAB_SIZE, _VOCAB_SIZE)
+    folder.mkdir(exist_ok=True)
+    write_ctranslate2(
+        network, folder, pieces=(pieces, pieces), max_tokens=40, quantization="float32"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_random(tmp_path_factory.mktemp("files"))
+
+
+def search(folder: Path, tokens: Sequence[int], **settings: object) -> list[tuple[int, ...]]:
+    ((*hypotheses,),) = CTranslate2Engine(folder).search(
+        [EncodedSource(tokens)], Inference(**settings)
+    )
+    return [hypothesis.tokens for hypothesis in hypotheses]
+
+
+def test_pieces_may_have_any_name(folder, tmp_path):
+    odd = [*_PIECES[:4], "<unk>", "<s>", "a b", "a\nb", "\r", "", " ", "</s>", "ä", "\U0001f600"]
+    odd += ['"', "\\", "▁", "▁▁", "\u2028", "<unk>'", "<pad>", "0", "\t", "p4"]
+    assert len(odd) == _VOCAB_SIZE
+    strange = write_random(tmp_path / "strange", odd)
+    tokens = list(range(4, _VOCAB_SIZE))
+    random.Random(3).shuffle(tokens)
+    for source in ([*tokens[:10], EOS], [*tokens[10:], EOS]):
+        assert search(strange, source, beam_size=6) == search(folder, source, beam_size=6)
+        targets = [tokens[:5], tokens[5:]]
+        scores = [
+            CTranslate2Engine(each).score([source, source], targets) for each in (strange, folder)
+        ]
+        assert scores[0] == scores[1]
+
+
+def test_two_vocabularies_are_kept_apart(tmp_path):
+    torch.manual_seed(5)
+    shape = {"num_encoder_layers": 1, "num_decoder_layers": 1, "d_model": 16, "d_ff": 32}
+    network = EncoderDecoder(Model(**shape, num_heads=2, tied_embeddings="decoder"), 30, 24).eval()
+    source_pieces = [*_PIECES[:4], *reversed(_PIECES[4:]), *(f"q{i}" for i in range(6))]
+    write_ctranslate2(
+        network, tmp_path, pieces=(source_pieces, _PIECES), max_tokens=40, quantization="float32"
+    )
+    source, target = [29, 4, 20, EOS], [20, 4, 23, EOS]
+    ((*scores,),) = CTranslate2Engine(tmp_path).score([source], [target])
+    with torch.no_grad():
+        tokens = torch.tensor([source])
+        states = network(tokens, tokens > 0, torch.tensor([[2, *target[:-1]]]))
+        expected = network.project(states).log_softmax(-1)[0, range(4), target]
+    assert scores == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_positions_bound_source_and_output(folder):
+    engine = CTranslate2Engine(folder)
+    assert engine.max_tokens == 40
+    longest = [*([7] * 39), EOS]
+    assert max(map(len, search(folder, longest, beam_size=3))) <= 40
+    with pytest.raises(MtkitError, match=r"source of 41 tokens, .* positions for 40"):
+        engine.search([EncodedSource([7, *longest])], Inference())
+
+
+def test_learned_positions_are_as_many_as_were_learned(tmp_path):
+    files = write_random(tmp_path, positions="learned", max_positions=9)
+    assert CTranslate2Engine(files).max_tokens == 9
+    assert max(map(len, search(files, [7, 8, EOS]))) <= 9
+
+
+def test_nothing_to_translate_is_no_fault(folder):
+    engine = CTranslate2Engine(folder)
+    assert engine.search([], Inference()) == []
+    sources = [[7, 8, EOS], [EOS], [9, EOS]]
+    first, empty, last = engine.search([EncodedSource(tokens) for tokens in sources], Inference())
+    assert [h.tokens for h in empty] == [(EOS,)]
+    assert [h.tokens for h in first] == search(folder, sources[0])
+    assert [h.tokens for h in last] == search(folder, sources[2])
+
+
+def test_sampling_is_refused(folder):
+    settings = Inference(sampling=Sampling())
+    with pytest.raises(MtkitError, match=r"inference\.sampling") as caught:
+        CTranslate2Engine(folder).search([EncodedSource([7, EOS])], settings)
+    assert 'engine = "torch"' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("gpu", "no device 'gpu'"), ("cuda:99", "no device 'cuda:99'"), ("cuda:-1", "no device")],
+)
+def test_a_device_that_isnt_there(folder, device, message):
+    with pytest.raises(MtkitError, match=message):
+        CTranslate2Engine(folder, device)
+
+
+def test_a_folder_without_a_model(tmp_path):
+    with pytest.raises(MtkitError, match=r"no model of CTranslate2's here \(no model.bin\)"):
+        CTranslate2Engine(tmp_path / "nowhere")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def drop_a_piece(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text())[:-1]))
+
+
+def forget_mtkit(path: Path) -> None:
+    path.write_text(path.read_text().replace("max_tokens", "max_length"))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("model.bin", cut, "CTranslate2 can't load it"),
+        ("config.json", cut, "damaged, no JSON"),
+        ("shared_vocabulary.json", Path.unlink, "source_vocabulary.json: missing"),
+        ("shared_vocabulary.json", cut, "damaged, no JSON"),
+        ("shared_vocabulary.json", drop_a_piece, "no list of the model's 24 pieces"),
+        ("config.json", forget_mtkit, "not written by `mtkit export`"),
+    ],
+)
+def test_a_damaged_folder(folder, tmp_path, file, damage, message):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folder, damaged)
+    damage(damaged / file)
+    with pytest.raises(MtkitError, match=message) as caught:
+        CTranslate2Engine(damaged)
+    assert str(damaged) in caught.value.message
+    assert "mtkit export" in caught.value.hint
+
+
+def test_a_library_that_isnt_installed(folder, monkeypatch):
+    # Python takes None for a module that can't be found.
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(MtkitError, match="CTranslate2 isn't installed") as caught:
+        CTranslate2Engine(folder)
+    assert caught.value.hint == "pip install 'mtkit[ctranslate2]'"
+
+
+def test_torch_is_never_loaded(folder):
+    program = f"""
+import sys
+from pathlib import Path
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.recipe.inference import Inference
+engine = CTranslate2Engine(Path({str(folder)!r}))
+assert engine.search([EncodedSource([7, 8, 3], prefix=(5,))], Inference())[0]
+print([name for name in ("torch", "transformers") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

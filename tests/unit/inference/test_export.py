@@ -1,0 +1,215 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.inference import export as export_module
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.export import ExportReport, export, judge
+from mtkit.inference.model_config import open_model_folder
+from mtkit.inference.model_folder import load_model_folder, pack_weights, save_model_folder
+from mtkit.inference.parity import Comparison
+from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
+
+_LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]
+_FILES = [
+    "README.md",
+    "config.json",
+    "ctranslate2",
+    "inference.json",
+    "joint.spm",
+    "tokenizer.json",
+]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "exported"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a model lies with its export, made once for all tests that only look at it."""
+    return tmp_path_factory.mktemp("kept") / "both"
+
+
+@pytest.fixture
+def both(kept: Path, folder: Path) -> Path:
+    """A folder with `model` and `exported`; not to be written into."""
+    if not kept.exists():
+        shutil.copytree(folder, kept / "model")
+        export(kept / "model", kept / "exported", lines=_LINES)
+    return kept
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_export_is_a_model_folder_for_another_engine(both):
+    assert sorted(path.name for path in (both / "exported").iterdir()) == _FILES
+    exported, trained = (open_model_folder(both / name) for name in ("exported", "model"))
+    assert exported.config == trained.config
+    assert exported.settings == trained.settings.model_copy(update={"engine": "ctranslate2"})
+
+    sources = [
+        EncodedSource(tokens) for tokens in exported.tokenizer.encode_source(["five lazy dogs"])
+    ]
+    settings = Inference(length_penalty=LengthPenalty(kind="power"), max_extra_tokens=4)
+    engine = CTranslate2Engine(both / "exported" / "ctranslate2", stops_early=False)
+    model = load_model_folder(both / "model").model
+    expected = TorchEngine(model, "cpu").search(sources, settings)
+    found = engine.search(sources, settings)
+    assert [h.tokens for h in found[0]] == [h.tokens for h in expected[0]]
+
+
+def test_the_card_tells_of_the_export_and_keeps_the_rest(both):
+    card = (both / "exported" / "README.md").read_text()
+    assert card.startswith((both / "model" / "README.md").read_text().rstrip())
+    assert "## Export\n\n- CTranslate2 " in card
+    assert "3 of 3 lines have the same n-best list" in card
+
+
+def test_the_other_clients_of_ctranslate2_can_read_it(both):
+    """Its own vocabulary holds the pieces, and its config names what begins and ends a text."""
+    files = both / "exported" / "ctranslate2"
+    pieces = json.loads((files / "shared_vocabulary.json").read_text())
+    assert pieces == open_model_folder(both / "model").tokenizer.source_pieces
+    config = json.loads((files / "config.json").read_text())
+    assert config["decoder_start_token"] == "<s>"
+    assert config["eos_token"] == "</s>"
+    assert config["add_source_eos"] is False
+
+
+def test_a_quantized_export_replaces_an_older_one(folder, output):
+    whole = export(folder, output, lines=_LINES)
+    assert whole.parity.num_lines == whole.comparison.num_lines == 3
+    assert whole.parity.largest_gap < 1e-4
+    assert min(whole.comparison.lines_per_second) > 0
+    assert whole.num_bytes == (output / "ctranslate2" / "model.bin").stat().st_size
+    small = export(folder, output, lines=_LINES, quantization="int8")
+    assert small.num_bytes < whole.num_bytes
+    assert small.parity.num_different == 0
+    assert sorted(path.name for path in output.iterdir()) == _FILES
+    assert (output / "README.md").read_text().count("## Export") == 1
+    assert not list(output.parent.glob(".*"))
+
+
+def test_settings_travel_with_it_and_get_positions_enough(folder, output):
+    settings = Inference(beam_size=3, max_source_tokens=1_200, max_extra_tokens=7)
+    export(folder, output, lines=_LINES, settings=settings)
+    assert open_model_folder(output).settings.beam_size == 3
+    assert CTranslate2Engine(output / "ctranslate2").max_tokens == 1_207
+
+
+def test_engines_that_differ_leave_what_was_there(
+    folder, output, monkeypatch, make_recipe, make_model
+):
+    export(folder, output, lines=_LINES)
+    before = files_of(output)
+    other = make_model(make_recipe(), seed=2).eval()
+    monkeypatch.setattr(export_module, "open_reference", lambda _: TorchEngine(other, "cpu"))
+    with pytest.raises(MtkitError, match="both engines' scores of one output differ by"):
+        export(folder, output, lines=_LINES)
+    assert files_of(output) == before
+    assert not list(output.parent.glob(".*"))
+
+
+def test_a_diverged_model_is_refused(tmp_path, make_recipe, make_model, tokenizer):
+    weights = pack_weights(make_model(make_recipe()))
+    for weight in weights.values():
+        weight.fill_(torch.nan)
+    broken = tmp_path / "broken"
+    save_model_folder(
+        broken, recipe=make_recipe(), weights=weights, tokenizer=tokenizer, origin="nowhere"
+    )
+    with pytest.raises(MtkitError, match="NaN"):
+        export(broken, tmp_path / "exported", lines=_LINES)
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"attention_window": 3}, r"restricted self-attention \(model.attention_window = 3\)"),
+        ({"d_key": 4, "d_value": 8}, r"d_model / num_heads = 8 \(model.d_key = 4"),
+        ({"d_key": 8, "d_value": 4}, "model.d_value = 4"),
+    ],
+)
+def test_a_model_that_ctranslate2_cant_run(
+    tmp_path, make_recipe, make_model, tokenizer, shape, message
+):
+    recipe = make_recipe(**shape)
+    save_model_folder(
+        tmp_path / "model",
+        recipe=recipe,
+        weights=pack_weights(make_model(recipe)),
+        tokenizer=tokenizer,
+        origin="nowhere",
+    )
+    with pytest.raises(MtkitError, match=message):
+        export(tmp_path / "model", tmp_path / "exported", lines=_LINES)
+    assert not (tmp_path / "exported").exists()
+
+
+def test_settings_that_ctranslate2_cant_follow(folder, output):
+    with pytest.raises(MtkitError, match=r"inference\.sampling"):
+        export(folder, output, lines=_LINES, settings=Inference(sampling=Sampling()))
+
+
+def test_an_unknown_quantization(folder, output):
+    with pytest.raises(MtkitError, match=r"no quantization 'int4' \(did you mean 'int"):
+        export(folder, output, lines=_LINES, quantization="int4")
+
+
+def test_nothing_but_an_older_export_is_replaced(folder, output):
+    output.mkdir()
+    (output / "thesis.txt").write_text("ten years of work")
+    with pytest.raises(MtkitError, match="holds something else than an exported model"):
+        export(folder, output, lines=_LINES)
+    assert (output / "thesis.txt").read_text() == "ten years of work"
+    for holder in (folder, folder.parent):
+        before = files_of(folder)
+        with pytest.raises(MtkitError, match="holds the model itself"):
+            export(folder, holder, lines=_LINES)
+        assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  "], ["fox " * 300]])
+def test_no_line_to_compare_on(folder, output, lines):
+    with pytest.raises(MtkitError, match="no line to compare") as caught:
+        export(folder, output, lines=lines)
+    assert "--lines FILE" in caught.value.hint
+
+
+def compared(**others: object) -> Comparison:
+    facts = {"num_lines": 200, "num_equal": 150, "agreement": 90.0, "bleu": (30.0, 29.5)}
+    return Comparison(**{**facts, "lines_per_second": (10.0, 90.0), **others})
+
+
+def test_a_loss_of_more_than_one_bleu_is_refused(capsys):
+    judge(compared(bleu=(30.0, 29.0)), "int8")
+    judge(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
+    assert capsys.readouterr().err == ""
+    with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU where torch has 30.0 on 200 lines"):
+        judge(compared(bleu=(30.0, 28.9)), "int8")
+
+
+def test_without_references_little_agreement_is_warned_of(capsys):
+    judge(compared(bleu=None), "int8")
+    assert capsys.readouterr().err == ""
+    judge(compared(bleu=None, agreement=69.0), "int8")
+    assert capsys.readouterr().err.startswith("warning: int8: the output has 69.0 BLEU")
+
+
+def test_references_count_where_there_are_any(folder, output):
+    references = ["der schnelle fuchs", "", "springt", "packt"]
+    report: ExportReport = export(folder, output, lines=_LINES, references=references)
+    assert report.comparison.bleu is not None
+    with pytest.raises(MtkitError, match="4 lines, but 2 references"):
+        export(folder, output, lines=_LINES, references=references[:2])

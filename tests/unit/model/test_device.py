@@ -1,0 +1,54 @@
+import pytest
+import torch
+
+import mtkit.model.device as device_module
+from mtkit.errors import MtkitError
+from mtkit.model.device import find_device, settle_threads, suit_precision
+
+CPU = torch.device("cpu")
+
+
+def test_devices(monkeypatch):
+    assert find_device("cpu") == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert find_device("auto") == torch.device("cpu")
+    with pytest.raises(MtkitError, match="no device 'cuda': 0 GPUs found"):
+        find_device("cuda")
+    for name in ("gpu", "meta", "mps", "cuda:250"):
+        with pytest.raises(MtkitError, match=f"no device '{name}'"):
+            find_device(name)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert find_device("auto") == torch.device("cuda")
+    assert find_device("cuda:0") == torch.device("cuda:0")
+    with pytest.raises(MtkitError, match="no device 'cuda:1': 1 GPUs found"):
+        find_device("cuda:1")
+
+
+def test_threads_are_lowered_to_the_processors_unless_a_number_is_given(monkeypatch) -> None:
+    threads = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(device_module, "count_processors", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    settle_threads()
+    assert threads == []
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    settle_threads()
+    assert threads == [4]
+
+
+@pytest.mark.parametrize("has_amx", [False, True])
+@pytest.mark.parametrize("is_imitated", [False, True])
+def test_a_cpu_suits_bf16_where_it_has_matrix_units(
+    monkeypatch, *, has_amx: bool, is_imitated: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
+    monkeypatch.setattr(device_module, "is_imitated", lambda device: is_imitated)
+    assert suit_precision(CPU) == ("bf16" if has_amx and not is_imitated else "fp32")
+
+
+def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
+    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")
+    assert suit_precision(CPU) == "fp32"
