@@ -71,10 +71,8 @@ def measured(run) -> dict[int, dict[str, float]]:
     }
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [pytest.param((), marks=pytest.mark.patient), ("training.moving_average.decay=0.9",)],
-)
+@pytest.mark.patient
+@pytest.mark.parametrize("overrides", [(), ("training.moving_average.decay=0.9",)])
 def test_a_checkpoint_is_worth_what_was_measured(tiny_run, tmp_path: Path, overrides) -> None:
     run = tiny_run(*LEARNS_A_LITTLE, *overrides)
     output_of(run.command("train"))

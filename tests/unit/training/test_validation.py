@@ -30,7 +30,8 @@ def test_the_score_is_what_the_saved_model_gets(run) -> None:
     assert dev["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 
 
-def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(run) -> None:
+def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(tiny_run) -> None:
+    run = tiny_run()
     data = open_prepared(run.recipe, run.workspace)
     vocab_size = data.tokenizer.source_vocab_size
     torch.manual_seed(4)
