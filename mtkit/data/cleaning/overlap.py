@@ -16,6 +16,7 @@ from mtkit.recipe.cleaning import Overlap
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers modulo 2^64 are all different for any line's length."""
 _KEPT = "LMN"
+_LAST_LETTER = "\U0003ffff"
 """General categories of letters, marks and numbers."""
 
 
@@ -55,9 +56,14 @@ class HeldOut:
 
 
 def fold(line: str) -> str:
-    """Returns a line's letters, marks and numbers, case folded."""
+    """Returns a line's letters, marks and numbers, case folded.
+
+    Those of planes 0 to 3: the only marks beyond choose between a letter's shapes.
+    """
     return "".join(
-        character for character in line if unicodedata.category(character)[0] in _KEPT
+        character
+        for character in line
+        if character <= _LAST_LETTER and unicodedata.category(character)[0] in _KEPT
     ).casefold()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.data.cleaning import Cleaner, HeldOut
@@ -63,6 +63,7 @@ def test_what_is_held_out_goes_to_another_process() -> None:
     assert np.array_equal(after.target_hashes, before.target_hashes)
 
 
+@example(["a\U000e0100", "\U000e0100"])
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("ßŉΐﬃİ"))))
 def test_a_line_hashes_as_what_it_folds_to(lines: list[str]) -> None:
     lines = [*lines, "x"]
