@@ -16,8 +16,9 @@ from mtkit.recipe.cleaning import Overlap
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers modulo 2^64 are all different for any line's length."""
 _KEPT = "LMN"
-_LAST_LETTER = "\U0003ffff"
 """General categories of letters, marks and numbers."""
+_LAST_LETTER = "\U0003ffff"
+"""Beyond planes 0 to 3 there are no letters."""
 
 
 @dataclass(frozen=True)
