@@ -33,9 +33,11 @@ def main() -> None:
     references = options.reference.read_text("utf-8").splitlines()
     defaults = read_settings(Path(options.models[0]))
 
-    def search(models: Sequence[str], beam_size: int, alpha: float) -> list[Translation]:
+    def search(
+        models: Sequence[str], beam_size: int, alpha: float, n_best: int = 1
+    ) -> list[Translation]:
         penalty = LengthPenalty(kind=options.kind, alpha=alpha)
-        changes = {"beam_size": beam_size, "n_best": beam_size, "length_penalty": penalty}
+        changes = {"beam_size": beam_size, "n_best": n_best, "length_penalty": penalty}
         settings = Inference(**{**dict(defaults), **changes})
         return Translator(models, settings=settings).search(sources)
 
@@ -50,7 +52,7 @@ def main() -> None:
         row = [bleu([found.text for found in search(first, beam_size, alpha)]) for alpha in ALPHAS]
         print(f"{beam_size:4}  " + "  ".join(f"{value:5.2f}" for value in row), flush=True)
     for beam_size in BEAM_SIZES[2:]:
-        lists = search(first, beam_size, defaults.length_penalty.alpha)
+        lists = search(first, beam_size, defaults.length_penalty.alpha, beam_size)
         print(f"oracle of {beam_size:2}: {bleu(choose_best(lists, references)):.2f}", flush=True)
     if len(options.models) > 1:
         groups = [[model] for model in options.models] + [options.models]

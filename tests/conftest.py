@@ -63,6 +63,15 @@ class TinyRun:
 
         return train(self.recipe, self.workspace, device="cpu")
 
+    def train_once(self, kept: Path) -> None:
+        """Trains, or takes over what this left in `kept` when an earlier test trained."""
+        if kept.exists():
+            shutil.rmtree(self.workspace.root)
+            shutil.copytree(kept, self.workspace.root)
+        else:
+            assert self.train()
+            shutil.copytree(self.workspace.root, kept)
+
     def command(self, name: str, *options: str) -> list[str]:
         """Returns a command line of mtkit for this run."""
         return [sys.executable, "-m", "mtkit", name, *self.options, *options]
@@ -71,6 +80,12 @@ class TinyRun:
         """Returns the files of the last checkpoint that hold numbers, by name."""
         last = max(self.workspace.checkpoints.glob("step-*"))
         return {path.name: path.read_bytes() for path in sorted(last.glob("*.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the run lies that was trained once for all tests of a module."""
+    return tmp_path_factory.mktemp("kept") / "run"
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`mtkit score`: translations and references become BLEU, chrF and TER with signatures."""
+"""`mtkit score`: translations and references become scores that another lab can trust."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
 
 if TYPE_CHECKING:
-    from mtkit.evaluation.report import ScoreRow
+    from mtkit.pipeline.score_files import ScoredText
 
 
 def score(
@@ -20,12 +20,13 @@ def score(
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
     hypothesis: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--hypothesis",
             metavar="FILE",
             show_default=False,
-            help="Score this file of translations instead of the run's model.",
+            help="Score this file of translations instead of the run's model; give it once for each"
+            " system: all are compared with the first.",
         ),
     ] = None,
     reference: Annotated[
@@ -37,48 +38,137 @@ def score(
             help="References for --hypothesis; give it once for each set of references.",
         ),
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source",
+            metavar="FILE",
+            show_default=False,
+            help="What was translated; with it, what was left untranslated is found.",
+        ),
+    ] = None,
+    test_set: Annotated[
+        str,
+        typer.Option(
+            "--test-set",
+            metavar="NAME[:PAIR]",
+            show_default=False,
+            help="A test set that sacreBLEU knows, such as wmt14/full:en-de, in place of"
+            " --reference or of the recipe's.",
+        ),
+    ] = "",
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            show_default=False,
+            help="Also write a report: a page (.html), a table for a paper (.md), or all that was"
+            " found (.json).",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Translate and score the recipe's test sets, or score a file of translations.
+    """Translate and score the recipe's test sets, or score and compare files of translations.
 
     Scores go to stdout: a table on a terminal, tab-separated lines into a pipe or a file.
     """
-    if (hypothesis is None) != (not reference):
-        raise typer.BadParameter("--hypothesis and --reference go together")
-    if hypothesis is not None and reference:
-        rows = _score_files(hypothesis, reference, recipe, overrides)
-    else:
-        opened, place = open_run(recipe, workspace, overrides)
-        from mtkit.pipeline.score import score as score_run
+    if hypothesis is not None and not (reference or test_set):
+        raise typer.BadParameter("--hypothesis needs --reference, or --test-set")
+    if hypothesis is None and (reference or source):
+        raise typer.BadParameter("--reference and --source go with --hypothesis")
+    if test_set and (reference or source):
+        raise typer.BadParameter("--test-set has a source and references of its own")
+    if hypothesis is not None and workspace is not None:
+        raise typer.BadParameter("--hypothesis is scored without a workspace")
+    if report is not None:
+        from mtkit.pipeline.score_report import check_report_name
 
-        rows = score_run(opened, place, device=device)
-    _render(rows, as_json=as_json)
+        check_report_name(report)
+    if hypothesis is not None:
+        scored = [
+            _score_files(
+                hypothesis,
+                reference,
+                source=source,
+                test_set=test_set,
+                recipe=recipe,
+                overrides=overrides,
+            )
+        ]
+    else:
+        from mtkit.pipeline.score import score as score_run
+        from mtkit.pipeline.score import with_published
+
+        opened, place = open_run(recipe, workspace, overrides)
+        if test_set:
+            opened = with_published(opened, test_set)
+        scored = score_run(opened, place, device=device, keeps_others=bool(test_set))
+    _render(scored, as_json=as_json, names_systems=hypothesis is not None)
+    if report is not None:
+        from mtkit.pipeline.score_report import write_reports
+
+        write_reports(report, scored)
 
 
 def _score_files(
-    hypothesis: Path, references: list[Path], recipe: str, overrides: list[str] | None
-) -> list[ScoreRow]:
-    from mtkit.pipeline.score_files import score_files
+    hypotheses: list[Path],
+    references: list[Path] | None,
+    *,
+    source: Path | None,
+    test_set: str,
+    recipe: str,
+    overrides: list[str] | None,
+) -> ScoredText:
+    from mtkit.pipeline.score_files import score_files, score_published, split_pair
     from mtkit.recipe import PROJECT_RECIPE, load_recipe
     from mtkit.recipe.evaluation import Evaluation
     from mtkit.recipe.loading import override_section
 
+    languages = "", ""
     if recipe or PROJECT_RECIPE.is_file():
-        settings = load_recipe(recipe, overrides or []).evaluation
+        loaded = load_recipe(recipe, overrides or [])
+        settings = loaded.evaluation
+        languages = (
+            loaded.data.source_language,
+            settings.language or loaded.data.target_language,
+        )
     else:
         settings = override_section(Evaluation(), "evaluation", overrides or [])
-    return score_files(hypothesis, references, settings)
+        languages = "", settings.language
+    if test_set:
+        name, languages = split_pair(test_set, languages)
+        return score_published(
+            hypotheses,
+            name,
+            settings,
+            source_language=languages[0],
+            target_language=languages[1],
+        )
+    return score_files(
+        hypotheses, references or [], settings, source=source, target_language=languages[1]
+    )
 
 
-def _render(rows: list[ScoreRow], *, as_json: bool) -> None:
+def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:
     from rich.console import Console
 
-    from mtkit.evaluation.report import as_json_text, as_tab_separated, show_table
+    from mtkit.console import warn
+    from mtkit.evaluation.report import as_json_text, as_tab_separated, list_rows, show_table
 
+    rows = [
+        row for each in scored for row in list_rows(each.evaluated, names_systems=names_systems)
+    ]
     if as_json:
         sys.stdout.write(as_json_text(rows))
     elif sys.stdout.isatty():
         show_table(rows, Console(highlight=False))
     else:
         sys.stdout.write(as_tab_separated(rows))
+    sys.stdout.flush()
+    for each in scored:
+        for system in each.evaluated.systems:
+            for remark in system.remarks:
+                name = system.name if names_systems else each.evaluated.test_set
+                warn(f"{name}: {remark}")

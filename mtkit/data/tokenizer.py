@@ -10,6 +10,7 @@ from random import Random
 from typing import Literal
 
 import sentencepiece
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mtkit.data.punctuation import punctuation_normalizer
 from mtkit.data.segmentations import Resegmenter
@@ -23,6 +24,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
 
+_MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
 _SPECIAL = (PAD, UNK, BOS, EOS)
 _SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _JOINT_FILE = "joint.spm"
@@ -31,6 +33,15 @@ _TARGET_FILE = "target.spm"
 SETTINGS_FILE = "tokenizer.json"
 TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
 """What `SubwordTokenizer.save` may leave in a folder."""
+
+
+class _Settings(BaseModel):
+    """What `SETTINGS_FILE` holds; a folder of older versions may have none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tags: tuple[str, ...] = ()
+    punctuation: tuple[str, str] | None = None
 
 
 class SubwordTokenizer:
@@ -61,7 +72,9 @@ class SubwordTokenizer:
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
-        self._leading_tag = re.compile("|".join(rf"\s*{re.escape(tag)}\s*" for tag in tags) or "$^")
+        self._leading_tag = re.compile(
+            "|".join(rf"\s*{re.escape(tag)}\s*" for tag in tags) or "(?!)"
+        )
 
     @classmethod
     def load(cls, folder: Path) -> "SubwordTokenizer":
@@ -80,20 +93,16 @@ class SubwordTokenizer:
             raise MtkitError(
                 f"{error.filename}: no such tokenizer", "run `mtkit prepare`"
             ) from error
-        settings = read_json(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
-        punctuation = settings.get("punctuation")
+        settings = _read_settings(folder / SETTINGS_FILE)
         try:
             return cls(
                 source_model,
                 target_model,
-                tags=settings.get("tags", ()),
-                punctuation=None if punctuation is None else tuple(punctuation),
+                tags=settings.tags,
+                punctuation=settings.punctuation,
             )
         except RuntimeError as error:
-            raise MtkitError(
-                f"{folder}: damaged tokenizer: {error}",
-                "run `mtkit prepare` again, or copy the folder again from where it came from",
-            ) from error
+            raise MtkitError(f"{folder}: damaged tokenizer: {error}", _MAKE_AGAIN) from error
 
     def save(self, folder: Path) -> None:
         """Leaves the tokenizer in a folder: one model where the vocabulary is joint, else two."""
@@ -115,6 +124,11 @@ class SubwordTokenizer:
     def tags(self) -> tuple[str, ...]:
         """Strings that may stand before a source, each one token."""
         return tuple(self._tags)
+
+    @property
+    def punctuation(self) -> tuple[str, str] | None:
+        """Languages whose punctuation is normalised; None where it stays as it is."""
+        return self._punctuation
 
     @property
     def source_pieces(self) -> list[str]:
@@ -202,11 +216,25 @@ class SubwordTokenizer:
 
     def _split_tags(self, line: str) -> tuple[list[int], str]:
         """Returns the ids of the tags before a line, and what follows them."""
-        ids = []
-        while found := self._leading_tag.match(line):
-            ids.append(self._tags[found[0].strip()])
-            line = line[found.end() :]
-        return ids, line
+        tags, rest = self.split_tags(line)
+        return [self._tags[found[0].strip()] for found in self._leading_tag.finditer(tags)], rest
+
+
+def _read_settings(path: Path) -> _Settings:
+    """Returns what a tokenizer's settings file says, or its defaults where there is none.
+
+    Raises:
+        MtkitError: It is damaged.
+    """
+    if not path.is_file():
+        return _Settings()
+    content = read_json(path)
+    try:
+        return _Settings.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(str(step) for step in fault["loc"])
+        raise MtkitError(f"{path}: damaged: {key}: {fault['msg']}", _MAKE_AGAIN) from error
 
 
 class _Vocabulary:

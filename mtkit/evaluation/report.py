@@ -1,26 +1,36 @@
-"""Scores of test sets as a table, as lines, as JSON."""
+"""Scores of test sets as a table, as lines, as JSON, as Markdown."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from mtkit.evaluation.scores import Score
+from mtkit.evaluation.evaluate import Evaluated
+from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+
+SIGNIFICANCE_LEVEL = 0.05
+"""A difference is called significant where its p-value is less."""
+_MARKDOWN_MARKUP = re.compile(r"([\\`*_\[\]<>|~])")
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """One metric's value on one test set.
+    """One metric's value for one system on one test set.
 
     Attributes:
-        test_set: Its name in the recipe, or the file that was scored.
+        test_set: The test set's name.
         metric: sacreBLEU's name of the metric.
         value: Percentage points.
         signature: sacreBLEU's signature.
         num_sentences: How many sentences were scored.
+        system: The system's name; empty where there is only the run's own model.
+        interval: Where the value lies with the confidence asked for.
+        difference: How it differs from the first system's; None for that one.
     """
 
     test_set: str
@@ -28,13 +38,26 @@ class ScoreRow:
     value: float
     signature: str
     num_sentences: int
+    system: str = ""
+    interval: Interval | None = None
+    difference: Difference | None = None
 
 
-def list_rows(test_set: str, scores: Iterable[Score], num_sentences: int) -> list[ScoreRow]:
-    """Returns one test set's scores as rows."""
+def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
+    """Returns a row for each system and metric; `system` is left empty if it isn't to be named."""
     return [
-        ScoreRow(test_set, score.name, score.value, score.signature, num_sentences)
-        for score in scores
+        ScoreRow(
+            test_set=evaluated.test_set,
+            metric=score.name,
+            value=score.value,
+            signature=score.signature,
+            num_sentences=evaluated.num_sentences,
+            system=system.name if names_systems else "",
+            interval=score.interval,
+            difference=score.difference,
+        )
+        for system in evaluated.systems
+        for score in system.scores
     ]
 
 
@@ -43,28 +66,167 @@ def as_tables(rows: Sequence[ScoreRow]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
+def from_table(table: Mapping[str, Any]) -> ScoreRow:
+    """Returns the row that `as_tables` made a table of."""
+    interval, difference = table.get("interval"), table.get("difference")
+    return ScoreRow(
+        **{
+            **table,
+            "interval": interval and Interval(**interval),
+            "difference": difference
+            and Difference(**{**difference, "interval": Interval(**difference["interval"])}),
+        }
+    )
+
+
 def as_json_text(rows: Sequence[ScoreRow]) -> str:
     """Returns the rows as a JSON list of objects, values in full precision."""
     return json.dumps(as_tables(rows), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:
-    """Returns test set, metric, value with two decimals and signature of each row."""
-    return [(row.test_set, row.metric, f"{row.value:.2f}", row.signature) for row in rows]
+    """Returns system or test set, metric, value with two decimals and signature of each row."""
+    return [
+        (row.system or row.test_set, row.metric, f"{row.value:.2f}", row.signature) for row in rows
+    ]
 
 
 def as_tab_separated(rows: Sequence[ScoreRow]) -> str:
-    """Returns a line per row with its cells."""
-    return "".join("\t".join(cells) + "\n" for cells in as_cells(rows))
+    """Returns a line per row: its cells; low and high end of its interval; difference and p-value.
+
+    Intervals are there where any row has one, and so are differences.
+    """
+    extras = [_extra_cells(row, rows) for row in rows]
+    return "".join(
+        "\t".join((*cells, *extra)) + "\n"
+        for cells, extra in zip(as_cells(rows), extras, strict=True)
+    )
 
 
 def show_table(rows: Sequence[ScoreRow], console: Console) -> None:
-    """Prints a table with a row per test set and metric, signatures included."""
+    """Prints a table with a row per test set, system and metric, and each signature below it."""
+    has_intervals = any(row.interval for row in rows)
+    has_differences = any(row.difference for row in rows)
     table = Table()
-    table.add_column("test set")
-    table.add_column("metric")
-    table.add_column("score", justify="right")
-    table.add_column("signature", overflow="fold")
-    for cells in as_cells(rows):
-        table.add_row(*cells)
+    table.add_column("system" if any(row.system for row in rows) else "test set", overflow="fold")
+    table.add_column("metric", overflow="fold")
+    table.add_column("score", justify="right", no_wrap=True)
+    if has_intervals:
+        table.add_column("interval", justify="right", no_wrap=True)
+    if has_differences:
+        table.add_column("difference", justify="right", no_wrap=True)
+        table.add_column("p", justify="right", no_wrap=True)
+    for row, (name, metric, value, _) in zip(rows, as_cells(rows), strict=True):
+        cells = [name, metric, value]
+        if has_intervals:
+            cells.append(_describe_interval(row.interval))
+        if has_differences:
+            cells += _describe_difference(row.difference)
+        # Square brackets of a file's name are no markup.
+        table.add_row(*map(Text, cells))
     console.print(table)
+    for metric, signature in dict.fromkeys((row.metric, row.signature) for row in rows):
+        console.print(Text(f"{metric}: {signature}"), soft_wrap=True)
+
+
+def _extra_cells(row: ScoreRow, rows: Sequence[ScoreRow]) -> list[str]:
+    cells = []
+    if any(each.interval for each in rows):
+        interval = row.interval
+        cells += [f"{interval.low:.2f}", f"{interval.high:.2f}"] if interval else ["", ""]
+    if any(each.difference for each in rows):
+        difference = row.difference
+        cells += (
+            [f"{difference.value:+.2f}", f"{difference.p_value:.4f}"] if difference else ["", ""]
+        )
+    return cells
+
+
+def _describe_interval(interval: Interval | None) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}" if interval else ""
+
+
+def _describe_difference(difference: Difference | None) -> tuple[str, str]:
+    if difference is None:
+        return "", ""
+    return f"{difference.value:+.2f}", f"{difference.p_value:.4f}"
+
+
+def is_significant(score: SystemScore) -> bool:
+    """Returns whether a score differs from the baseline's by more than chance explains."""
+    return score.difference is not None and score.difference.p_value < SIGNIFICANCE_LEVEL
+
+
+def is_better(score: SystemScore) -> bool:
+    """Returns whether a score is better than the baseline's, be it by chance."""
+    if score.difference is None:
+        return False
+    return score.difference.value > 0 if score.higher_is_better else score.difference.value < 0
+
+
+def find_best(results: Sequence[SystemResult], metric: str) -> float | None:
+    """Returns the best of all systems' scores by a metric; None where there are no two."""
+    scores = [score for result in results for score in result.scores if score.name == metric]
+    if len(scores) < 2:
+        return None
+    choose = max if scores[0].higher_is_better else min
+    return choose(score.value for score in scores)
+
+
+def list_metrics(results: Sequence[SystemResult]) -> list[SystemScore]:
+    """Returns a score for each metric that any system was scored by, in their order."""
+    return list({score.name: score for result in results for score in result.scores}.values())
+
+
+def show_signed(value: float) -> str:
+    """Returns a difference with its sign and two decimals; with a minus, not a hyphen."""
+    return f"{value:+.2f}".replace("-", "\u2212")
+
+
+def show_p_value(p_value: float) -> str:
+    """Returns a p-value as papers write it."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def as_markdown(results: Sequence[SystemResult]) -> str:
+    """Returns a table of systems and metrics that a paper can take in, signatures as footnotes.
+
+    Intervals are in brackets, the best score of a metric is bold, and differences from the
+    baseline, which is the first system, have their p-values.
+    """
+    metrics = list_metrics(results)
+    header = ["System"] + [
+        f"{_escape_markdown(metric.name)} {'↑' if metric.higher_is_better else '↓'}[^{place}]"
+        for place, metric in enumerate(metrics, start=1)
+    ]
+    rows = [header, ["---"] + ["---:"] * len(metrics)]
+    for result in results:
+        by_name = {score.name: score for score in result.scores}
+        cells = [
+            _as_markdown_cell(by_name.get(metric.name), find_best(results, metric.name))
+            for metric in metrics
+        ]
+        rows.append([_escape_markdown(result.name), *cells])
+    table = "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    footnotes = "".join(
+        f"[^{place}]: {_escape_markdown(metric.name)}, "
+        f"{'higher' if metric.higher_is_better else 'lower'} is better: `{metric.signature}`\n"
+        for place, metric in enumerate(metrics, start=1)
+    )
+    return f"{table}\n{footnotes}"
+
+
+def _as_markdown_cell(score: SystemScore | None, best: float | None) -> str:
+    if score is None:
+        return "–"
+    cell = f"**{score.value:.2f}**" if score.value == best else f"{score.value:.2f}"
+    if score.interval is not None:
+        cell += f" [{score.interval.low:.2f}, {score.interval.high:.2f}]"
+    if score.difference is not None:
+        p_value = show_p_value(score.difference.p_value).replace("<", "\\<")
+        cell += f" ({show_signed(score.difference.value)}, {p_value})"
+    return cell
+
+
+def _escape_markdown(text: str) -> str:
+    return _MARKDOWN_MARKUP.sub(r"\\\1", text)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.tokenizers import choose_tokenizer, explain_missing, settle_tokenizer
 from mtkit.recipe.evaluation import Evaluation, Metric
 
 
@@ -26,7 +27,11 @@ class Score:
 
 
 def score_corpus(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Evaluation
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    settings: Evaluation,
+    *,
+    target_language: str = "",
 ) -> list[Score]:
     """Returns the score of every metric that the settings name, in their order.
 
@@ -34,9 +39,27 @@ def score_corpus(
         hypotheses: Translations, one a sentence.
         references: Sets of references; each holds one a sentence.
         settings: Metrics, and how they see text.
+        target_language: What `tokenize = "auto"` goes by; empty where unknown, which means 13a.
 
     Raises:
-        MtkitError: No sentences, unequal counts, or a tokeniser that isn't installed.
+        MtkitError: No sentences, unequal counts, or a tokeniser that can't be had.
+    """
+    settings = settle_tokenizer(settings, target_language)
+    hypotheses, references = pair_sentences(hypotheses, references)
+    return [_score(hypotheses, references, metric, settings) for metric in settings.metrics]
+
+
+def pair_sentences(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Returns both as sacreBLEU's command line sees them, once they are known to pair.
+
+    Args:
+        hypotheses: Translations, one a sentence.
+        references: Sets of references; each holds one a sentence.
+
+    Raises:
+        MtkitError: No sentences, or unequal counts.
     """
     if not references:
         raise MtkitError("no references to score against")
@@ -51,8 +74,7 @@ def score_corpus(
         raise MtkitError("no sentences to score")
     # sacreBLEU's command line strips what str.rstrip strips, a no-break space for one.
     stripped = [line.rstrip() for line in hypotheses]
-    stripped_references = [[line.rstrip() for line in lines] for lines in references]
-    return [_score(stripped, stripped_references, metric, settings) for metric in settings.metrics]
+    return stripped, [[line.rstrip() for line in lines] for lines in references]
 
 
 def _score(
@@ -61,37 +83,49 @@ def _score(
     metric: Metric,
     settings: Evaluation,
 ) -> Score:
-    scorer = _open_scorer(metric, settings)
+    scorer = open_scorer(metric, settings)
     result = scorer.corpus_score(hypotheses, references)
     signature = scorer.get_signature().format()
     return Score(metric, result.name, float(result.score), str(signature))
 
 
-def _open_scorer(metric: Metric, settings: Evaluation) -> Any:
-    """Returns sacreBLEU's object for a metric; what a recipe can't set is sacreBLEU's default."""
+def open_scorer(
+    metric: Metric, settings: Evaluation, references: Sequence[Sequence[str]] | None = None
+) -> Any:
+    """Returns sacreBLEU's object for a metric; what a recipe can't set is sacreBLEU's default.
+
+    Args:
+        metric: Which one.
+        settings: How it sees text; `tokenize` is settled.
+        references: Sets of references that the object analyses once, for several systems.
+
+    Raises:
+        MtkitError: A tokeniser that can't be had.
+    """
     # sacreBLEU takes a while to load, and a model is trained without it until it is validated.
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
     from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
-    from sacrebleu.metrics.ter import TER  # noqa: PLC0415
+
+    from mtkit.evaluation.edits import FastTER  # noqa: PLC0415
 
     match metric:
         case "bleu":
+            tokenizer = choose_tokenizer(settings.tokenize)
             try:
                 return BLEU(
-                    tokenize=settings.tokenize,
+                    tokenize=tokenizer,
                     smooth_method=settings.smooth,
                     lowercase=settings.lowercase,
                     # Or else it logs a warning where text looks tokenised.
                     force=True,
+                    references=references,
                 )
-            except RuntimeError as error:  # MeCab, for Japanese and Korean, is an extra
-                raise MtkitError(
-                    f'evaluation.tokenize = "{settings.tokenize}" needs packages that are not '
-                    "installed",
-                    f"pip install 'mtkit[{settings.tokenize.partition('-')[0]}]'",
-                ) from error
+            except (RuntimeError, OSError) as error:  # MeCab is an extra; a model must be fetched
+                raise explain_missing(tokenizer, error) from error
         case "chrf":
-            return CHRF(lowercase=settings.lowercase)
+            return CHRF(lowercase=settings.lowercase, references=references)
+        case "chrf++":
+            return CHRF(word_order=2, lowercase=settings.lowercase, references=references)
         case "ter":
             # Without regard to case, whatever `lowercase` says: so TER is commonly reported.
-            return TER()
+            return FastTER(references=references)

@@ -2,7 +2,12 @@
 
 translate.py     the front door: a translator of lines, the same from Python and on the command line
 lines.py         lines out of a stream and into one
+byte_lines.py    a stream of bytes to lines of bytes, as they come
+output.py        whole lines into a stream
+windows.py       a stream's lines, taken some at a time and answered together
+parts.py         a line in tokens, in parts where it is too long
 long_lines.py    a line that is too long, cut into sentences and joined again
+notices.py       faults of single lines, and warnings that don't flood the screen
 export.py        the front door of `mtkit export`: a model folder for another engine
 conversion.py    a network's weights in CTranslate2's files
 parity.py        whether one engine does what another does

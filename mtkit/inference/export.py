@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtkit.console import say, warn
-from mtkit.data.tokenizer import SubwordTokenizer
+from mtkit.data.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.conversion import check_convertible, check_quantization, write_ctranslate2
 from mtkit.inference.engines.ctranslate2_engine import (
@@ -19,12 +19,13 @@ from mtkit.inference.engines.ctranslate2_engine import (
     CTranslate2Engine,
     check_settings,
 )
+from mtkit.inference.engines.ctranslate2_files import holds_export
 from mtkit.inference.engines.ctranslate2_library import load_library
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.model_card import with_export
 from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, write_section
-from mtkit.inference.model_folder import CARD_FILE, WEIGHTS_FILE, LoadedModel, load_model_folder
+from mtkit.inference.model_folder import CARD_FILE, LoadedModel, load_model_folder
 from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
 from mtkit.model.device import settle_threads
 from mtkit.recipe.evaluation import Evaluation
@@ -42,6 +43,8 @@ _MAX_PARITY_LINES = 50
 """Lines whose n-best lists are compared: that takes several times as long."""
 _LEAST_POSITIONS = 1_024
 """Exported waves reach this far at least, so that settings can still be raised a little."""
+_FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
+"""What an export may hold beside CTranslate2's own files."""
 
 Item = TypeVar("Item")
 
@@ -252,15 +255,25 @@ def _check_place(output: Path, model_folder: Path) -> None:
     Raises:
         MtkitError: Something else lies there.
     """
-    is_older_export = (output / ENGINE_FOLDER).is_dir() and not (output / WEIGHTS_FILE).exists()
-    is_empty = not output.exists() or (output.is_dir() and not any(output.iterdir()))
     if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
         raise MtkitError(f"{output}: holds the model itself", "name another folder with --output")
-    if not (is_older_export or is_empty):
-        raise MtkitError(
-            f"{output}: holds something else than an exported model",
-            "name a new folder with --output, or remove this one first",
-        )
+    if not output.exists():
+        return
+    hint = "name a new folder with --output, or remove this one first"
+    if not output.is_dir():
+        raise MtkitError(f"{output}: is no folder", hint)
+    found = sorted(output.iterdir())
+    others = [path.name for path in found if not _is_of_export(path)]
+    if others or (found and output / ENGINE_FOLDER not in found):
+        named = others[0] if others else found[0].name
+        raise MtkitError(f"{output}: holds something else than an exported model: {named}", hint)
+
+
+def _is_of_export(path: Path) -> bool:
+    """Returns whether an export may have left a file or folder within its own."""
+    if path.name == ENGINE_FOLDER:
+        return holds_export(path)
+    return path.name in _FILES and path.is_file()
 
 
 def _choose_lines(

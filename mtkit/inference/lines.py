@@ -1,26 +1,25 @@
 r"""Lines out of a stream and into one: what `mtkit translate` does with stdin and stdout.
 
-Only `\n` ends a line, and one `\r` before it is dropped; what follows the last `\n`, if anything,
-is a line too. What comes slowly is answered as it comes: a window of lines is whatever is there.
+One `\r` before a line's end is dropped. What comes slowly is answered as it comes: a window of
+lines is whatever is there.
 """
 
 import json
-import select
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from io import UnsupportedOperation
 from typing import Any, BinaryIO, Literal
 
-from mtkit.console import warn
-from mtkit.errors import MtkitError
-from mtkit.inference.translate import WINDOW_LINES, Translator
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.byte_lines import read_byte_lines
+from mtkit.inference.notices import LineError, Notices
+from mtkit.inference.output import write_lines
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.inference.windows import Answer, answer_windows
 
 Form = Literal["text", "tsv", "jsonl"]
 _BYTE_ORDER_MARK = "\ufeff"
-_READ_BYTES = 1 << 16
-_WINDOW_BYTES = 1 << 20
-_LONGEST_LINE_BYTES = 1 << 26
+_OUTPUT_KEYS = BLANK.as_json().keys()
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Reading:
 
     Attributes:
         form: `text`: a source. `tsv`: a source, a tab, and a target, which may be missing. `jsonl`:
-            an object with `source` and perhaps `target`; what else it holds is passed on.
+            an object with `source` and perhaps `target`; what else it holds is passed on where
+            output is JSON too.
         replaces_errors: Bytes that are no UTF-8 become U+FFFD, with a warning, in place of an
             error.
     """
@@ -71,16 +71,19 @@ def translate_stream(
         as_json: Whether each is an object with scores, n-best list and more.
 
     Raises:
-        MtkitError: A line can't be read, or the model is broken.
+        LineError: A line can't be read or translated; those before it are in `target`.
+        MtkitError: The engine can't do what the settings say; `target` takes no more.
     """
-    num_lines = 0
-    for window in read_windows(source, reading):
-        requests = [Request(line.source, line.target or "") for line in window]
-        found = translator.search(requests, first_line=num_lines + 1)
-        _write(target, window, found, as_json=as_json)
-        num_lines += len(window)
-    translator.end_stream()
-    return num_lines
+    with Notices() as notices:
+
+        def answer(window: Sequence[InputLine], /, *, first_line: int) -> list[Translation]:
+            if as_json:
+                _check_keys(window, first_line)
+            requests = [Request(line.source, line.target or "") for line in window]
+            return translator.search(requests, first_line=first_line, notices=notices)
+
+        windows = read_windows(source, reading, notices)
+        return _pass_through(windows, target, answer, _as_json if as_json else _as_text)
 
 
 def score_stream(
@@ -97,45 +100,56 @@ def score_stream(
     refused.
 
     Raises:
-        MtkitError: A line can't be read or has no target, or the model is broken.
+        LineError: A line can't be read or scored, or has no target; those before it are in
+            `target`.
+        MtkitError: `target` takes no more.
     """
+    with Notices() as notices:
+
+        def answer(window: Sequence[InputLine], /, *, first_line: int) -> list[Translation]:
+            if as_json:
+                _check_keys(window, first_line)
+            _check_targets(window, first_line)
+            pairs = [(line.source, line.target or "") for line in window]
+            return translator.score(pairs, first_line=first_line)
+
+        windows = read_windows(source, reading, notices)
+        return _pass_through(windows, target, answer, _as_json if as_json else _as_score)
+
+
+def _pass_through(
+    windows: Iterator[list[InputLine]],
+    target: BinaryIO,
+    answer: Answer[InputLine],
+    render: Callable[[InputLine, Translation], str],
+) -> int:
+    """Leaves each line's answer in `target`, window by window; returns how many."""
     num_lines = 0
-    for window in read_windows(source, reading):
-        for place, line in enumerate(window):
-            if line.target is None and line.source.strip():
-                raise MtkitError(
-                    f"input line {num_lines + place + 1}: a source, but no translation to score",
-                    "a tab between source and translation, or --input jsonl with objects that have "
-                    '"source" and "target"',
-                )
-        pairs = [(line.source, line.target or "") for line in window]
-        found = translator.score(pairs, first_line=num_lines + 1)
-        if as_json:
-            _write(target, window, found, as_json=True)
-        else:
-            for (text, translation), scored in zip(pairs, found, strict=True):
-                is_blank = not (text.strip() or translation.strip())
-                target.write(b"\n" if is_blank else b"%r\n" % scored.candidates[0].score)
-            target.flush()
-        num_lines += len(window)
+    for window, found in answer_windows(windows, answer):
+        rendered = "".join(
+            render(line, translation) + "\n"
+            for line, translation in zip(window, found, strict=True)
+        )
+        write_lines(target, rendered.encode(), num_before=num_lines)
+        num_lines += len(found)
     return num_lines
 
 
-def read_windows(source: BinaryIO, reading: Reading) -> Iterator[list[InputLine]]:
+def read_windows(source: BinaryIO, reading: Reading, notices: Notices) -> Iterator[list[InputLine]]:
     """Yields the lines that are there, some at a time, and never waits while it holds some.
 
     Raises:
-        MtkitError: A line isn't UTF-8, or isn't of the form; it has no end.
+        LineError: A line isn't UTF-8, or isn't of the form; it has no end. The lines before it have
+            been yielded.
     """
     num_lines = 0
-    for raw_window in _read_raw_windows(source):
+    for byte_lines in read_byte_lines(source):
         window: list[InputLine] = []
         try:
-            for raw_line in raw_window:
-                number = num_lines + len(window) + 1
-                line = _decode(raw_line, number, reading)
+            for number, byte_line in enumerate(byte_lines, num_lines + 1):
+                line = _decode(byte_line, number, reading, notices)
                 window.append(_parse(line, number, reading.form))
-        except MtkitError:
+        except LineError:
             # What comes before the fault is answered first.
             if window:
                 yield window
@@ -144,71 +158,19 @@ def read_windows(source: BinaryIO, reading: Reading) -> Iterator[list[InputLine]
         yield window
 
 
-def _read_raw_windows(source: BinaryIO) -> Iterator[list[bytes]]:
-    window: list[bytes] = []
-    window_bytes = 0
-    pieces: list[bytes] = []
-    while chunk := _read_some(source):
-        if b"\n" not in chunk:
-            pieces.append(chunk)
-            if sum(map(len, pieces)) > _LONGEST_LINE_BYTES:
-                raise MtkitError(
-                    f"a line of more than {_LONGEST_LINE_BYTES >> 20} MiB: the input has no ends "
-                    "of lines",
-                    "is it text, one sentence a line?",
-                )
-            continue
-        *lines, rest = b"".join((*pieces, chunk)).split(b"\n")
-        pieces = [rest] if rest else []
-        for line in lines:
-            window.append(line)
-            window_bytes += len(line)
-            if len(window) == WINDOW_LINES or window_bytes > _WINDOW_BYTES:
-                yield window
-                window, window_bytes = [], 0
-        if window and not _has_more(source):
-            yield window
-            window, window_bytes = [], 0
-    if pieces:
-        window.append(b"".join(pieces))
-    if window:
-        yield window
-
-
-def _read_some(source: BinaryIO) -> bytes:
-    """Returns what is there, having waited for something; nothing at the end."""
-    read = getattr(source, "read1", source.read)
-    some: bytes = read(_READ_BYTES)
-    return some
-
-
-def _has_more(source: BinaryIO) -> bool:
-    """Returns whether a read would return at once; a file's and a string's does."""
-    try:
-        descriptor = source.fileno()
-    except (AttributeError, UnsupportedOperation):
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], 0.0)[0])
-    except (OSError, ValueError):
-        # Windows has it for sockets alone: answer at once rather than wait.
-        return False
-
-
-def _decode(line: bytes, number: int, reading: Reading) -> str:
+def _decode(line: bytes, number: int, reading: Reading, notices: Notices) -> str:
     line = line.removesuffix(b"\r")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        fault = (
-            f"input line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is no UTF-8"
-        )
+        fault = f"byte {error.start + 1} (0x{line[error.start]:02x}) is no UTF-8"
         if not reading.replaces_errors:
-            raise MtkitError(
+            raise LineError(
+                number,
                 fault,
                 "convert the input, for example: iconv -f latin1 -t utf-8; or --errors replace",
             ) from error
-        warn(f"{fault}: replaced")
+        notices.tell("bytes that are no UTF-8: replaced", f"input line {number}: {fault}: replaced")
         text = line.decode("utf-8", errors="replace")
     return text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
@@ -226,8 +188,9 @@ def _parse(line: str, number: int, form: Form) -> InputLine:
 def _parse_tsv(line: str, number: int) -> InputLine:
     source, *targets = line.split("\t")
     if len(targets) > 1:
-        raise MtkitError(
-            f"input line {number}: {len(targets)} tabs, where one separates source and target",
+        raise LineError(
+            number,
+            f"{len(targets)} tabs, where one separates source and target",
             "take out the other columns, for example: cut -f1,2",
         )
     return InputLine(source, targets[0] if targets else None, {})
@@ -237,19 +200,16 @@ def _parse_json(line: str, number: int) -> InputLine:
     if not line.strip():
         return InputLine("", None, {})
     try:
-        content = json.loads(line)
+        content = json.loads(line, parse_constant=_refuse_number, parse_float=_parse_float)
     except (ValueError, RecursionError) as error:
-        raise MtkitError(
-            f"input line {number}: no JSON: {error}", 'expected {"source": "..."}'
-        ) from error
+        raise LineError(number, f"no JSON: {error}", 'expected {"source": "..."}') from error
     if not isinstance(content, dict) or not isinstance(content.get("source"), str):
-        raise MtkitError(
-            f'input line {number}: no object with a "source" that is a string',
-            'expected {"source": "..."}',
+        raise LineError(
+            number, 'no object with a "source" that is a string', 'expected {"source": "..."}'
         )
     target = content.get("target")
     if target is not None and not isinstance(target, str):
-        raise MtkitError(f'input line {number}: "target" is no string', "put it in quotes")
+        raise LineError(number, '"target" is no string', "put it in quotes")
     others = {key: value for key, value in content.items() if key not in ("source", "target")}
     return InputLine(
         _without_surrogates(content["source"]),
@@ -258,24 +218,52 @@ def _parse_json(line: str, number: int) -> InputLine:
     )
 
 
+def _parse_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is a number that JSON can't pass on")
+
+
+def _check_keys(window: Sequence[InputLine], first_line: int) -> None:
+    """Returns if no line has a key of its own that the output has too."""
+    for number, line in enumerate(window, first_line):
+        for key in line.others:
+            if key in _OUTPUT_KEYS:
+                raise LineError(
+                    number,
+                    f'its key "{key}" is one of those that --json adds: one of them would be lost',
+                    f"name it otherwise, for example: jq -c '.my_{key} = .{key} | del(.{key})'",
+                )
+
+
+def _check_targets(window: Sequence[InputLine], first_line: int) -> None:
+    for number, line in enumerate(window, first_line):
+        if line.target is None and line.source.strip():
+            raise LineError(
+                number,
+                "a source, but no translation to score",
+                "a tab between source and translation, or --input jsonl with objects that have "
+                '"source" and "target"',
+            )
+
+
+def _as_text(line: InputLine, translation: Translation) -> str:
+    return translation.text
+
+
+def _as_json(line: InputLine, translation: Translation) -> str:
+    content = {**line.others, **translation.as_json()}
+    return _without_surrogates(json.dumps(content, ensure_ascii=False))
+
+
+def _as_score(line: InputLine, translation: Translation) -> str:
+    is_blank = not (line.source.strip() or (line.target or "").strip())
+    return "" if is_blank else repr(translation.candidates[0].score)
+
+
 def _without_surrogates(text: str) -> str:
     r"""Returns text without halves of characters, which JSON can write as `\ud800`."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def _write(
-    target: BinaryIO,
-    window: Sequence[InputLine],
-    found: Sequence[Translation],
-    *,
-    as_json: bool,
-) -> None:
-    for line, translation in zip(window, found, strict=True):
-        if as_json:
-            content = {**line.others, **translation.as_json()}
-            target.write(
-                _without_surrogates(json.dumps(content, ensure_ascii=False)).encode() + b"\n"
-            )
-        else:
-            target.write(translation.text.encode() + b"\n")
-    target.flush()

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 
 import regex
 
-_CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*"
-# No space follows a sentence's end in Chinese and Japanese.
+_CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*+"
+# No space follows a sentence's end in Chinese and Japanese. A run of full stops is tried once, from
+# its first, and nothing of what was matched is given back: the time grows with the line, not with
+# its square, and of two spaces both belong to the end.
 _SENTENCE_END = regex.compile(
-    rf"[。！？｡]+{_CLOSERS}\s* | [\p{{Sentence_Terminal}}…]+{_CLOSERS}\s+(?!\p{{Ll}})",
+    rf"""[。！？｡] [\p{{Sentence_Terminal}}…]*+ {_CLOSERS} \s*+
+    | (?<![\p{{Sentence_Terminal}}…]) [\p{{Sentence_Terminal}}…]++ {_CLOSERS} \s++ (?!\p{{Ll}})""",
     regex.VERBOSE,
 )
 _CLAUSE_END = regex.compile(

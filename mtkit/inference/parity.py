@@ -10,6 +10,7 @@ from mtkit.console import warn
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
+from mtkit.inference.batches import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
@@ -28,7 +29,6 @@ _HARDLY_TRAINED = 1e-2
 """A trained model gives <pad> and <s> less than shifts scores by this."""
 _EXTRA_TOKENS = 10
 """A search that ends at the limit alone takes long."""
-_LEAST_COUNTED_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def check_parity(
     """
     alike = Inference(
         beam_size=settings.beam_size,
+        n_best=settings.beam_size,
         length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
         max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
         batch_tokens=settings.batch_tokens,
@@ -226,13 +227,4 @@ def _score_bleu(texts: Sequence[str], references: Sequence[str], evaluation: Eva
 def _search_all(
     engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
 ) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses; sources of like length are searched together."""
-    found: dict[int, list[Hypothesis]] = {}
-    rest = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
-    while rest:
-        longest = max(len(sources[rest[0]]), _LEAST_COUNTED_TOKENS)
-        size = max(1, settings.batch_tokens // longest)
-        batch, rest = rest[:size], rest[size:]
-        outputs = engine.search([EncodedSource(sources[place]) for place in batch], settings)
-        found.update(zip(batch, outputs, strict=True))
-    return [found[place] for place in range(len(sources))]
+    return search_in_batches(engine, [EncodedSource(source) for source in sources], settings)

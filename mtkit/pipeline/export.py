@@ -8,6 +8,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
+from mtkit.evaluation.tokenizers import settle_tokenizer
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
 from mtkit.inference.model_config import ModelConfig, open_model_folder
@@ -112,11 +113,6 @@ def _read_text(
 
 
 def _choose_evaluation(language: str) -> Evaluation:
-    """Returns how BLEU finds the words of a language."""
-    match language:
-        case "zh":
-            return Evaluation(tokenize="zh")
-        case "ja" | "th" | "lo" | "km" | "my":
-            return Evaluation(tokenize="char")
-        case _:
-            return Evaluation()
+    """Returns how BLEU finds the words of a language, without packages that may not be there."""
+    settings = settle_tokenizer(Evaluation(), language)
+    return Evaluation(tokenize="char") if settings.tokenize.endswith("-mecab") else settings

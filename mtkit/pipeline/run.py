@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
-from mtkit.evaluation.report import show_table
+from mtkit.evaluation.report import list_rows, show_table
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import Translation, read_translation, score
@@ -50,7 +50,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     else:
         update_model(recipe, workspace)
     if recipe.evaluation.test_sets:
-        show_table(score(recipe, workspace, device=hardware.device), open_console())
+        scored = score(recipe, workspace, device=hardware.device)
+        rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
+        show_table(rows, open_console())
         for test_set in recipe.evaluation.test_sets:
             _show_samples(read_translation(workspace, test_set.name))
     say(f"the model is in {workspace.model}; to translate with it:")
@@ -65,5 +67,5 @@ def _show_samples(translation: Translation) -> None:
     say(f"\n{translation.name}, {num_samples} of {count:,} sentences:")
     for index in (count * number // num_samples for number in range(num_samples)):
         say(f"  source      {translation.sources[index]}")
-        say(f"  reference   {translation.references[index]}")
+        say(f"  reference   {translation.references[0][index]}")
         say(f"  hypothesis  {translation.hypotheses[index]}\n")

@@ -1,40 +1,163 @@
-"""A file of translations scored against references: no recipe, no workspace, no torch."""
+"""Files of translations scored against references: no recipe, no workspace, no torch."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.data.sources.lines import read_lines
+from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
-from mtkit.evaluation.report import ScoreRow, list_rows
-from mtkit.evaluation.scores import score_corpus
+from mtkit.evaluation.evaluate import Evaluated, ReferenceText, evaluate
+from mtkit.pipeline.system_names import name_systems
 from mtkit.recipe.evaluation import Evaluation
 
 
+@dataclass(frozen=True)
+class ScoredText:
+    """Systems on one test set, and the text that they were scored by.
+
+    Attributes:
+        evaluated: What was found out.
+        systems: Translations of each system, one a sentence.
+        text: What they were held against.
+        target_language: Code of the language; empty where it isn't known.
+    """
+
+    evaluated: Evaluated
+    systems: Mapping[str, Sequence[str]]
+    text: ReferenceText
+    target_language: str = ""
+
+
 def score_files(
-    hypothesis: Path, references: Sequence[Path], settings: Evaluation
-) -> list[ScoreRow]:
-    """Returns the scores of a file of translations.
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    settings: Evaluation,
+    *,
+    source: Path | None = None,
+    target_language: str = "",
+) -> ScoredText:
+    """Returns the scores of files of translations; differences are to the first of them.
 
     Args:
-        hypothesis: One translation a line.
+        hypotheses: A system each; one translation a line.
         references: Files that each hold one reference a line.
-        settings: Metrics, and how they see text.
+        settings: Metrics, how they see text, and how differences are tested.
+        source: What was translated, if it is at hand.
+        target_language: Code of the language that is scored; empty where it isn't known.
 
     Raises:
         MtkitError: A file that can't be read, or files of unequal length.
     """
-    hypotheses = list(read_lines(hypothesis))
-    reference_sets = []
-    for path in references:
-        lines = list(read_lines(path))
-        if len(lines) != len(hypotheses):
+    text = ReferenceText(
+        name=str(references[0]),
+        references=[_read_verbatim(path) for path in references],
+        sources=None if source is None else list(read_lines(source)),
+        origins=read_origins(settings),
+    )
+    return score_systems(read_systems(hypotheses), text, settings, target_language)
+
+
+def score_published(
+    hypotheses: Sequence[Path],
+    name: str,
+    settings: Evaluation,
+    *,
+    source_language: str,
+    target_language: str,
+) -> ScoredText:
+    """Returns the scores of files of translations of a test set that sacreBLEU knows.
+
+    Args:
+        hypotheses: A system each; one translation a line.
+        name: sacreBLEU's name of the test set.
+        settings: Metrics, how they see text, and how differences are tested.
+        source_language: Code of the source.
+        target_language: Code of the target.
+
+    Raises:
+        MtkitError: A file that can't be read, or of another length; no such test set.
+    """
+    sources, references = read_published(
+        name, source_language=source_language, target_language=target_language
+    )
+    text = ReferenceText(name, references, sources, read_origins(settings))
+    return score_systems(read_systems(hypotheses), text, settings, target_language)
+
+
+def score_systems(
+    systems: Mapping[str, Sequence[str]],
+    text: ReferenceText,
+    settings: Evaluation,
+    target_language: str,
+) -> ScoredText:
+    """Returns systems' scores with the text that they come from.
+
+    Raises:
+        MtkitError: What `evaluate` raises.
+    """
+    evaluated = evaluate(systems, text, settings, target_language=target_language)
+    # The evaluation has told of what Windows leaves at the end of lines; nothing else needs it.
+    plain = {name: _without_returns(lines) for name, lines in systems.items()}
+    references = [_without_returns(lines) for lines in text.references]
+    text = dataclasses.replace(text, references=references)
+    return ScoredText(evaluated, plain, text, target_language)
+
+
+def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[str, str]]:
+    """Returns the name of a test set and its languages.
+
+    Args:
+        test_set: Such as `wmt14/full:en-de`, or without a pair.
+        languages: What holds where it has no pair; empty codes where nothing is known.
+
+    Raises:
+        MtkitError: No languages, or something that is no pair of them.
+    """
+    name, colon, pair = test_set.partition(":")
+    source, dash, target = pair.partition("-")
+    if colon and not (source and dash and target):
+        raise MtkitError(
+            f"--test-set {test_set}: '{pair}' is no pair of languages",
+            f"such as --test-set {name}:en-de",
+        )
+    found = (source, target) if colon else languages
+    if not all(found):
+        raise MtkitError(
+            f"--test-set {test_set}: in which languages?", f"such as --test-set {name}:en-de"
+        )
+    return name, found
+
+
+def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
+    """Returns each file's lines by its system's name.
+
+    Raises:
+        MtkitError: A file that can't be read, or one that is given twice.
+    """
+    for place, file in enumerate(files):
+        if file.resolve() in map(Path.resolve, files[:place]):
             raise MtkitError(
-                f"{hypothesis} has {len(hypotheses):,} lines, but {path} has {len(lines):,}: "
-                "the two must pair line by line",
-                "a translation has one line for each line of its source, blank ones included",
+                f"--hypothesis {file} is given twice", "each system is one file, given once"
             )
-        reference_sets.append(lines)
-    if not hypotheses:
-        raise MtkitError(f"{hypothesis}: no lines in it", "is the file complete?")
-    scores = score_corpus(hypotheses, reference_sets, settings)
-    return list_rows(str(hypothesis), scores, len(hypotheses))
+    names = name_systems(files) if len(files) > 1 else [str(file) for file in files]
+    return {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
+
+
+def _read_verbatim(file: Path) -> list[str]:
+    """Returns a file's lines with all that sacreBLEU's command would score; remarks tell of it."""
+    return list(read_lines(file, is_verbatim=True))
+
+
+def _without_returns(lines: Sequence[str]) -> list[str]:
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_origins(settings: Evaluation) -> list[str] | None:
+    """Returns where each sentence comes from, if the settings name a file of that.
+
+    Raises:
+        MtkitError: It can't be read.
+    """
+    return None if settings.origins is None else list(read_lines(settings.origins))

@@ -170,6 +170,14 @@ class HeldOutPhrasebook(PhrasebookCorpus):
     """How many distinct pairs to generate; none of them stands in the training split."""
 
 
+class PublishedCorpus(_Tagged):
+    """A test set that sacreBLEU knows by name and downloads."""
+
+    sacrebleu: str
+    """sacreBLEU's name of it, such as `wmt14/full`; `wmt14` alone is 2,737 of the 3,003 sentences.
+    """
+
+
 class TrainingKeys(Section):
     """What a training corpus has beside its text."""
 
@@ -200,7 +208,7 @@ class PhrasebookTrainingCorpus(TrainingKeys, PhrasebookCorpus):
 
 def corpus_kind(corpus: Any) -> str:
     """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
-    for key in ("builtin", "dataset", "path"):
+    for key in ("builtin", "dataset", "path", "sacrebleu"):
         if key in corpus if isinstance(corpus, dict) else hasattr(corpus, key):
             return key
     return "files"
@@ -217,7 +225,8 @@ HeldOutCorpus = Annotated[
     Annotated[FileCorpus, Tag("files")]
     | Annotated[PairedFileCorpus, Tag("path")]
     | Annotated[HubCorpus, Tag("dataset")]
-    | Annotated[HeldOutPhrasebook, Tag("builtin")],
+    | Annotated[HeldOutPhrasebook, Tag("builtin")]
+    | Annotated[PublishedCorpus, Tag("sacrebleu")],
     Discriminator(corpus_kind),
 ]
 

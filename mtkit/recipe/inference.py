@@ -12,7 +12,7 @@ class LengthPenalty(Section):
 
     kind: Literal["gnmt", "power"] = "gnmt"
     """`gnmt`: ((5 + |y|) / 6)^alpha (arXiv 1609.08144, equation 14); `power`: |y|^alpha."""
-    alpha: Annotated[float, Field(ge=0.0)] = 0.6
+    alpha: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
     """Strength; 0 compares plain log-probabilities, which favours short output."""
 
 
@@ -22,7 +22,7 @@ class Sampling(Section):
     First the temperature is applied, then `top_k`, then `top_p`.
     """
 
-    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    temperature: Annotated[float, Field(ge=0.001, le=1_000.0)] = 1.0
     """Logits are divided by it: below 1 makes likely tokens likelier, above 1 less likely."""
     top_k: PositiveInt | None = None
     """Draw among this many likeliest tokens; among all where it isn't given (arXiv 1805.04833)."""
@@ -60,7 +60,8 @@ class Inference(Section):
     max_source_tokens: Annotated[int, Field(ge=8)] = 256
     """A line of more tokens is split at ends of sentences or clauses, and joined again."""
     batch_tokens: PositiveInt = 4_096
-    """Source tokens with padding translated together; speed and memory alone depend on it."""
+    """Source tokens with padding translated at the same time, by all threads of `ctranslate2`
+    together; speed and memory alone depend on it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

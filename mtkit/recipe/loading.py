@@ -193,7 +193,12 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         }
     )
     test_sets = tuple(rooted(test_set) for test_set in recipe.evaluation.test_sets)
-    evaluation = recipe.evaluation.model_copy(update={"test_sets": test_sets})
+    files = {
+        key: root / path.expanduser()
+        for key in ("origins", "training_text")
+        if (path := getattr(recipe.evaluation, key)) is not None
+    }
+    evaluation = recipe.evaluation.model_copy(update={"test_sets": test_sets, **files})
     tokenizer = recipe.tokenizer
     if tokenizer.pretrained is not None:
         tokenizer = tokenizer.model_copy(update={"pretrained": rooted(tokenizer.pretrained)})

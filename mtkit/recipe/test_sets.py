@@ -9,6 +9,7 @@ from mtkit.recipe.data import (
     HeldOutPhrasebook,
     HubCorpus,
     PairedFileCorpus,
+    PublishedCorpus,
     corpus_kind,
 )
 from mtkit.recipe.section import Section
@@ -35,10 +36,15 @@ class PhrasebookTestSet(_Named, HeldOutPhrasebook):
     """The held-out split of the embedded corpus."""
 
 
+class PublishedTestSet(_Named, PublishedCorpus):
+    """A test set that sacreBLEU knows by name and downloads."""
+
+
 TestSet = Annotated[
     Annotated[FileTestSet, Tag("files")]
     | Annotated[PairedFileTestSet, Tag("path")]
     | Annotated[HubTestSet, Tag("dataset")]
-    | Annotated[PhrasebookTestSet, Tag("builtin")],
+    | Annotated[PhrasebookTestSet, Tag("builtin")]
+    | Annotated[PublishedTestSet, Tag("sacrebleu")],
     Discriminator(corpus_kind),
 ]

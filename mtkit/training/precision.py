@@ -1,11 +1,10 @@
 """Which arithmetic an update is computed in, and the weights in that arithmetic."""
 
-import copy
-
 import torch
 from torch import nn
 
 from mtkit.model.device import Precision, suit_precision
+from mtkit.model.precision import copy_in_bfloat16
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
 
@@ -36,9 +35,7 @@ class WorkingCopy:
         self._master = master
         self.model = master
         if precision == "bf16":
-            self.model = copy.deepcopy(master).train()
-            for weight in self.model.parameters():
-                weight.data = weight.data.to(torch.bfloat16)
+            self.model = copy_in_bfloat16(master).train()
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -80,7 +80,8 @@ def _describe_score(recipe: Recipe, score: float) -> str:
         )
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
     # The signature says nothing of the text that was scored.
-    [named] = score_corpus(["a"], [["a"]], settings)
+    language = recipe.data.target_language
+    [named] = score_corpus(["a"], [["a"]], settings, target_language=language)
     return f"{named.name} {score:.2f} ({named.signature})"
 
 

@@ -13,6 +13,7 @@ from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
+from mtkit.evaluation.tokenizers import settle_tokenizer
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
@@ -79,7 +80,8 @@ class Validator:
         self._store = data.dev
         self._sources, self._references = data.dev_text
         self._processes = processes
-        self._settings = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        self._settings = settle_tokenizer(two, recipe.data.target_language)
         # Before the first update, not after hours: what would fail at the first validation.
         score_corpus(["a"], [["a"]], self._settings)
         longest = max(map(len, self._tokenizer.encode_source(self._sources)))
@@ -174,6 +176,10 @@ class _TellingEngine:
     @property
     def max_tokens(self) -> int | None:
         return self._engine.max_tokens
+
+    @property
+    def batches_at_once(self) -> int:
+        return self._engine.batches_at_once
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference

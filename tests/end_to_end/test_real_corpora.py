@@ -63,6 +63,7 @@ def test_tokenised_web_text(tmp_path: Path) -> None:
     assert corpus["repaired"]["c1_control"] > 0
 
 
+@pytest.mark.patient
 def test_a_script_without_spaces(tmp_path: Path) -> None:
     report = prepare(tmp_path, "python_docs_en_zh", "zh", dev="dev", has_test=True)
     [corpus] = report["corpora"]

@@ -90,7 +90,9 @@ def main() -> int:
     parser.add_argument("--beam", type=int, default=4)
     options = parser.parse_args()
     loaded = load_model_folder(Path(options.model))
-    settings = loaded.settings.model_copy(update={"beam_size": options.beam, "precision": "fp32"})
+    settings = loaded.settings.model_copy(
+        update={"beam_size": options.beam, "n_best": options.beam, "precision": "fp32"}
+    )
     lines = [line.strip() for line in sys.stdin if line.strip()]
     sources = loaded.tokenizer.encode_source(lines)
     comparisons = compare_batches(TorchEngine(loaded.model, "cpu"), sources, settings)

@@ -90,7 +90,7 @@ def test_sums_over_thousands_of_tokens_keep_their_digits() -> None:
 def test_translations_in_bf16_are_near_those_in_fp32(beam_size: int) -> None:
     model = half_trained_model("pre")
     sources = encoded(draw_sources(random.Random(4), 12))
-    settings = Inference(beam_size=beam_size, max_extra_tokens=4)
+    settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=4)
     found, expected = (
         TorchEngine(convert(model, precision), "cpu").search(sources, settings)
         for precision in ("bf16", "fp32")

@@ -50,7 +50,13 @@ _SHAPES = {
 def power(beam_size: int, alpha: float = 0.6, **others: float) -> Inference:
     penalty = LengthPenalty(kind="power", alpha=alpha)
     return Inference(
-        **{"beam_size": beam_size, "length_penalty": penalty, "max_extra_tokens": 8, **others}
+        **{
+            "beam_size": beam_size,
+            "n_best": beam_size,
+            "length_penalty": penalty,
+            "max_extra_tokens": 8,
+            **others,
+        }
     )
 
 
@@ -118,13 +124,10 @@ def pairs_of(
             yield source, hypothesis
 
 
-@pytest.mark.parametrize(
-    ("beam_size", "alpha", "max_extra_tokens"), [(1, 0.6, 8), (5, 0.0, 8), (4, 0.6, 0), (7, 1.0, 8)]
-)
-def test_finds_the_n_best_that_our_engine_finds(model, folder, beam_size, alpha, max_extra_tokens):
-    settings = power(beam_size, alpha, max_extra_tokens=max_extra_tokens)
-    ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
-    theirs = CTranslate2Engine(folder, stops_early=False).search(_SOURCES, settings)
+def expect_near_ties_alone(
+    ours: Sequence[Sequence[Hypothesis]], theirs: Sequence[Sequence[Hypothesis]]
+) -> None:
+    """Fails unless all scores are equal, and outputs where they aren't as good as equal."""
     near_ties = 0
     for expected, found in zip(ours, theirs, strict=True):
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=_NEAR_TIE)
@@ -134,6 +137,16 @@ def test_finds_the_n_best_that_our_engine_finds(model, folder, beam_size, alpha,
         near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
     print(f"{near_ties} near-ties in {len(ours)} lines")
     assert near_ties <= 2
+
+
+@pytest.mark.parametrize(
+    ("beam_size", "alpha", "max_extra_tokens"), [(1, 0.6, 8), (5, 0.0, 8), (4, 0.6, 0), (7, 1.0, 8)]
+)
+def test_finds_the_n_best_that_our_engine_finds(model, folder, beam_size, alpha, max_extra_tokens):
+    settings = power(beam_size, alpha, max_extra_tokens=max_extra_tokens)
+    ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
+    theirs = CTranslate2Engine(folder, stops_early=False).search(_SOURCES, settings)
+    expect_near_ties_alone(ours, theirs)
     if max_extra_tokens == 0:
         assert {h.is_finished for _, h in pairs_of(theirs)} == {True, False}
 
@@ -143,14 +156,7 @@ def test_pays_for_uncovered_source_tokens_as_our_engine_does(model, folder):
     ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
     exact = CTranslate2Engine(folder, stops_early=False)
     theirs = exact.search(_SOURCES, settings)
-    near_ties = 0
-    for expected, found in zip(ours, theirs, strict=True):
-        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=_NEAR_TIE)
-        assert [h.log_probability for h in found] == pytest.approx(
-            [h.log_probability for h in expected], abs=_SCORES
-        )
-        near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
-    assert near_ties <= 2
+    expect_near_ties_alone(ours, theirs)
     assert tokens_of(theirs) != tokens_of(exact.search(_SOURCES, plain))
 
 
@@ -225,6 +231,12 @@ def test_a_prefix_opens_each_output_and_counts_in_its_score(engine, pre_norm, be
         assert all(h.tokens[: len(source.prefix)] == source.prefix for h in hypotheses)
         if beam_size == 1:
             assert hypotheses[0].tokens == unforced[0].tokens
+        if not source.prefix:
+            # As without neighbours: by CTranslate2's own sums.
+            assert tokens_of([hypotheses]) == tokens_of([unforced])
+            scores = [h.score for h in unforced]
+            assert [h.score for h in hypotheses] == pytest.approx(scores, abs=_NEAR_TIE)
+            continue
         for hypothesis in hypotheses:
             exact = sum(forced(pre_norm, source, hypothesis.tokens))
             assert hypothesis.log_probability == pytest.approx(exact, abs=_NEAR_TIE)
@@ -252,6 +264,45 @@ def test_finds_our_n_best_behind_a_prefix(model, folder):
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=_NEAR_TIE)
         num_near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
     assert num_near_ties <= 2
+
+
+@pytest.mark.parametrize("coverage_penalty", [0.0, 0.5])
+def test_the_output_that_ends_behind_its_prefix_is_rated_as_ours(model, folder, coverage_penalty):
+    settings = power(4, coverage_penalty=coverage_penalty)
+    ours, theirs = TorchEngine(model, "cpu"), CTranslate2Engine(folder)
+    # The best output but for its </s>: so that ours nearly always looks at what ends there, too.
+    begun = [
+        EncodedSource(source.tokens, prefix=hypotheses[0].tokens[:-1])
+        for source, hypotheses in zip(_SOURCES, ours.search(_SOURCES, settings), strict=True)
+        if hypotheses[0].is_finished
+    ]
+    num_compared = 0
+    for source, *lists in zip(
+        begun, ours.search(begun, settings), theirs.search(begun, settings), strict=True
+    ):
+        at_once = (*source.prefix, EOS)
+        expected, found = ([h.score for h in each if h.tokens == at_once] for each in lists)
+        if expected:
+            assert found == pytest.approx(expected, abs=_NEAR_TIE)
+            num_compared += 1
+    assert num_compared > 5
+
+
+@pytest.mark.parametrize("coverage_penalty", [0.0, 0.5])
+def test_no_output_passes_its_limit_for_its_prefix(engine, pre_norm, coverage_penalty):
+    settings = power(3, max_extra_tokens=0, coverage_penalty=coverage_penalty)
+    begun = [
+        EncodedSource(source.tokens, prefix=(*source.tokens[:-1], *[5] * num_more))
+        for source in _SOURCES[:6]
+        for num_more in (0, 1, 2)
+    ]
+    ours = TorchEngine(pre_norm, "cpu").search(begun, settings)
+    for source, expected, found in zip(begun, ours, engine.search(begun, settings), strict=True):
+        limit = max(len(source.tokens), len(source.prefix))
+        assert all(len(h.tokens) <= limit for h in found)
+        if len(source.prefix) == limit:
+            # Nothing but the prefix has room.
+            assert [h.tokens for h in found] == [h.tokens for h in expected] == [source.prefix]
 
 
 def test_what_a_setting_forbids_changes_no_probability(engine, pre_norm):

@@ -23,6 +23,7 @@ def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha)
     sources = draw_sources(random.Random(11), _NUM_SENTENCES)
     settings = Inference(
         beam_size=beam_size,
+        n_best=beam_size,
         length_penalty=LengthPenalty(kind="power", alpha=alpha),
         max_extra_tokens=8,
     )

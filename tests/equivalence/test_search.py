@@ -100,7 +100,9 @@ def test_cached_is_uncached(model, beam_size, penalty):
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_batched_is_one_by_one(model, beam_size, penalty):
     sources = draw_sources(random.Random(5), 25)
-    settings = Inference(beam_size=beam_size, length_penalty=penalty, max_extra_tokens=8)
+    settings = Inference(
+        beam_size=beam_size, n_best=beam_size, length_penalty=penalty, max_extra_tokens=8
+    )
     engine = TorchEngine(model, "cpu")
     together = engine.search(encoded(sources), settings)
     alone = [engine.search(encoded([source]), settings)[0] for source in sources]
@@ -125,7 +127,9 @@ def test_a_beam_of_one_is_greedy_search(model):
 def test_our_score_is_the_forced_score(model, beam_size):
     sources = draw_sources(random.Random(5), 25)
     engine = TorchEngine(model, "cpu")
-    found = engine.search(encoded(sources), Inference(beam_size=beam_size, max_extra_tokens=8))
+    found = engine.search(
+        encoded(sources), Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=8)
+    )
     pairs = [
         (source, hypothesis)
         for source, hypotheses in zip(sources, found, strict=True)
@@ -146,7 +150,7 @@ def test_our_score_is_the_forced_score(model, beam_size):
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_translations_don_t_depend_on_batches_and_order(model, beam_size):
     sources = draw_sources(random.Random(8), 21)
-    settings = Inference(beam_size=beam_size, max_extra_tokens=8)
+    settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=8)
     comparisons = compare_batches(TorchEngine(model, "cpu"), sources, settings)
     print(*comparisons, sep="\n")
     assert [comparison for comparison in comparisons if comparison.greatest_gap > NEAR_TIE] == []

@@ -10,6 +10,7 @@ from mtkit.data.sources.files import check_files, read_file_blocks
 from mtkit.data.sources.json_lines import read_json_blocks
 from mtkit.data.sources.moses_zip import read_zip_blocks
 from mtkit.data.sources.parquet import read_parquet_blocks
+from mtkit.data.sources.published import read_published
 from mtkit.data.sources.tmx import read_tmx_blocks
 from mtkit.data.sources.tsv import read_tsv_blocks
 from mtkit.errors import MtkitError
@@ -18,10 +19,11 @@ from mtkit.recipe.data import (
     HubCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
+    PublishedCorpus,
     TrainingKeys,
 )
 
-AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus
+AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus
 Pair = tuple[str, str]
 
 _PAIRS_AT_ONCE = 1_024
@@ -77,6 +79,13 @@ def read_blocks(
             pairs = generate_pairs(phrasebook_split, corpus.sentences)
             rows = ((source.encode(), target.encode()) for source, target in pairs)
             yield from group_rows(rows, corpus.builtin, reading)
+        case PublishedCorpus():
+            sources, references = read_published(
+                corpus.sacrebleu, source_language=source_language, target_language=target_language
+            )
+            lines = zip(sources, references[0], strict=True)
+            rows = ((source.encode(), target.encode()) for source, target in lines)
+            yield from group_rows(rows, corpus.sacrebleu, reading)
 
 
 def read_pairs(
@@ -154,7 +163,7 @@ def input_files(corpus: AnyCorpus) -> list[Path]:
         case HubCorpus():
             # A name on the hub is no folder, and nothing is found in it.
             return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
-        case PhrasebookCorpus():
+        case PhrasebookCorpus() | PublishedCorpus():
             return []
 
 

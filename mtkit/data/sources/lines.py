@@ -1,6 +1,7 @@
 """Lines out of a text file, compressed or not; faults are told by file and line."""
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -143,11 +144,15 @@ def _take_block(reader: LineReader, size: int) -> list[bytes]:
     return lines
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
     r"""Yields a text file's lines without their ends.
 
     Only "\n" ends a line, and a "\r" before it belongs to it; a byte-order mark is no part of the
     first; a name in `.gz`, `.bz2`, `.xz` or `.zst` is decompressed.
+
+    Args:
+        path: The file.
+        is_verbatim: Whether a "\r" and a byte-order mark stay, for who tells of them.
 
     Raises:
         MtkitError: The file can't be read, or a line is no UTF-8.
@@ -156,7 +161,18 @@ def read_lines(path: Path) -> Iterator[str]:
     with LineReader.open(path) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
             first = reader.num_taken - len(lines) + 1
-            yield from decode_text(join_lines(lines), reader.name, first, drop_invalid=False)[0]
+            decoded, _ = decode_text(join_lines(lines), reader.name, first, drop_invalid=False)
+            if is_verbatim:
+                decoded = list(map(_put_back, lines, decoded))
+            yield from decoded
+
+
+def _put_back(raw: bytes, line: str) -> str:
+    """Returns a line with the byte-order mark and the carriage return that it came with."""
+    mark = (
+        BYTE_ORDER_MARK if raw.startswith(codecs.BOM_UTF8) and line[:1] != BYTE_ORDER_MARK else ""
+    )
+    return mark + line + "\r" * raw.endswith(b"\r\n")
 
 
 def join_lines(lines: list[bytes]) -> bytes:

@@ -23,10 +23,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.errors import MtkitError
+from mtkit.inference.batches import make_batches
 from mtkit.inference.engines.ctranslate2_files import EXPORT_AGAIN, read_names
 from mtkit.inference.engines.ctranslate2_library import (
     count_threads,
@@ -36,7 +37,7 @@ from mtkit.inference.engines.ctranslate2_library import (
 from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.recipe.inference import Inference
 
 ENGINE_FOLDER = "ctranslate2"
 """Where CTranslate2's own files lie in an exported model's folder."""
@@ -45,8 +46,9 @@ _NO_PENALTY = 1e-9
 """|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
 _NEVER = -1e9
 """CTranslate2 gives less than this to what it holds beside a prefix."""
-_LEAST_SHARE, _GREATEST_SHARE = 8, 64
-"""Sentences that a thread translates together."""
+_BATCHES_OF_A_THREAD = 4
+_LEAST_SHARE, _GREATEST_SHARE = 8, 32
+"""Sentences that a thread translates together, where `batch_tokens` lets it."""
 _SCORED_TOKENS = 2_048
 """Tokens scored at once: their logits are in memory together."""
 
@@ -92,10 +94,15 @@ class CTranslate2Engine:
         """The longest source and output the model can take, `</s>` counted."""
         return self._max_tokens
 
+    @property
+    def batches_at_once(self) -> int:
+        """Enough that threads seldom wait for the last of them to finish."""
+        return _BATCHES_OF_A_THREAD * self._num_threads
+
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: `beam_size` where so many were found.
+        """Returns each source's `n_best` hypotheses, best first, or as many as were found.
 
         What is found for a source doesn't depend on its neighbours, but for rounding.
 
@@ -120,15 +127,18 @@ class CTranslate2Engine:
         for places in _group(rest, [len(source.prefix) for source in sources]).values():
             outputs = self._search_alike([sources[place] for place in places], settings)
             found.update(zip(places, outputs, strict=True))
-        in_order = [found[place] for place in range(len(sources))]
-        if any(_needs_scoring(source, settings) for source in sources):
-            in_order = self._score_anew(sources, in_order)
+        # No others: what is told of a line must not depend on its neighbours.
+        anew = [place for place in found if _needs_scoring(sources[place], settings)]
+        scored = self._score_anew(
+            [sources[place] for place in anew], [found[place] for place in anew]
+        )
+        found.update(zip(anew, scored, strict=True))
         return [
             sorted(
-                (output.rate(settings.length_penalty) for output in outputs),
+                (output.rate(settings) for output in found[place]),
                 key=lambda hypothesis: -hypothesis.score,
-            )[: settings.beam_size]
-            for outputs in in_order
+            )[: settings.n_best]
+            for place in range(len(sources))
         ]
 
     def score(
@@ -153,9 +163,16 @@ class CTranslate2Engine:
             for result, target in zip(results, target_batch, strict=True)
         ]
 
-    def _share(self, num_sources: int) -> int:
-        """Returns how many sources a thread takes at once."""
-        return max(_LEAST_SHARE, min(_GREATEST_SHARE, -(-num_sources // self._num_threads)))
+    def _share_out(self, sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
+        """Returns the places of the sources that a thread takes at once, of all such shares."""
+        num_sentences = -(-len(sources) // self._num_threads)
+        most = max(_LEAST_SHARE, min(_GREATEST_SHARE, num_sentences))
+        return make_batches(
+            [len(source.tokens) for source in sources],
+            settings.batch_tokens // self._num_threads,
+            # Of several sentences CTranslate2 4.8.5 mixes up the attention of their hypotheses.
+            max_sentences=1 if settings.coverage_penalty else most,
+        )
 
     def _search_alike(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -176,40 +193,49 @@ class CTranslate2Engine:
         for limit, those in _group(places, limits).items():
             outputs = self._search([sources[place] for place in those], limit, settings)
             found.update(zip(those, outputs, strict=True))
-        if not sources[0].prefix or settings.beam_size == 1:
-            return [found[place] for place in range(len(sources))]
-        return [
-            [*found[place], *_stop_at_once(source, settings)]
-            for place, source in enumerate(sources)
-        ]
+        if sources[0].prefix and settings.beam_size > 1:
+            for place, source in enumerate(sources):
+                found[place] += _stop_at_once(source, found[place], limits[place], settings)
+        return [found[place] for place in range(len(sources))]
 
     def _search(
         self, sources: Sequence[EncodedSource], limit: int, settings: Inference
     ) -> list[list["_Output"]]:
-        """Returns what CTranslate2 finds, none left out."""
+        """Returns what CTranslate2 finds with one limit for all, none left out."""
+        # All of them before the first is waited for: so no thread is idle.
+        running = [
+            (share, self._start([sources[place] for place in share], limit, settings))
+            for share in self._share_out(sources, settings)
+        ]
+        found = {
+            place: self._read_outputs(result.result(), settings)
+            for share, results in running
+            for place, result in zip(share, results, strict=True)
+        }
+        return [found[place] for place in range(len(sources))]
+
+    def _start(self, sources: Sequence[EncodedSource], limit: int, settings: Inference) -> Any:
+        """Returns what a thread will have found for each source, as CTranslate2 promises it."""
         num_prefix = len(sources[0].prefix)
         # Right behind a prefix, a </s> that isn't the likeliest token would cost it a hypothesis.
         least = num_prefix + 1 if num_prefix and settings.beam_size > 1 else 0
         # More than `beam_size` at each step there can't be.
         to_limit = not self._stops_early and settings.beam_size > 1
         num_ended = settings.beam_size * (limit + 1 if to_limit else 1)
-        alpha, beta = settings.length_penalty.alpha or _NO_PENALTY, settings.coverage_penalty
-        results = self._translator.translate_batch(
+        return self._translator.translate_batch(
             [_name(source.tokens, self._source_names) for source in sources],
             target_prefix=[_name(source.prefix, self._target_names) for source in sources]
             if num_prefix
             else None,
-            # Of several sentences CTranslate2 4.8.5 mixes up the attention of their hypotheses.
-            max_batch_size=1 if beta else self._share(len(sources)),
-            batch_type="examples",
+            asynchronous=True,
             beam_size=settings.beam_size,
             # Where CTranslate2's own scores aren't the last word, it must not choose by them.
             num_hypotheses=num_ended
             if _needs_scoring(sources[0], settings)
             else settings.beam_size,
             patience=num_ended / settings.beam_size,
-            length_penalty=alpha,
-            coverage_penalty=beta,
+            length_penalty=_find_alpha(settings),
+            coverage_penalty=settings.coverage_penalty,
             suppress_sequences=[[self._target_names[PAD]], [self._target_names[BOS]]],
             no_repeat_ngram_size=settings.no_repeat_ngram or 0,
             min_decoding_length=min(max(settings.min_length, least), limit),
@@ -217,28 +243,21 @@ class CTranslate2Engine:
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
-            return_attention=beta > 0.0,
+            return_attention=settings.coverage_penalty > 0.0,
         )
-        return [
-            [
-                self._read_output(
-                    names, score, _rate_coverage(attention, beta) if beta else 0.0, alpha
-                )
-                for names, score, attention in zip(
-                    result.hypotheses,
-                    result.scores,
-                    result.attention or [()] * len(result.scores),
-                    strict=True,
-                )
-            ]
-            for result in results
-        ]
 
-    def _read_output(
-        self, names: list[str], score: float, coverage: float, alpha: float
-    ) -> "_Output":
-        tokens = tuple([self._target_ids[name] for name in names])
-        return _Output(tokens, (score - coverage) * len(tokens) ** alpha, coverage)
+    def _read_outputs(self, result: Any, settings: Inference) -> list["_Output"]:
+        """Returns what CTranslate2 found for a source."""
+        outputs = []
+        attentions = result.attention or [()] * len(result.scores)
+        for names, score, attention in zip(
+            result.hypotheses, result.scores, attentions, strict=True
+        ):
+            tokens = tuple([self._target_ids[name] for name in names])
+            rated = score - _rate_coverage(attention, settings.coverage_penalty)
+            log_probability = rated * len(tokens) ** _find_alpha(settings)
+            outputs.append(_Output(tokens, log_probability, attention))
+        return outputs
 
     def _score_anew(
         self, sources: Sequence[EncodedSource], found: Sequence[Sequence["_Output"]]
@@ -266,22 +285,25 @@ class _Output(NamedTuple):
     Attributes:
         tokens: The output.
         log_probability: Sum of its tokens' log-probabilities.
-        coverage: What the coverage penalty adds to its score.
+        attention: What each of its tokens paid to the source [tgt_len][src_len]; nothing where no
+            coverage penalty asks for it.
         of_tokens: Each token's own log-probability; none where it isn't known.
     """
 
     tokens: tuple[int, ...]
     log_probability: float = 0.0
-    coverage: float = 0.0
+    attention: Sequence[Sequence[float]] = ()
     of_tokens: tuple[float, ...] = ()
 
-    def rate(self, penalty: LengthPenalty) -> Hypothesis:
+    def rate(self, settings: Inference) -> Hypothesis:
         """Returns the output with its score."""
+        penalty = settings.length_penalty
+        coverage = _rate_coverage(self.attention, settings.coverage_penalty)
         divisor = length_penalty(penalty.kind, penalty.alpha, len(self.tokens))
         return Hypothesis(
             self.tokens,
             self.log_probability,
-            self.log_probability / divisor + self.coverage,
+            self.log_probability / divisor + coverage,
             is_finished=self.tokens[-1] == EOS,
             token_log_probabilities=self.of_tokens,
         )
@@ -325,10 +347,27 @@ def check_settings(settings: Inference) -> None:
         )
 
 
-def _stop_at_once(source: EncodedSource, settings: Inference) -> list[_Output]:
-    """Returns the output that ends behind a prefix, unless it may not be or can't be rated."""
-    may_be = len(source.prefix) >= settings.min_length and not settings.coverage_penalty
-    return [_Output((*source.prefix, EOS))] if may_be else []
+def _stop_at_once(
+    source: EncodedSource, outputs: Sequence[_Output], limit: int, settings: Inference
+) -> list[_Output]:
+    """Returns the output that ends behind a prefix, unless it may not be.
+
+    Args:
+        source: What is translated.
+        outputs: What was found for it.
+        limit: Greatest length of its outputs, `</s>` counted.
+        settings: How to search.
+    """
+    num_prefix = len(source.prefix)
+    if not settings.min_length <= num_prefix < limit:
+        return []
+    # Attention is paid before a token is chosen: all that begin with the prefix paid the same.
+    return [_Output((*source.prefix, EOS), attention=outputs[0].attention[: num_prefix + 1])]
+
+
+def _find_alpha(settings: Inference) -> float:
+    """Returns the power of |y| that CTranslate2 is to divide by."""
+    return settings.length_penalty.alpha or _NO_PENALTY
 
 
 def _rate_coverage(attention: Sequence[Sequence[float]], beta: float) -> float:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, PositiveInt, ValidationError
+
 from mtkit.errors import MtkitError
 
 LENGTH_KEY = "max_tokens"
@@ -12,6 +14,34 @@ SIZES_KEY = "vocab_sizes"
 """And under this one the number of source and of target pieces."""
 EXPORT_AGAIN = "make it anew with `mtkit export`, or copy the whole folder again"
 
+_MODEL_FILE, _CONFIG_FILE = "model.bin", "config.json"
+_VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
+
+
+class _Added(BaseModel):
+    """What an export adds to CTranslate2's config.json, by the keys above."""
+
+    max_tokens: PositiveInt
+    vocab_sizes: tuple[PositiveInt, PositiveInt]
+
+
+def holds_export(folder: Path) -> bool:
+    """Returns whether a folder is one that an export filled, and holds nothing else."""
+    return folder.is_dir() and all(map(_is_of_export, folder.iterdir())) and _is_marked(folder)
+
+
+def _is_of_export(path: Path) -> bool:
+    return path.name in (_MODEL_FILE, _CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
+
+
+def _is_marked(folder: Path) -> bool:
+    """Returns whether the config in a folder is one that `mtkit export` wrote."""
+    try:
+        config = _read_json(folder / _CONFIG_FILE)
+    except MtkitError:
+        return False
+    return isinstance(config, dict) and LENGTH_KEY in config
+
 
 def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
     """Returns the greatest length, and the source's and target's names of tokens for CTranslate2.
@@ -19,23 +49,30 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
     Raises:
         MtkitError: A file is missing or damaged.
     """
-    if not (folder / "model.bin").is_file():
+    if not (folder / _MODEL_FILE).is_file():
         raise MtkitError(f"{folder}: no model of CTranslate2's here (no model.bin)", EXPORT_AGAIN)
-    path = folder / "config.json"
-    config = _read_json(path)
-    if not isinstance(config, dict) or not {LENGTH_KEY, SIZES_KEY} <= config.keys():
-        raise MtkitError(f"{path}: not written by `mtkit export`", EXPORT_AGAIN)
-    shared = folder / "shared_vocabulary.json"
+    path = folder / _CONFIG_FILE
+    try:
+        added = _Added.model_validate(_read_json(path))
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(str(step) for step in fault["loc"])
+        raise MtkitError(
+            f"{path}: not written by `mtkit export`, or damaged: {key}: {fault['msg']}",
+            EXPORT_AGAIN,
+        ) from error
+    shared, *of_sides = (folder / name for name in _VOCABULARY_FILES)
     source, target = (
-        _read_vocabulary(shared if shared.is_file() else folder / f"{side}_vocabulary.json", size)
-        for side, size in zip(("source", "target"), config[SIZES_KEY], strict=True)
+        _read_vocabulary(shared if shared.is_file() else of_side, size)
+        for of_side, size in zip(of_sides, added.vocab_sizes, strict=True)
     )
-    return config[LENGTH_KEY], source, target
+    return added.max_tokens, source, target
 
 
 def _read_vocabulary(path: Path, size: int) -> list[str]:
-    names = _read_json(path)
-    if not isinstance(names, list) or len(names) != size:
+    names: list[str] = _read_json(path)
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or len(names) != size:
         raise MtkitError(f"{path}: damaged: no list of the model's {size} pieces", EXPORT_AGAIN)
     return names
 

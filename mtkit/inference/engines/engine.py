@@ -33,12 +33,15 @@ class Engine(Protocol):
         """The longest source and output the model can take, `</s>` counted; None without an end."""
         ...
 
+    @property
+    def batches_at_once(self) -> int:
+        """Batches of `inference.batch_tokens` in one call: 1, unless it shares them out itself."""
+        ...
+
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: `beam_size` where so many were found.
-
-        With sampling there are `n_best`; greedy search finds one.
+        """Returns each source's `n_best` hypotheses, best first, or as many as there are.
 
         Args:
             sources: What is translated together.

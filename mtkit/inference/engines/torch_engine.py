@@ -1,6 +1,5 @@
 """PyTorch as the engine, on a CPU or one GPU."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +17,15 @@ from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import sample
 from mtkit.inference.search.scoring import score_targets
-from mtkit.inference.search.step_model import EncoderDecoderSteps, EnsembleSteps, StepModel
+from mtkit.inference.search.step_model import (
+    EncoderDecoderSteps,
+    EnsembleSteps,
+    StepModel,
+    log_of_mean,
+)
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import Precision, find_device, settle_threads, suit_precision
+from mtkit.model.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 
 
@@ -50,10 +55,15 @@ class TorchEngine:
             default=None,
         )
 
+    @property
+    def batches_at_once(self) -> int:
+        """One: what it is given it searches together."""
+        return 1
+
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first; one with greedy search."""
+        """Returns each source's `n_best` hypotheses, best first."""
         limits = torch.tensor(
             [find_limit(source, settings, self.max_tokens) for source in sources],
             device=self._device,
@@ -81,6 +91,7 @@ class TorchEngine:
                 model,
                 limits,
                 beam_size=settings.beam_size,
+                n_best=settings.n_best,
                 penalty=settings.length_penalty,
                 coverage=settings.coverage_penalty,
                 rules=rules,
@@ -95,7 +106,7 @@ class TorchEngine:
             log_probs = torch.stack(
                 [score_targets(model, *sources, targets[0]) for model in self._models]
             )
-            means = log_probs.logsumexp(dim=0) - torch.tensor(float(len(self._models))).log()
+            means = log_of_mean(log_probs)
         return [
             row[: len(target)] for row, target in zip(means.tolist(), target_batch, strict=True)
         ]
@@ -139,12 +150,7 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
 
 def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:
     """Returns a model with its weights in a precision: itself where it has it already."""
-    if precision == "fp32":
-        return model
-    converted = copy.deepcopy(model)
-    for weight in converted.parameters():
-        weight.data = weight.data.to(torch.bfloat16)
-    return converted
+    return model if precision == "fp32" else copy_in_bfloat16(model)
 
 
 def choose_precision(settings: Inference, device: torch.device) -> Precision:

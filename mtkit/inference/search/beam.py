@@ -3,8 +3,9 @@
 At each step every live hypothesis is continued by every token, and the best `2 * beam` of these
 candidates are ranked by log-probability. A candidate that ends in `</s>` and is among the first
 `beam` leaves for its sentence's pool of finished hypotheses; the first `beam` candidates without
-`</s>` live on. The pool keeps the `beam` best by score, which is log-probability divided by the
-length penalty, plus the coverage penalty, which is 0 at most.
+`</s>` live on. The pool keeps the `n_best` best by score, which is log-probability divided by the
+length penalty, plus the coverage penalty, which is 0 at most. What is in a pool has no influence on
+what lives on, so the first of a longer list is what a list of one would hold.
 
 Stopping is exact. A sentence ends when its pool is full and no live hypothesis can still beat the
 worst in it: a log-probability only falls as the output grows, and for alpha >= 0 the penalty only
@@ -26,12 +27,10 @@ from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.endings import close_ranks, end_output
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
-
-_NO_RULES = OutputRules()
 
 
 def beam_search(
@@ -39,11 +38,12 @@ def beam_search(
     max_lengths: Int[Tensor, " batch"],
     *,
     beam_size: int,
+    n_best: int | None = None,
     penalty: LengthPenalty,
     coverage: float = 0.0,
-    rules: OutputRules = _NO_RULES,
+    rules: OutputRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
-    """Returns each sentence's `beam_size` best hypotheses found, best first.
+    """Returns each sentence's `n_best` best hypotheses found, best first.
 
     There are fewer only where fewer outputs exist within the length limit and the rules. Of equal
     candidates the one from the better hypothesis comes first, then the one with the lower token id.
@@ -52,12 +52,15 @@ def beam_search(
     Args:
         model: A model that has read the batch's sources.
         max_lengths: Greatest output length of each sentence, `</s>` counted.
-        beam_size: Hypotheses kept per sentence.
+        beam_size: Hypotheses that live on per sentence.
+        n_best: Hypotheses returned per sentence, `beam_size` at most and where it isn't given; the
+            fewer, the sooner none can be found that is better.
         penalty: How outputs of different lengths are compared.
         coverage: Strength of the coverage penalty.
         rules: What may not be emitted.
     """
-    pools = [_Pool(beam_size, penalty, limit) for limit in max_lengths.tolist()]
+    size = beam_size if n_best is None else n_best
+    pools = [_Pool(size, penalty, limit) for limit in max_lengths.tolist()]
     beam = _Beam(pools, max_lengths.device)
     while beam.pools:
         log_probs_BWV = model.step(beam.newest_BW)

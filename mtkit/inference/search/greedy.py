@@ -7,18 +7,16 @@ from torch import Tensor
 from mtkit.data.tokenizer import BOS, EOS
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.endings import close_ranks, end_output
-from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.recipe.inference import LengthPenalty
-
-_NO_RULES = OutputRules()
 
 
 def greedy_search(
     model: StepModel,
     max_lengths: Int[Tensor, " batch"],
     penalty: LengthPenalty,
-    rules: OutputRules = _NO_RULES,
+    rules: OutputRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """Returns one hypothesis per sentence; of equally likely tokens the one with the lowest id.
 

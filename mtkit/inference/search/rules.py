@@ -68,6 +68,10 @@ class OutputRules:
         ]
 
 
+NO_RULES = OutputRules()
+"""Nothing is forbidden but what never is emitted."""
+
+
 def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
     """Takes away every token that would end a sequence of n tokens that is there already."""
     ngrams_BWGN = history_BWT.unfold(2, n, 1)

@@ -10,11 +10,9 @@ from torch import Tensor
 from mtkit.data.tokenizer import BOS, EOS
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.endings import close_ranks, end_output
-from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.recipe.inference import LengthPenalty, Sampling
-
-_NO_RULES = OutputRules()
 
 
 def sample(
@@ -25,7 +23,7 @@ def sample(
     num_samples: int,
     draws: Sequence[Sequence[int]],
     penalty: LengthPenalty,
-    rules: OutputRules = _NO_RULES,
+    rules: OutputRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """Returns `num_samples` outputs of each sentence, drawn one by one, the best score first.
 

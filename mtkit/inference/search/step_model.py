@@ -1,5 +1,6 @@
 """What a search asks of a model."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -106,8 +107,7 @@ class EnsembleSteps:
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the natural logarithm of the members' mean probability of the next token."""
-        log_probs = torch.stack([member.step(tokens) for member in self._members])
-        return log_probs.logsumexp(dim=0) - torch.tensor(float(len(self._members))).log()
+        return log_of_mean(torch.stack([member.step(tokens) for member in self._members]))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
@@ -121,3 +121,8 @@ class EnsembleSteps:
     def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
         """False at padding."""
         return self._members[0].source_is_token()
+
+
+def log_of_mean(log_probs: Float[Tensor, "members *shape"]) -> Float[Tensor, "*shape"]:
+    """Returns the natural logarithm of the members' mean probability."""
+    return log_probs.logsumexp(dim=0) - math.log(len(log_probs))

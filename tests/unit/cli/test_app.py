@@ -73,8 +73,12 @@ def test_help_loads_nothing_heavy() -> None:
         (["train", "--gpus", "1", "--processes", "2"], "--gpus and --processes exclude each other"),
         (["average", "--last", "1", "--best", "2"], "--last and --best exclude each other"),
         (["translate", "--model", "m", "--recipe", "r"], "--model excludes --recipe"),
-        (["score", "--hypothesis", "h"], "--hypothesis and --reference go together"),
-        (["score", "--reference", "r"], "--hypothesis and --reference go together"),
+        (["score", "--hypothesis", "h"], "--hypothesis needs --reference, or --test-set"),
+        (["score", "--reference", "r"], "--reference and --source go with --hypothesis"),
+        (
+            ["score", "--test-set", "wmt14/full", "--hypothesis", "h", "--source", "s"],
+            "--test-set has a source and references of its own",
+        ),
         (["init"], "Missing argument"),
     ],
 )
@@ -151,7 +155,9 @@ def test_files_are_scored_without_a_recipe(empty_folder: Path) -> None:
     files = ["--hypothesis", "hypothesis", "--reference", "reference"]
     plain = ["--set", "evaluation.tokenize=none", "--set", "evaluation.smooth=none"]
     result = run("score", *files, *plain, "--set", 'evaluation.metrics=["bleu"]')
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    [remark] = result.stderr.splitlines()
+    assert remark.startswith("warning: hypothesis: One sentence can't be drawn anew")
     # 66.874 by hand: see tests/unit/evaluation/test_scores.py.
     [cells] = [line.split("\t") for line in result.stdout.splitlines()]
     assert cells[:3] == ["hypothesis", "BLEU", "66.87"]
@@ -188,3 +194,20 @@ def test_stdin_of_translate_needs_a_model_first(
     result = run("translate", "--model", "nowhere")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "nowhere" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_translate_without_an_input_or_an_output_is_refused(tmp_path: Path, name: str) -> None:
+    redirection = {"stdin": "<&-", "stdout": ">&-"}[name]
+    command = f'"{sys.executable}" -m mtkit translate --model nowhere {redirection}'
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        input=b"",
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(mtkit.__file__).parents[1])},
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    # Before the model is looked for.
+    assert done.stderr.startswith(f"error: {name} is closed\nhint: give a file or a pipe".encode())

@@ -1,6 +1,5 @@
 """`mtkit average` as it is typed: which model it leaves, what it prints, what it refuses."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,11 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["average", *arguments], prog_name="mtkit")
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the run lies that was trained once for all tests here."""
-    return tmp_path_factory.mktemp("kept") / "run"
-
-
 @pytest.fixture
 def trained(tiny_run, kept: Path):
     """A run with checkpoints at steps 3, 6, 9 and 12."""
     run = tiny_run("training.checkpoint_every=3", "training.averaging.num_checkpoints=2")
-    if kept.exists():
-        shutil.rmtree(run.workspace.root)
-        shutil.copytree(kept, run.workspace.root)
-    else:
-        assert run.train()
-        shutil.copytree(run.workspace.root, kept)
+    run.train_once(kept)
     return run
 
 

@@ -1,7 +1,6 @@
 """`mtkit export` as it is typed: what it compares on, where it puts the model, what it refuses."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,11 @@ def run(*arguments: object, command: str = "export", stdin: str = "") -> Any:
     return CliRunner().invoke(app, list(arguments), prog_name="mtkit", input=stdin)
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the run lies that was trained once for all tests here."""
-    return tmp_path_factory.mktemp("kept") / "run"
-
-
 @pytest.fixture
 def trained(tiny_run, kept: Path):
     """A run with a model of one update."""
     run = tiny_run("training.max_steps=1")
-    if kept.exists():
-        shutil.rmtree(run.workspace.root)
-        shutil.copytree(kept, run.workspace.root)
-    else:
-        assert run.train()
-        shutil.copytree(run.workspace.root, kept)
+    run.train_once(kept)
     return run
 
 

@@ -30,7 +30,16 @@ OPTIONS = {
         "--json",
     ],
     "export": [*RUN, "--model", "--output", "--quantization", "--lines"],
-    "score": [*RUN, "--hypothesis", "--reference", "--json", "--device"],
+    "score": [
+        *RUN,
+        "--hypothesis",
+        "--reference",
+        "--source",
+        "--test-set",
+        "--report",
+        "--json",
+        "--device",
+    ],
     "run": [*RUN, "--gpus", "--processes"],
 }
 
@@ -48,6 +57,7 @@ KEYS = {
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
     "data.dev[HeldOutPhrasebook]": "tag builtin sentences",
+    "data.dev[PublishedCorpus]": "tag sacrebleu",
     "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
     "urls repetition language overlap duplicates",
     "data.cleaning.encoding": "enabled invalid_utf8",
@@ -91,12 +101,16 @@ KEYS = {
     "no_repeat_ngram sampling max_extra_tokens max_source_tokens batch_tokens",
     "inference.length_penalty": "kind alpha",
     "inference.sampling": "temperature top_k top_p seed",
-    "evaluation": "test_sets metrics tokenize smooth lowercase",
+    "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
+    "comet origins training_text",
     "evaluation.test_sets[FileTestSet]": "tag source target name",
     "evaluation.test_sets[PairedFileTestSet]": "tag path source_column target_column name",
     "evaluation.test_sets[HubTestSet]": "tag dataset configuration split source_column "
     "target_column name",
     "evaluation.test_sets[PhrasebookTestSet]": "tag builtin sentences name",
+    "evaluation.test_sets[PublishedTestSet]": "tag sacrebleu name",
+    "evaluation.significance": "test resamples seed confidence",
+    "evaluation.comet": "command model gpus",
 }
 
 

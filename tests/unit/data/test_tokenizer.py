@@ -103,6 +103,11 @@ def test_a_blank_line_is_only_its_end() -> None:
     assert tokenizer.decode_target([EOS]) == ""
 
 
+def test_without_tags_nothing_stands_before_a_line() -> None:
+    tokenizer = train(joint=True)
+    assert [tokenizer.split_tags(line) for line in ("", "a")] == [("", ""), ("", "a")]
+
+
 def test_too_little_text_for_the_vocabulary() -> None:
     with pytest.raises(MtkitError, match="no vocabulary of 5000 pieces") as caught:
         train_tokenizer(Tokenizer(vocab_size=5000), ["a b"], ["c d"], seed=1)
@@ -220,3 +225,28 @@ def test_tokenised_text_survives_the_papers_recipe() -> None:
     for reference, text in zip(references, decoded, strict=True):
         assert text == reference or set(reference) - known
     assert sum(text != reference for reference, text in zip(references, decoded, strict=True)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ('{"punctuation": 7}', "punctuation: "),
+        ('{"punctuation": ["en"]}', "punctuation.1: Field required"),
+        ('{"tags": [1]}', "tags.0: "),
+    ],
+)
+def test_damaged_settings_are_named(tmp_path, settings, fault):
+    train().save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(settings)
+    with pytest.raises(MtkitError) as caught:
+        SubwordTokenizer.load(tmp_path)
+    assert caught.value.message.startswith(f"{path}: damaged: {fault}")
+    assert "mtkit prepare" in caught.value.hint
+
+
+def test_a_tokenizer_without_settings_has_none(tmp_path):
+    train().save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    loaded = SubwordTokenizer.load(tmp_path)
+    assert (loaded.tags, loaded.punctuation) == ((), None)

@@ -1,9 +1,7 @@
 """sacreBLEU's own command line is the oracle: the same files, the same digits."""
 
-import gzip
 import json
 import logging
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -15,6 +13,8 @@ import pytest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.recipe.evaluation import Evaluation, Metric
+
+from .real_text import read_flores, read_reference, read_system
 
 HYPOTHESES = ["The cat sat on the mat .", "a  Tiny test\u00a0", "", "Das ist gut!"]
 REFERENCES = ["The cat is sitting on the mat.", "a tiny test", "Nothing", "Das ist sehr gut!"]
@@ -63,24 +63,46 @@ def test_agrees_with_sacrebleus_command(
     assert [round(score.value, 12) for score in found] == [score["score"] for score in expected]
 
 
-# One system that was tuned on BLEU, one rule-based. TER takes sacreBLEU 10 ms a sentence.
+def test_agrees_with_sacrebleus_command_on_word_order_two(tmp_path: Path) -> None:
+    texts = {"hypotheses": HYPOTHESES, "first": REFERENCES, "second": OTHER_REFERENCES}
+    [expected] = run_sacrebleu(tmp_path, texts, "--chrf-word-order", "2", metrics=("chrf",))
+    references = [REFERENCES, OTHER_REFERENCES]
+    [found] = score_corpus(HYPOTHESES, references, Evaluation(metrics=("chrf++",)))
+    assert (found.name, found.signature) == (expected["name"], expected["signature"])
+    assert found.name == "chrF2++"
+    assert round(found.value, 12) == expected["score"]
+
+
+# One system that was tuned on BLEU, one rule-based. sacreBLEU's TER takes milliseconds a sentence.
 @pytest.mark.parametrize("system", ["uedin-nmt", "PROMT-Rule-based"])
 @pytest.mark.parametrize(("metrics", "num_lines"), [(("bleu",), 3_004), (("chrf", "ter"), 200)])
 def test_agrees_with_sacrebleus_command_on_wmt17(
     tmp_path: Path, system: str, metrics: tuple[Metric, ...], num_lines: int
 ) -> None:
-    folder = os.environ.get("MTKIT_TEST_DATA")
-    if not folder:
-        pytest.skip("MTKIT_TEST_DATA is not set: no folder of WMT17 system outputs")
-    texts = {}
-    for name, pattern in (
-        ("hypotheses", f"newstest2017.{system}.*.txt.gz"),
-        ("reference", "reference.*.txt.gz"),
-    ):
-        [path] = (Path(folder) / "wmt17_en_de_systems").glob(pattern)
-        texts[name] = gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:num_lines]
+    texts = {
+        "hypotheses": read_system(system)[:num_lines],
+        "reference": read_reference()[:num_lines],
+    }
     expected = run_sacrebleu(tmp_path, texts, metrics=metrics)
     found = score_corpus(texts["hypotheses"], [texts["reference"]], Evaluation(metrics=metrics))
+    assert [(score.name, round(score.value, 12), score.signature) for score in found] == [
+        (score["name"], score["score"], score["signature"]) for score in expected
+    ]
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("ja", "ja-mecab")])
+def test_agrees_with_sacrebleus_command_on_text_without_spaces(
+    tmp_path: Path, language: str, tokenizer: str
+) -> None:
+    references = read_flores(language)[:400]
+    # Every seventh character is gone.
+    hypotheses = ["".join(c for i, c in enumerate(line) if i % 7) for line in references]
+    texts = {"hypotheses": hypotheses, "reference": references}
+    metrics: tuple[Metric, ...] = ("bleu", "chrf")
+    expected = run_sacrebleu(tmp_path, texts, "-tok", tokenizer, metrics=metrics)
+    found = score_corpus(
+        hypotheses, [references], Evaluation(metrics=metrics), target_language=language
+    )
     assert [(score.name, round(score.value, 12), score.signature) for score in found] == [
         (score["name"], score["score"], score["signature"]) for score in expected
     ]
@@ -122,8 +144,8 @@ def test_nothing_to_score_is_a_fault() -> None:
         score_corpus(["a"], [], Evaluation())
 
 
-@pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
+@pytest.mark.skipif(find_spec("mecab_ko") is not None, reason="MeCab for Korean is installed")
 def test_missing_tokeniser_says_what_to_install() -> None:
-    with pytest.raises(MtkitError, match="ja-mecab") as fault:
-        score_corpus(["a"], [["a"]], Evaluation(tokenize="ja-mecab"))
-    assert fault.value.hint == "pip install 'mtkit[ja]'"
+    with pytest.raises(MtkitError, match="ko-mecab") as fault:
+        score_corpus(["a"], [["a"]], Evaluation(tokenize="ko-mecab"))
+    assert fault.value.hint == "pip install 'mtkit[ko]'"

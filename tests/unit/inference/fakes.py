@@ -45,6 +45,7 @@ class BracketEngine:
     """
 
     max_tokens: int | None = None
+    batches_at_once = 1
 
     def __init__(self) -> None:
         self.batches: list[list[EncodedSource]] = []
@@ -57,7 +58,7 @@ class BracketEngine:
             [
                 _enclose(source, "[]", score=-1.0, is_finished=True),
                 _enclose(source, "{}", score=-2.0, is_finished=False),
-            ]
+            ][: settings.n_best]
             for source in sources
         ]
 

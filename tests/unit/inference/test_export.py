@@ -180,6 +180,45 @@ def test_nothing_but_an_older_export_is_replaced(folder, output):
         assert files_of(folder) == before
 
 
+def drop_marks(folder: Path) -> None:
+    path = folder / "ctranslate2" / "config.json"
+    path.write_text(path.read_text().replace("max_tokens", "max_length"))
+
+
+def leave_only_the_card(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "README.md").write_text("# ten years of work")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda folder: (folder / "thesis.txt").write_text("ten years of work"), "thesis.txt"),
+        (lambda folder: (folder / "ctranslate2" / "notes").mkdir(), "ctranslate2"),
+        (lambda folder: (folder / "source.spm").mkdir(), "source.spm"),
+        (drop_marks, "ctranslate2"),
+        (lambda folder: (folder / "ctranslate2" / "config.json").unlink(), "ctranslate2"),
+        (leave_only_the_card, "README.md"),
+    ],
+)
+def test_an_export_with_something_else_beside_it_isnt_replaced(both, folder, output, change, named):
+    shutil.copytree(both / "exported", output)
+    change(output)
+    before = files_of(output)
+    with pytest.raises(MtkitError, match=f"else than an exported model: {named}$") as caught:
+        export(folder, output, lines=_LINES)
+    assert "--output" in caught.value.hint
+    assert files_of(output) == before
+
+
+def test_a_file_isnt_replaced(folder, output):
+    output.write_text("ten years of work")
+    with pytest.raises(MtkitError, match="exported: is no folder"):
+        export(folder, output, lines=_LINES)
+    assert output.read_text() == "ten years of work"
+
+
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["fox " * 300]])
 def test_no_line_to_compare_on(folder, output, lines):
     with pytest.raises(MtkitError, match="no line to compare") as caught:

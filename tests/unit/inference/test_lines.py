@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
 from mtkit.inference.lines import Reading, read_windows, score_stream, translate_stream
+from mtkit.inference.notices import Notices
 
 from .fakes import bracket
 
@@ -31,7 +32,8 @@ def translate(text: bytes, reading: Reading = TEXT, **settings: object) -> str:
 
 
 def read(text: bytes, reading: Reading = TEXT) -> list[str]:
-    return [line.source for window in read_windows(io.BytesIO(text), reading) for line in window]
+    windows = read_windows(io.BytesIO(text), reading, Notices())
+    return [line.source for window in windows for line in window]
 
 
 @given(LINES, st.booleans())
@@ -64,25 +66,6 @@ def test_only_a_line_feed_ends_a_line():
     assert read(text.encode()) == ["a", "b\u2028c\x85d\x0ce\rf\r", "", "last"]
 
 
-def test_lines_longer_than_what_is_read_at_once_stay_whole():
-    long, longer = "x" * 70_000, "y" * 200_000
-    assert read(f"{long}\n{longer}\nz".encode()) == [long, longer, "z"]
-
-
-def test_input_without_an_end_of_line_is_refused_before_memory_ends():
-    class Endless(io.RawIOBase):
-        given = 0
-
-        def read1(self, size: int) -> bytes:
-            self.given += size
-            return b"x" * size
-
-    endless = Endless()
-    with pytest.raises(MtkitError, match="a line of more than 64 MiB"):
-        list(read_windows(endless, Reading()))
-    assert endless.given < 1 << 27
-
-
 def test_a_byte_order_mark_is_no_text():
     assert read("\ufeffone\n\ufefftwo\n".encode()) == ["one", "\ufefftwo"]
 
@@ -103,6 +86,44 @@ def test_or_is_replaced_with_a_warning(capsys):
     assert capsys.readouterr().err == (
         "warning: input line 2: byte 3 (0xfc) is no UTF-8: replaced\n"
     )
+
+
+def test_of_many_lines_with_replaced_bytes_the_first_are_named_and_the_others_counted(capsys):
+    translate(b"\xff\n" * 5 + b"a\n" + b"\xfe\n" * 3, Reading(replaces_errors=True))
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert said[4] == "warning: input line 5: byte 1 (0xff) is no UTF-8: replaced"
+    assert said[5] == "warning: 3 more lines: bytes that are no UTF-8: replaced"
+
+
+def test_what_was_warned_of_is_summed_up_before_a_fault_too(capsys):
+    # 14 characters and </s>, in parts of at most 8.
+    with pytest.raises(MtkitError, match="input line 8: byte 1"):
+        translate(b"A b c. D e f.\n" * 7 + b"\xff", max_source_tokens=8)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert said[4].startswith("warning: input line 5 has 14 tokens")
+    assert said[5] == "warning: 2 more lines: too long for the model"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"c\t" + b"x" * 8, "input line 3: the beginning of its translation that is given has 9 "),
+        (b"c\td\te", "input line 3: 2 tabs"),
+    ],
+)
+def test_lines_before_one_at_fault_are_answered_once(line, message, capsys):
+    translator, engine = bracket(max_source_tokens=8)
+    engine.max_tokens = 8
+    target = io.BytesIO()
+    text = b"a\tx\nA b c. D e f.\n" + line + b"\nd\n"
+    with pytest.raises(MtkitError) as caught:
+        translate_stream(translator, io.BytesIO(text), target, reading=Reading("tsv"))
+    assert caught.value.message.startswith(message)
+    assert target.getvalue() == b"x[a]\n[A b c.] [D e f.]\n"
+    # Warned of once, though the window was begun twice.
+    assert capsys.readouterr().err.count("input line 2 has 14 tokens") == 1
 
 
 def test_what_is_there_is_answered_at_once():
@@ -173,12 +194,34 @@ def test_json_lines_in_and_out():
         (b'{"source": 7}', 'input line 1: no object with a "source" that is a string'),
         (b"7", 'input line 1: no object with a "source" that is a string'),
         (b'{"source": "a", "target": 7}', 'input line 1: "target" is no string'),
+        (b'{"source": "a", "x": NaN}', "input line 1: no JSON: NaN is a number that JSON can't"),
+        (b'{"source": "a", "x": -Infinity}', "input line 1: no JSON: -Infinity is a number"),
+        (b'{"source": "a", "x": [1e999]}', "input line 1: no JSON: 1e999 is a number that JSON"),
     ],
 )
 def test_json_that_is_something_else_is_refused(line, message):
     with pytest.raises(MtkitError) as caught:
         translate(line, Reading("jsonl"))
     assert caught.value.message.startswith(message)
+
+
+def test_a_key_that_the_output_has_too_is_refused_where_one_would_be_lost():
+    lines = b'{"source": "a", "id": 1.5}\n{"source": "b", "score": 7}\n'
+    target = io.BytesIO()
+    with pytest.raises(MtkitError) as caught:
+        translate_stream(
+            bracket()[0], io.BytesIO(lines), target, reading=Reading("jsonl"), as_json=True
+        )
+    assert caught.value.message == (
+        'input line 2: its key "score" is one of those that --json adds: one of them would be lost'
+    )
+    assert caught.value.hint == (
+        "name it otherwise, for example: jq -c '.my_score = .score | del(.score)'"
+    )
+    [answered] = map(json.loads, target.getvalue().splitlines())
+    assert (answered["text"], answered["id"]) == ("[a]", 1.5)
+    # Where the output is text nothing is lost.
+    assert translate(lines, Reading("jsonl")) == "[a]\n[b]\n"
 
 
 def test_scores_of_given_translations():
@@ -195,5 +238,9 @@ def test_scores_of_given_translations():
 
 
 def test_a_line_without_a_translation_to_score_is_named():
+    translator, _ = bracket(length_penalty={"kind": "power", "alpha": 0.0})
+    target = io.BytesIO()
     with pytest.raises(MtkitError, match="input line 2: a source, but no translation to score"):
-        score_stream(bracket()[0], io.BytesIO(b"a\tb\nc\n"), io.BytesIO(), reading=Reading("tsv"))
+        score_stream(translator, io.BytesIO(b"a\tb\nc\n"), target, reading=Reading("tsv"))
+    # Two tokens a side, each token a hundredth of the source's length.
+    assert target.getvalue() == b"-0.04\n"

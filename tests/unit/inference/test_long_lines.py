@@ -28,6 +28,9 @@ def test_sentences_are_kept_whole_where_they_fit():
         ("هل هذا؟ نعم.", ["هل هذا؟", "نعم."]),
         ("A. B.  C.\u3000D.", ["A.", "B.", "C.", "D."]),
         ("no end of a sentence", ["no end of a sentence"]),
+        # What goes on in lower case is no new sentence, however many spaces there are.
+        ("It was approx.  five men. Or six.", ["It was approx.  five men.", "Or six."]),
+        ("真的。！?是!。对", ["真的。！?", "是!。", "对"]),
     ],
 )
 def test_sentences_of_many_scripts(line, parts):
@@ -55,6 +58,13 @@ def test_a_character_with_a_thousand_accents_is_cut_all_the_same():
     parts = cut_line("a" + "\u0301" * 999, _at_most(300))
     assert "".join(parts) == "a" + "\u0301" * 999
     assert all(len(part) <= 300 for part in parts)
+
+
+@pytest.mark.parametrize("line", ["." * 100_000, "." + " " * 100_000 + "a", "。" * 100_000])
+def test_a_long_run_is_cut_without_a_time_that_grows_with_its_square(line):
+    # Hours, if each of its characters began a search to the end of the run.
+    parts = cut_line(line, _at_most(100_001))
+    assert "".join(parts) == line.replace(" ", "") or parts == [line]
 
 
 @given(st.text(max_size=200), st.integers(1, 30))

@@ -23,6 +23,7 @@ class Fake:
     """
 
     max_tokens = None
+    batches_at_once = 1
 
     def __init__(
         self, found: dict[int, list[tuple[int, ...]]], off: float = 0.0, shift: float = 0.0

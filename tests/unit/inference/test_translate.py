@@ -1,15 +1,19 @@
 import asyncio
 import itertools
+import json
+import shutil
+from contextlib import aclosing
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.data import tokenizer as tokenizer_module
 from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.translate import Translator, make_batches
+from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference
 
@@ -53,11 +57,130 @@ def test_other_tasks_go_on_meanwhile():
     assert [len(batch) for batch in engine.batches] == [2, 1, 1]
 
 
+def test_lines_that_come_slowly_are_answered_as_they_come():
+    translator, engine = bracket()
+
+    async def run() -> list[str]:
+        answered = asyncio.Event()
+
+        async def lines():
+            yield "a"
+            await answered.wait()
+            for text in "bcd":
+                yield text
+
+        found = []
+        async for text in translator.stream_async(lines(), window_lines=2):
+            found.append(text)
+            answered.set()
+        return found
+
+    assert asyncio.run(run()) == ["[a]", "[b]", "[c]", "[d]"]
+    assert [len(batch) for batch in engine.batches] == [1, 2, 1]
+
+
+def test_an_endless_stream_is_read_a_window_ahead_and_left_without_a_trace():
+    translator, _ = bracket()
+    read: list[int] = []
+    closed: list[bool] = []
+
+    async def lines():
+        try:
+            for number in itertools.count():
+                read.append(number)
+                yield str(number)
+                await asyncio.sleep(0)
+        finally:
+            closed.append(True)
+
+    async def leave() -> None:
+        source = lines()
+        async with aclosing(translator.stream_async(source, window_lines=10)) as stream:
+            assert await anext(stream) == "[0]"
+            await asyncio.sleep(0.1)
+            # The ten at most that are answered and the ten that wait.
+            assert len(read) <= 20
+        assert len(asyncio.all_tasks()) == 1
+        await source.aclose()
+
+    async def cancel() -> None:
+        async def wait() -> None:
+            async for _ in translator.stream_async(nothing()):
+                raise AssertionError
+
+        async def nothing():
+            try:
+                await asyncio.Event().wait()
+                yield ""
+            finally:
+                closed.append(True)
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(leave())
+    asyncio.run(cancel())
+    assert closed == [True, True]
+
+
+def test_lines_before_a_fault_are_answered_whatever_the_stream():
+    translator, _ = bracket(max_source_tokens=8)
+    # A tag of five tokens, where a part has eight at most.
+    lines = ["a", "<tag>" + "b" * 9, "c"]
+
+    async def as_they_come():
+        for line in lines:
+            yield line
+
+    async def run(found: list[str]) -> None:
+        async for text in translator.stream_async(as_they_come()):
+            found.append(text)
+
+    for collect in (
+        lambda found: found.extend(translator.stream(iter(lines))),
+        lambda found: asyncio.run(run(found)),
+    ):
+        found: list[str] = []
+        with pytest.raises(MtkitError) as caught:
+            collect(found)
+        assert caught.value.message.startswith("input line 2: 5 tags before the text, which a part")
+        assert found == ["[a]"]
+
+
+def test_what_a_source_raises_is_raised_behind_the_answers():
+    translator, _ = bracket()
+
+    async def lines():
+        yield "a"
+        raise ZeroDivisionError
+
+    async def run(found: list[str]) -> None:
+        async for text in translator.stream_async(lines()):
+            found.append(text)
+
+    found: list[str] = []
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run(found))
+    assert found == ["[a]"]
+
+
+def test_an_iterator_s_window_is_the_caller_s_choice():
+    translator, engine = bracket()
+    assert list(translator.translate(iter("abc"), window_lines=1)) == ["[a]", "[b]", "[c]"]
+    assert [len(batch) for batch in engine.batches] == [1, 1, 1]
+
+
 def test_what_leaves_no_token_never_reaches_the_model():
     translator, engine = bracket()
-    lines = ["", " \t", "\u3000", "\u2028", "\n", "\0\0"]
-    assert translator.translate(lines) == [""] * 6
+    lines = ["", " \t", "\u3000", "\u2028", "\n", "\0\0", "<tag>", "<tag> ", "<tag>\0"]
+    assert translator.translate(lines[:7]) == [""] * 7
     assert engine.batches == []
+    # A space is a token to this tokenizer.
+    assert translator.translate(lines[7:]) == ["[<tag> ]", ""]
 
 
 def test_newlines_that_a_model_makes_become_spaces():
@@ -87,23 +210,6 @@ def test_reads_no_more_than_a_window_ahead():
     assert len(read) == 20
 
 
-@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200))
-def test_batches_hold_every_sentence_once_and_no_more_than_they_may(lengths, batch_tokens):
-    batches = make_batches(lengths, batch_tokens)
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
-    for batch in batches:
-        padded = len(batch) * max(lengths[index] for index in batch)
-        assert len(batch) == 1 or padded <= batch_tokens
-
-
-def test_sentences_of_like_length_share_a_batch():
-    assert make_batches([10, 30, 11, 29], 60) == [[1, 3], [2, 0]]
-
-
-def test_a_source_counts_for_eight_tokens_at_least():
-    assert [len(batch) for batch in make_batches([1] * 10, 32)] == [4, 4, 2]
-
-
 def test_a_line_too_long_for_the_model_is_translated_in_parts(capsys):
     translator, engine = bracket(max_source_tokens=16)
     line = "One is here. Two, which is longer, is there. Three."
@@ -125,6 +231,15 @@ def test_each_part_has_the_line_s_tag_and_the_first_its_prefix():
     translator, _ = bracket(max_source_tokens=16)
     (found,) = translator.search([Request("<tag>One here. Two there.", "x")])
     assert found.text == "x[<tag>One here.] [<tag>Two there.]"
+
+
+def test_the_prefix_goes_to_the_first_part_that_is_left(capsys):
+    translator, _ = bracket(max_source_tokens=8)
+    # Cut at the space nearest to its middle, which leaves nothing but what the tokenizer drops
+    # before it.
+    (found,) = translator.search([Request("\0" * 9 + " A b c de", "x")])
+    assert found.text == "x[A b] [c de]"
+    assert "translated in 2 parts" in capsys.readouterr().err
 
 
 def test_the_n_best_of_a_line_in_parts_are_those_of_its_parts():
@@ -153,6 +268,23 @@ def test_of_many_long_lines_the_first_are_named_and_the_others_counted(capsys):
     assert said[5] == "warning: 7 more lines: too long for the model"
 
 
+def test_each_call_warns_anew(capsys):
+    translator, _ = bracket(max_source_tokens=8)
+    for _ in range(7):
+        translator.translate("A b c. D e f.")
+    assert len(capsys.readouterr().err.splitlines()) == 7
+
+
+def test_an_abandoned_stream_sums_up_its_warnings(capsys):
+    translator, _ = bracket(max_source_tokens=8)
+    stream = translator.stream(itertools.repeat("A b c. D e f."), window_lines=8)
+    next(stream)
+    stream.close()
+    assert capsys.readouterr().err.splitlines()[5:] == [
+        "warning: 3 more lines: too long for the model"
+    ]
+
+
 def test_a_given_translation_keeps_its_text_and_gets_a_score():
     translator, _ = bracket(length_penalty={"kind": "power", "alpha": 1.0})
     blank, scored = translator.score([("", " "), ("abc", "x  y")])
@@ -171,7 +303,21 @@ def test_a_translation_too_long_to_be_scored_is_named():
     with pytest.raises(MtkitError) as caught:
         translator.score([("abcd", "a"), ("a", "abcde")])
     assert caught.value.message == (
-        "input line 2: 6 tokens, but the model takes at most 5 (model.max_positions)"
+        "input line 2: 6 tokens, but a text that is scored has at most 5"
+    )
+
+
+def test_what_cannot_be_cut_is_bounded_where_the_model_takes_any_length():
+    translator, _ = bracket()
+    longest = "a" * 4_095
+    assert len(translator.score([("a", longest)])[0].candidates[0].tokens) == 4_096
+    with pytest.raises(MtkitError, match="input line 1: 4,097 tokens"):
+        translator.score([("a", longest + "a")])
+    with pytest.raises(MtkitError) as caught:
+        translator.search(["a", Request("b", longest + "a")], first_line=3)
+    assert caught.value.message == (
+        "input line 4: the beginning of its translation that is given has 4,097 tokens, but the "
+        "model takes at most 4,096"
     )
 
 
@@ -198,6 +344,34 @@ def test_a_model_with_itself_translates_as_alone(folder):
     for one, other in zip(alone, together, strict=True):
         assert other.text == one.text
         assert other.candidates[0].score == pytest.approx(one.candidates[0].score, abs=1e-5)
+
+
+def test_no_model_at_all_is_no_ensemble():
+    with pytest.raises(MtkitError, match="no model folder given"):
+        Translator([])
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value", "message"),
+    [
+        ("config.json", "source_language", "fr", "another source language"),
+        ("config.json", "target_language", "fr", "another target language"),
+        ("tokenizer.json", "tags", ["e"], "other tags before its sources"),
+        ("tokenizer.json", "punctuation", ["en", "de"], "other rules of punctuation"),
+    ],
+)
+def test_models_of_an_ensemble_read_and_write_the_same(
+    folder, tmp_path, monkeypatch, file, key, value, message
+):
+    # sacremoses, an extra, isn't wanted here.
+    monkeypatch.setattr(tokenizer_module, "punctuation_normalizer", lambda _: list)
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    content = json.loads((other / file).read_text())
+    (other / file).write_text(json.dumps({**content, key: value}))
+    with pytest.raises(MtkitError) as caught:
+        Translator([folder, other])
+    assert caught.value.message == f"{other} has {message} than {folder}: they can't speak together"
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

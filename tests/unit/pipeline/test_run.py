@@ -7,17 +7,25 @@ from typing import Any
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.report import ScoreRow
+from mtkit.evaluation.evaluate import Evaluated, ReferenceText
+from mtkit.evaluation.results import SystemResult, SystemScore
 from mtkit.pipeline import run as run_module
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.run import run
 from mtkit.pipeline.score import Translation
+from mtkit.pipeline.score_files import ScoredText
 from mtkit.recipe import load_recipe
+from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
 from mtkit.workspace import Workspace
 
-ROW = ScoreRow("phrasebook-test", "BLEU", 91.5, "nrefs:1", 12)
 SENTENCES = [f"sentence {number}" for number in range(12)]
+RESULT = SystemResult("", (SystemScore("BLEU", 91.5, "nrefs:1"),))
+SCORED = ScoredText(
+    Evaluated("phrasebook-test", 12, (RESULT,), {}, Evaluation()),
+    {"": SENTENCES},
+    ReferenceText("phrasebook-test", [SENTENCES]),
+)
 
 
 class Stages:
@@ -42,11 +50,13 @@ class Stages:
             "prepare": work("prepare"),
             "train": work("train"),
             "update_model": work("average"),
-            "score": work("score", [ROW]),
+            "score": work("score", [SCORED]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
             "is_averaged": is_done("average"),
-            "read_translation": lambda *_: Translation("phrasebook-test", *[SENTENCES] * 3),
+            "read_translation": lambda *_: Translation(
+                "phrasebook-test", SENTENCES, [SENTENCES], SENTENCES
+            ),
         }
         for name, replacement in replacements.items():
             monkeypatch.setattr(run_module, name, replacement)

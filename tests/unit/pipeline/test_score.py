@@ -1,14 +1,16 @@
 """Test sets translated once and scored, with a translator that shouts in place of a model."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.report import ScoreRow, list_rows
 from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import read_translation, score
+from mtkit.pipeline.score_files import ScoredText
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
 
@@ -29,6 +31,10 @@ name = "test"
 source = "test.en"
 target = "test.de"
 """
+
+
+def rows_of(scored: Sequence[ScoredText]) -> list[ScoreRow]:
+    return [row for each in scored for row in list_rows(each.evaluated)]
 
 
 class Shouter:
@@ -70,14 +76,14 @@ def shouter(monkeypatch: pytest.MonkeyPatch) -> Shouter:
 def test_translations_and_scores_are_left_in_the_workspace(
     recipe: Recipe, workspace: Workspace
 ) -> None:
-    rows = score(recipe, workspace)
+    rows = rows_of(score(recipe, workspace))
     assert [(row.test_set, row.metric, row.num_sentences) for row in rows] == [
         ("test", "BLEU", 3), ("test", "chrF2", 3), ("test", "TER", 3)
     ]  # fmt: skip
     translation = read_translation(workspace, "test")
     assert translation.sources == ["a b c d", "", "e\u2028f g h i"]
     assert translation.hypotheses == ["A B C D", "", "E\u2028F G H I"]
-    assert translation.references == ["A B C D", "nichts", "E\u2028F G H I"]
+    assert translation.references == [["A B C D", "nichts", "E\u2028F G H I"]]
     saved = json.loads(workspace.scores_file.read_text())
     assert [row["value"] for row in saved["scores"]] == [row.value for row in rows]
     assert workspace.read_manifest()["score"]["scores"] == saved["scores"]
@@ -86,8 +92,8 @@ def test_translations_and_scores_are_left_in_the_workspace(
 
 
 def test_a_translation_is_made_once(recipe: Recipe, workspace: Workspace, shouter: Shouter) -> None:
-    first = score(recipe, workspace)
-    assert score(recipe, workspace) == first
+    first = rows_of(score(recipe, workspace))
+    assert rows_of(score(recipe, workspace)) == first
     assert shouter.num_lines == 3
 
 
@@ -114,7 +120,7 @@ def test_batch_size_and_metrics_need_no_new_translation(
 ) -> None:
     score(recipe, workspace)
     overrides = ["inference.batch_tokens=99", 'evaluation.metrics=["ter"]']
-    [row] = score(load_recipe(tmp_path / "small.toml", overrides), workspace)
+    [row] = rows_of(score(load_recipe(tmp_path / "small.toml", overrides), workspace))
     assert (row.metric, shouter.num_lines) == ("TER", 3)
 
 
@@ -123,7 +129,7 @@ def test_new_references_are_scored_at_once(
 ) -> None:
     score(recipe, workspace)
     (tmp_path / "test.de").write_text("A B C D\n\nE\u2028F G H I\n", encoding="utf-8")
-    rows = score(recipe, workspace)
+    rows = rows_of(score(recipe, workspace))
     # Every line as in its reference: all n-grams match, none needs an edit.
     assert [round(row.value, 9) for row in rows] == [100.0, 100.0, 0.0]
     assert shouter.num_lines == 3
@@ -142,3 +148,54 @@ def test_no_model_no_test_sets_and_missing_text_are_faults(
     (tmp_path / "test.de").unlink()
     with pytest.raises(MtkitError, match=r"test\.de: no such file"):
         score(recipe, workspace)
+
+
+def test_a_tag_is_for_the_model_alone(
+    recipe: Recipe, workspace: Workspace, shouter: Shouter, tmp_path: Path
+) -> None:
+    overrides = [
+        'evaluation.test_sets=[{name="test", source="test.en", target="test.de", tag="<x>"}]'
+    ]
+    [scored] = score(load_recipe(tmp_path / "small.toml", overrides), workspace)
+    assert scored.text.sources == ["a b c d", "", "e\u2028f g h i"]
+    assert list(scored.systems.values()) == [["<X> A B C D", "", "<X> E\u2028F G H I"]]
+
+
+@pytest.mark.usefixtures("shouter")
+def test_scores_on_other_sets_stay_where_that_is_asked_for(
+    recipe: Recipe, workspace: Workspace, tmp_path: Path
+) -> None:
+    score(recipe, workspace)
+    before = json.loads(workspace.scores_file.read_text())["scores"]
+    overrides = ['evaluation.test_sets=[{name="more", source="test.en", target="test.de"}]']
+    other = load_recipe(tmp_path / "small.toml", overrides)
+    score(other, workspace, keeps_others=True)
+    after = json.loads(workspace.scores_file.read_text())["scores"]
+    assert after[: len(before)] == before
+    assert {row["test_set"] for row in after} == {"test", "more"}
+    # Those of another model don't belong there.
+    (workspace.model / "model.safetensors").write_bytes(b"other weights")
+    score(other, workspace, keeps_others=True)
+    rows = json.loads(workspace.scores_file.read_text())["scores"]
+    assert {row["test_set"] for row in rows} == {"more"}
+
+
+def test_origins_are_those_of_one_test_set(
+    recipe: Recipe, workspace: Workspace, tmp_path: Path
+) -> None:
+    (tmp_path / "origins").write_text("a\nb\na\n")
+    one = '{name="NAME", source="test.en", target="test.de"}'
+    two = ", ".join(one.replace("NAME", name) for name in ("first", "second"))
+    overrides = [f"evaluation.test_sets=[{two}]", "evaluation.origins=origins"]
+    with pytest.raises(MtkitError, match="there are 2"):
+        score(load_recipe(tmp_path / "small.toml", overrides), workspace)
+
+
+@pytest.mark.usefixtures("shouter")
+def test_a_recipes_origins_lie_beside_its_corpora(
+    recipe: Recipe, workspace: Workspace, tmp_path: Path
+) -> None:
+    (tmp_path / "origins").write_text("a\nb\na\n")
+    loaded = load_recipe(tmp_path / "small.toml", ["evaluation.origins=origins"])
+    [scored] = score(loaded, workspace)
+    assert scored.text.origins == ["a", "b", "a"]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.pipeline.score_files import score_files
+from mtkit.pipeline.score_files import score_files, split_pair
 from mtkit.recipe.evaluation import Evaluation
 
 BLEU = Evaluation(metrics=("bleu",))
@@ -14,9 +14,12 @@ def test_files_may_be_gzipped_or_end_lines_as_windows_does(tmp_path: Path) -> No
     hypothesis, reference = tmp_path / "out.de.gz", tmp_path / "ref.de"
     hypothesis.write_bytes(gzip.compress(b"ein Haus am See\nja\n"))
     reference.write_bytes(b"ein Haus am See\r\nja\r\n")
-    [row] = score_files(hypothesis, [reference], BLEU)
-    assert (row.test_set, row.num_sentences) == (str(hypothesis), 2)
-    assert row.value == pytest.approx(100.0)
+    scored = score_files([hypothesis], [reference], BLEU)
+    [system] = scored.evaluated.systems
+    assert (system.name, scored.evaluated.num_sentences) == (str(hypothesis), 2)
+    assert [score.value for score in system.scores] == [pytest.approx(100.0)]
+    assert "2 of 2 references end in a carriage return" in " ".join(system.remarks)
+    assert scored.text.references == [["ein Haus am See", "ja"]]
 
 
 def test_files_of_unequal_length_are_both_named(tmp_path: Path) -> None:
@@ -24,12 +27,56 @@ def test_files_of_unequal_length_are_both_named(tmp_path: Path) -> None:
     hypothesis.write_text("a\nb\n")
     reference.write_text("a\nb\nc\n")
     with pytest.raises(MtkitError, match=r"out has 2 lines, but .*ref has 3"):
-        score_files(hypothesis, [reference], BLEU)
+        score_files([hypothesis], [reference], BLEU)
 
 
 def test_a_missing_file_and_an_empty_one_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(MtkitError, match=r"absent: no such file"):
-        score_files(tmp_path / "absent", [tmp_path / "empty"], BLEU)
+        score_files([tmp_path / "absent"], [tmp_path / "empty"], BLEU)
     with pytest.raises(MtkitError, match=r"empty: no lines in it"):
-        score_files(tmp_path / "empty", [tmp_path / "empty"], BLEU)
+        score_files([tmp_path / "empty"], [tmp_path / "empty"], BLEU)
+
+
+def test_a_byte_order_mark_is_scored_as_sacrebleu_does_and_told_of(tmp_path: Path) -> None:
+    hypothesis, reference = tmp_path / "out", tmp_path / "ref"
+    hypothesis.write_bytes(b"\xef\xbb\xbfein Haus am See\n")
+    reference.write_bytes(b"ein Haus am See\n")
+    [system] = score_files([hypothesis], [reference], BLEU).evaluated.systems
+    # Three of four words match, and so do two, one and none of their sequences.
+    assert system.scores[0].value < 100.0
+    assert "byte order mark" in " ".join(system.remarks)
+
+
+def test_several_systems_are_called_by_what_tells_them_apart(tmp_path: Path) -> None:
+    for name, text in (("a", "ja\nnein\n"), ("b", "ja\nja\n"), ("ref", "ja\nnein\n")):
+        (tmp_path / f"{name}.de").write_text(text)
+    files = [tmp_path / "b.de", tmp_path / "a.de"]
+    settings = Evaluation(metrics=("chrf",))
+    first, second = score_files(files, [tmp_path / "ref.de"], settings).evaluated.systems
+    assert (first.name, second.name) == ("b", "a")
+    assert first.scores[0].difference is None
+    difference = second.scores[0].difference
+    assert difference is not None
+    assert difference.value == pytest.approx(100.0 - first.scores[0].value)
+    with pytest.raises(MtkitError, match=r"a\.de is given twice"):
+        score_files([files[1], files[1]], [tmp_path / "ref.de"], settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "languages", "expected"),
+    [
+        ("wmt14/full:en-de", ("", ""), ("wmt14/full", ("en", "de"))),
+        ("wmt14/full", ("en", "fr"), ("wmt14/full", ("en", "fr"))),
+        ("wmt14/full:en-de", ("en", "fr"), ("wmt14/full", ("en", "de"))),
+    ],
+)
+def test_a_test_set_is_named_with_its_languages_or_without(given, languages, expected) -> None:
+    assert split_pair(given, languages) == expected
+
+
+@pytest.mark.parametrize("given", ["wmt14/full", "wmt14/full:en", "wmt14/full:-de"])
+def test_a_test_set_without_languages_is_refused(given) -> None:
+    with pytest.raises(MtkitError) as caught:
+        split_pair(given, ("", ""))
+    assert caught.value.hint == "such as --test-set wmt14/full:en-de"

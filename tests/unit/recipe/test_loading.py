@@ -307,4 +307,4 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         "--set evaluation.tokenise=none: evaluation.tokenise: unknown key 'tokenise' "
         "(did you mean 'tokenize'?)"
     )
-    assert caught.value.hint.startswith("evaluation has the keys lowercase, ")
+    assert caught.value.hint.startswith("evaluation has the keys comet, ")

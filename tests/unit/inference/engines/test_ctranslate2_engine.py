@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ctranslate2
 import pytest
 import torch
 
@@ -104,6 +105,49 @@ def test_nothing_to_translate_is_no_fault(folder):
     assert [h.tokens for h in last] == search(folder, sources[2])
 
 
+def test_threads_share_out_what_is_translated_at_once(folder, monkeypatch):
+    together: list[list[int]] = []
+
+    class Recorder(ctranslate2.Translator):
+        def translate_batch(self, sources, **options):
+            assert not options.get("max_batch_size")
+            together.append([len(source) for source in sources])
+            return super().translate_batch(sources, **options)
+
+    monkeypatch.setattr(ctranslate2, "Translator", Recorder)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    engine = CTranslate2Engine(folder)
+    # Room for outputs that never end: none is searched again with its own limit.
+    settings = Inference(beam_size=1, max_extra_tokens=40, batch_tokens=64)
+    lengths = [8, 16, 8, 40, 8, 16, 8, 16, 8]
+    sources = [EncodedSource([*([7] * (length - 1)), EOS]) for length in lengths]
+    found = engine.search(sources, settings)
+    # 32 tokens a thread, padding counted, but for the source that is longer than that.
+    assert together == [[40], [16, 16], [16, 8], [8, 8, 8, 8]]
+    alone = [engine.search([source], settings)[0] for source in sources]
+    assert [[h.tokens for h in of_one] for of_one in found] == [
+        [h.tokens for h in of_one] for of_one in alone
+    ]
+
+    del together[:]
+    roomy = settings.model_copy(update={"batch_tokens": 4_096})
+    engine.search([EncodedSource([7] * 7 + [EOS])] * 100, roomy)
+    assert together == [[8] * 32, [8] * 32, [8] * 32, [8] * 4]
+
+
+def test_a_neighbour_with_a_prefix_changes_nothing_that_is_told(folder):
+    engine, settings = CTranslate2Engine(folder), Inference(n_best=4, max_extra_tokens=6)
+    source = EncodedSource([7, 8, 9, 10, EOS])
+    begun = EncodedSource([11, 12, EOS], prefix=(5,))
+    ((alone,), (beside, other)) = (
+        engine.search(sources, settings) for sources in ([source], [source, begun])
+    )
+    assert [h.tokens for h in beside] == [h.tokens for h in alone]
+    assert [h.score for h in beside] == pytest.approx([h.score for h in alone], abs=1e-6)
+    assert not any(h.token_log_probabilities for h in beside)
+    assert all(h.token_log_probabilities for h in other)
+
+
 def test_sampling_is_refused(folder):
     settings = Inference(sampling=Sampling())
     with pytest.raises(MtkitError, match=r"inference\.sampling") as caught:
@@ -137,6 +181,15 @@ def forget_mtkit(path: Path) -> None:
     path.write_text(path.read_text().replace("max_tokens", "max_length"))
 
 
+def keep_one_size(path: Path) -> None:
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "vocab_sizes": config["vocab_sizes"][:1]}))
+
+
+def name_by_numbers(path: Path) -> None:
+    path.write_text(json.dumps([[0]] * _VOCAB_SIZE))
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
@@ -145,7 +198,9 @@ def forget_mtkit(path: Path) -> None:
         ("shared_vocabulary.json", Path.unlink, "source_vocabulary.json: missing"),
         ("shared_vocabulary.json", cut, "damaged, no JSON"),
         ("shared_vocabulary.json", drop_a_piece, "no list of the model's 24 pieces"),
+        ("shared_vocabulary.json", name_by_numbers, "no list of the model's 24 pieces"),
         ("config.json", forget_mtkit, "not written by `mtkit export`"),
+        ("config.json", keep_one_size, r"or damaged: vocab_sizes.1: Field required"),
     ],
 )
 def test_a_damaged_folder(folder, tmp_path, file, damage, message):

@@ -15,12 +15,11 @@ def encoded(sources: list[list[int]]) -> list[EncodedSource]:
 _SOURCES = [[7, 8, 9, EOS], [5, EOS], [10, 11, EOS]]
 
 
-def test_one_hypothesis_for_greedy_search_and_as_many_as_the_beam_otherwise(
-    make_recipe, make_model
-):
+def test_as_many_hypotheses_as_are_wanted(make_recipe, make_model):
     engine = TorchEngine(make_model(make_recipe()), "cpu")
     for beam_size in (1, 3):
-        found = engine.search(encoded(_SOURCES), Inference(beam_size=beam_size, max_extra_tokens=5))
+        settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=5)
+        found = engine.search(encoded(_SOURCES), settings)
         assert [len(hypotheses) for hypotheses in found] == [beam_size] * 3
         for hypotheses in found:
             scores = [hypothesis.score for hypothesis in hypotheses]

@@ -85,6 +85,11 @@ def test_stops_as_soon_as_none_can():
     ((best, second),) = beam_search(model, torch.tensor([50]), beam_size=2, penalty=_PLAIN)
     assert (best.tokens, second.tokens) == ((EOS,), (A, EOS))
     assert model.num_steps == 2
+    # Where one is wanted, ln .5 stands after step 1, and the live .4 comes after it.
+    model = TableModel([table])
+    ((best,),) = beam_search(model, torch.tensor([50]), beam_size=2, n_best=1, penalty=_PLAIN)
+    assert best.tokens == (EOS,)
+    assert model.num_steps == 1
 
 
 def test_a_longer_output_overtakes_even_in_a_beam_of_one_unless_alpha_is_0():
@@ -170,12 +175,14 @@ def _search_to_the_limit(
 
 
 @pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
-@pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
-def test_stopping_early_loses_nothing(penalty, beam_size):
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 2), (3, 1), (5, 5), (5, 2), (5, 1)])
+def test_stopping_early_loses_nothing(penalty, beam_size, n_best):
     for seed in range(20):
         model = TableModel([drawn_at_random(seed)])
-        (found,) = beam_search(model, torch.tensor([9]), beam_size=beam_size, penalty=penalty)
-        expected = _search_to_the_limit(drawn_at_random(seed), 9, beam_size, penalty)
+        (found,) = beam_search(
+            model, torch.tensor([9]), beam_size=beam_size, n_best=n_best, penalty=penalty
+        )
+        expected = _search_to_the_limit(drawn_at_random(seed), 9, beam_size, penalty)[:n_best]
         assert [hypothesis.tokens for hypothesis in found] == expected, seed
 
 

@@ -1,0 +1,144 @@
+"""Where systems differ: scores by kind of sentence, risk flags, sentences won and lost."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from mtkit.evaluation.buckets import (
+    Grouping,
+    group_by_flags,
+    group_by_length,
+    group_by_origin,
+    group_by_rare_words,
+)
+from mtkit.evaluation.comparison import Comparison, SentenceScores, compare_sentences
+from mtkit.evaluation.flags import count_flags, find_flags
+
+ScoreSentences = Callable[[str, Sequence[int]], Mapping[str, float]]
+"""Corpus scores of a system's translations of these sentences, by the metric's name."""
+
+
+@dataclass(frozen=True)
+class BucketScores:
+    """What systems score on the sentences of one bucket.
+
+    Attributes:
+        name: What the sentences have in common.
+        num_sentences: How many there are.
+        scores: By system, then by metric; percentage points.
+    """
+
+    name: str
+    num_sentences: int
+    scores: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class ScoresByBucket:
+    """What systems score on kinds of sentences.
+
+    Attributes:
+        name: What sentences are grouped by, as a heading.
+        explanation: What the buckets' names mean, as a sentence.
+        is_ordered: Whether buckets rise from one to the next.
+        buckets: Those that have a sentence.
+    """
+
+    name: str
+    explanation: str
+    is_ordered: bool
+    buckets: tuple[BucketScores, ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Where systems differ.
+
+    Attributes:
+        groupings: Scores by kind of sentence.
+        flag_counts: By system, how many sentences have each risk flag.
+        comparisons: Of two systems each; none where there is one system alone.
+    """
+
+    groupings: tuple[ScoresByBucket, ...] = ()
+    flag_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+
+
+def analyze(
+    outputs: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    score: ScoreSentences,
+    *,
+    sentence_scores: SentenceScores | None = None,
+    sources: Sequence[str] | None = None,
+    training_text: Iterable[str] | None = None,
+    origins: Sequence[str] | None = None,
+    num_examples: int = 10,
+) -> Analysis:
+    """Returns where systems differ.
+
+    The baseline, which is the first system, is compared with the one of the others that has the
+    best sentences on average.
+
+    Args:
+        outputs: Each system's translations; the baseline first.
+        references: One per sentence; of several sets, the first.
+        score: Scores a system's translations of some sentences.
+        sentence_scores: What systems are compared by, sentence by sentence; None for no comparison.
+        sources: What was translated, where it is known.
+        training_text: Target side of a training corpus, which says what words are rare.
+        origins: Where each sentence comes from.
+        num_examples: How many sentences won, and how many lost, are shown.
+    """
+    flags = {
+        name: [
+            find_flags(line, reference, sources[place] if sources is not None else None)
+            for place, (line, reference) in enumerate(zip(lines, references, strict=True))
+        ]
+        for name, lines in outputs.items()
+    }
+    groupings = [group_by_length(references), group_by_rare_words(references, training_text)]
+    if origins is not None:
+        groupings.append(group_by_origin(origins))
+    groupings.append(group_by_flags(list(flags.values())))
+    comparisons = []
+    if sentence_scores is not None and len(outputs) > 1:
+        baseline, *others = outputs
+        sign = 1 if sentence_scores.higher_is_better else -1
+        best = max(others, key=lambda name: sign * fmean(sentence_scores.values[name]))
+        comparisons.append(
+            compare_sentences(
+                best,
+                baseline,
+                outputs,
+                references,
+                sentence_scores,
+                sources=sources,
+                num_examples=num_examples,
+            )
+        )
+    return Analysis(
+        groupings=tuple(score_buckets(grouping, list(outputs), score) for grouping in groupings),
+        flag_counts={name: count_flags(found) for name, found in flags.items()},
+        comparisons=tuple(comparisons),
+    )
+
+
+def score_buckets(
+    grouping: Grouping, systems: Sequence[str], score: ScoreSentences
+) -> ScoresByBucket:
+    """Returns what each system scores on each bucket of a grouping."""
+    return ScoresByBucket(
+        grouping.name,
+        grouping.explanation,
+        grouping.is_ordered,
+        tuple(
+            BucketScores(
+                bucket.name,
+                len(bucket.indices),
+                {system: dict(score(system, bucket.indices)) for system in systems},
+            )
+            for bucket in grouping.buckets
+        ),
+    )

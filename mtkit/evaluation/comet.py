@@ -1,0 +1,126 @@
+"""COMET (Rei et al. 2022, aclanthology.org/2022.wmt-1.52) by its own command.
+
+The package that computes it wants older versions of numpy and protobuf than mtkit does, so it can't
+live in one environment with mtkit: it is installed in one of its own, and called.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.statistics import Statistics
+from mtkit.recipe.evaluation import Comet
+
+_INSTALL = (
+    "python -m venv comet && comet/bin/pip install unbabel-comet, then "
+    "--set evaluation.comet.command=comet/bin/comet-score"
+)
+
+
+def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
+    """Returns if COMET can be asked at all, as far as that is known before.
+
+    Raises:
+        MtkitError: No sources, or no such command.
+    """
+    if sources is None:
+        raise MtkitError(
+            "evaluation.comet: COMET looks at the source too", "name it with --source FILE"
+        )
+    if shutil.which(comet.command) is None:
+        raise MtkitError(f"evaluation.comet.command: can't run {comet.command}", _INSTALL)
+
+
+def measure_comet(
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    sources: Sequence[str],
+    comet: Comet,
+) -> dict[str, Statistics]:
+    """Returns each system's COMET: the mean of its sentences' scores, times 100.
+
+    Args:
+        systems: Translations of each system by its name, one a sentence.
+        references: One a sentence; COMET takes no more.
+        sources: What was translated.
+        comet: The command and the model.
+
+    Raises:
+        MtkitError: No such command, or one that fails: most often, since its model isn't there and
+            can't be fetched.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        found = folder / "scores.json"
+        files = {
+            system: _write_lines(folder / f"system{place}", lines)
+            for place, (system, lines) in enumerate(systems.items())
+        }
+        _run(
+            [
+                comet.command,
+                *("--sources", str(_write_lines(folder / "sources", sources))),
+                *("--references", str(_write_lines(folder / "references", references))),
+                "--translations",
+                *map(str, files.values()),
+                *("--model", comet.model, "--gpus", str(comet.gpus)),
+                *("--to_json", str(found), "--quiet", "--only_system"),
+            ],
+            comet,
+        )
+        try:
+            tables = list(json.loads(found.read_text("utf-8")).values())
+            scores = [[float(sentence["COMET"]) for sentence in table] for table in tables]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise MtkitError(
+                f"evaluation.comet.command: {comet.command} left no scores as comet-score of "
+                "unbabel-comet 2.2 leaves them",
+                _INSTALL,
+            ) from error
+    return {
+        system: _as_statistics(of_system, comet)
+        for system, of_system in zip(systems, scores, strict=True)
+    }
+
+
+def _run(command: Sequence[str], comet: Comet) -> None:
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MtkitError(
+            f"evaluation.comet.command: can't run {comet.command}: {error}", _INSTALL
+        ) from error
+    if ended.returncode:
+        last = "\n".join(ended.stderr.strip().splitlines()[-3:])
+        raise MtkitError(
+            f"COMET with model {comet.model} failed:\n{last}",
+            "a model is fetched from a hub at its first use; without a network, name a local "
+            "checkpoint: --set evaluation.comet.model=FOLDER/checkpoints/model.ckpt",
+        )
+
+
+def _as_statistics(scores: Sequence[float], comet: Comet) -> Statistics:
+    values = np.array(scores, dtype=np.float64)
+    per_sentence = np.stack((values, np.ones_like(values)), axis=1)
+    model: Any = Path(comet.model).name if Path(comet.model).is_file() else comet.model
+    return Statistics(
+        metric="comet",
+        name="COMET",
+        signature=f"model:{model}|mean|x100",
+        higher_is_better=True,
+        value=100.0 * float(values.mean()),
+        per_sentence=per_sentence,
+    )
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> Path:
+    # COMET's command ends lines at carriage returns too.
+    path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), "utf-8")
+    return path

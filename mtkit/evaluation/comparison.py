@@ -1,0 +1,200 @@
+"""Two systems, sentence by sentence: how often each is better, and where most."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_BINS_PER_SIDE = 10
+_LEAST_RANGE = 0.01
+"""Percentage points: scores are shown with two decimals."""
+_NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """What one metric says of each sentence.
+
+    Attributes:
+        metric: Its name.
+        higher_is_better: False for TER.
+        values: By system, one per sentence, in percentage points.
+    """
+
+    metric: str
+    higher_is_better: bool
+    values: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class RankedSentence:
+    """A sentence's place in the test set, from 0, and how much better one system did there."""
+
+    index: int
+    gain: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence that two systems translate differently well.
+
+    Attributes:
+        index: Its place in the test set, from 0.
+        gain: How much better the system's score is than the baseline's; less than 0 where worse.
+        source: None where sources aren't known.
+        reference: What a translator wrote.
+        output: The system's translation.
+        baseline_output: The baseline's.
+        score: The system's score of the sentence.
+        baseline_score: The baseline's.
+    """
+
+    index: int
+    gain: float
+    source: str | None
+    reference: str
+    output: str
+    baseline_output: str
+    score: float
+    baseline_score: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values lie between one edge and the next; the middle bin holds 0.
+
+    The outermost bins hold what lies beyond them too.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system beside the baseline, sentence by sentence.
+
+    Attributes:
+        system: Its name.
+        baseline: The baseline's name.
+        metric: What the sentences are scored with.
+        higher_is_better: False for TER; gains are above 0 where the system is better, even so.
+        num_won: Sentences that the system has the better score on.
+        num_lost: Sentences that the baseline has the better score on.
+        num_tied: All others.
+        gains: How the gains are spread.
+        won: Sentences that the system wins most on, the greatest gain first.
+        lost: Sentences that it loses most on, the greatest loss first.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    higher_is_better: bool
+    num_won: int
+    num_lost: int
+    num_tied: int
+    gains: Histogram
+    won: tuple[Example, ...]
+    lost: tuple[Example, ...]
+
+
+def compare_sentences(
+    system: str,
+    baseline: str,
+    outputs: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    sentence_scores: SentenceScores,
+    *,
+    sources: Sequence[str] | None = None,
+    num_examples: int = 10,
+) -> Comparison:
+    """Returns how a system does beside a baseline, sentence by sentence.
+
+    Args:
+        system: A name in `outputs` and in the sentence scores.
+        baseline: Another.
+        outputs: Translations by system, one per sentence.
+        references: One per sentence.
+        sentence_scores: What decides which of two translations is better.
+        sources: What was translated, where it is known.
+        num_examples: How many sentences won, and how many lost, are kept.
+    """
+    ours, theirs = sentence_scores.values[system], sentence_scores.values[baseline]
+    higher_is_better = sentence_scores.higher_is_better
+    gains = _subtract(ours, theirs, higher_is_better=higher_is_better)
+
+    def show(ranked: RankedSentence) -> Example:
+        index = ranked.index
+        return Example(
+            index=index,
+            gain=ranked.gain,
+            source=None if sources is None else sources[index],
+            reference=references[index],
+            output=outputs[system][index],
+            baseline_output=outputs[baseline][index],
+            score=float(ours[index]),
+            baseline_score=float(theirs[index]),
+        )
+
+    won, lost = rank_differences(ours, theirs, num_examples, higher_is_better=higher_is_better)
+    num_won, num_lost = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    return Comparison(
+        system=system,
+        baseline=baseline,
+        metric=sentence_scores.metric,
+        higher_is_better=higher_is_better,
+        num_won=num_won,
+        num_lost=num_lost,
+        num_tied=len(gains) - num_won - num_lost,
+        gains=count_gains(gains),
+        won=tuple(map(show, won)),
+        lost=tuple(map(show, lost)),
+    )
+
+
+def rank_differences(
+    sentence_scores_a: Sequence[float],
+    sentence_scores_b: Sequence[float],
+    k: int,
+    *,
+    higher_is_better: bool = True,
+) -> tuple[tuple[RankedSentence, ...], tuple[RankedSentence, ...]]:
+    """Returns the sentences that `a` wins most on and those that it loses most on.
+
+    Sentences on which both are alike are in neither; of equal gains, the earlier sentence is first.
+
+    Args:
+        sentence_scores_a: One per sentence.
+        sentence_scores_b: Another system's, of the same sentences.
+        k: How many of each to return, at most.
+        higher_is_better: False for TER.
+    """
+    gains = _subtract(sentence_scores_a, sentence_scores_b, higher_is_better=higher_is_better)
+    ranked = [RankedSentence(index, gain) for index, gain in enumerate(gains)]
+    won = sorted((one for one in ranked if one.gain > 0), key=lambda one: -one.gain)
+    lost = sorted((one for one in ranked if one.gain < 0), key=lambda one: one.gain)
+    return tuple(won[:k]), tuple(lost[:k])
+
+
+def _subtract(
+    ours: Sequence[float], theirs: Sequence[float], *, higher_is_better: bool
+) -> list[float]:
+    sign = 1 if higher_is_better else -1
+    return [sign * (float(mine) - float(other)) for mine, other in zip(ours, theirs, strict=True)]
+
+
+def count_gains(gains: Sequence[float]) -> Histogram:
+    """Returns gains in bins of one round width; the middle one holds 0."""
+    sizes = sorted(map(abs, gains)) or [0.0]
+    # One in a hundred may lie beyond, or else a few outliers leave all others in three bins.
+    greatest = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _LEAST_RANGE)
+    least_width = greatest / (_BINS_PER_SIDE + 0.5)
+    power = 10.0 ** math.floor(math.log10(least_width))
+    width = power * next(step for step in _NICE_STEPS if step * power >= least_width * (1 - 1e-9))
+    num_sides = max(1, math.ceil(greatest / width - 0.5))
+    counts = [0] * (2 * num_sides + 1)
+    for gain in gains:
+        place = math.floor(abs(gain) / width + 0.5)
+        counts[num_sides + (min(place, num_sides) if gain > 0 else -min(place, num_sides))] += 1
+    edges = tuple((place - num_sides - 0.5) * width for place in range(len(counts) + 1))
+    return Histogram(edges, tuple(counts))

@@ -1,0 +1,198 @@
+"""The front door of the room: systems and references become results."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.comet import check_comet, measure_comet
+from mtkit.evaluation.paper_bleu import paper_bleu
+from mtkit.evaluation.remarks import find_remarks
+from mtkit.evaluation.results import Difference, SystemResult, SystemScore
+from mtkit.evaluation.significance import bootstrap_intervals, find_differences
+from mtkit.evaluation.statistics import Statistics, measure_systems
+from mtkit.evaluation.tokenizers import settle_tokenizer
+from mtkit.recipe.evaluation import Evaluation
+
+_LEAST_SENTENCES = 100
+"""Of fewer, resamples are so alike that small differences look certain."""
+
+
+@dataclass(frozen=True)
+class ReferenceText:
+    """What systems are held against.
+
+    Attributes:
+        name: The test set's name.
+        references: Sets of references; each holds one a sentence.
+        sources: What was translated; None where it isn't at hand.
+        origins: Where each sentence comes from; None where it isn't known.
+    """
+
+    name: str
+    references: Sequence[Sequence[str]]
+    sources: Sequence[str] | None = None
+    origins: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Systems on one test set.
+
+    Attributes:
+        test_set: Its name.
+        num_sentences: How many sentences were scored.
+        systems: What was found out about each; the first is the baseline.
+        statistics: Each system's, by its name, a metric each.
+        settings: How they were scored, the tokeniser settled.
+    """
+
+    test_set: str
+    num_sentences: int
+    systems: tuple[SystemResult, ...]
+    statistics: Mapping[str, Sequence[Statistics]]
+    settings: Evaluation
+
+
+def evaluate(
+    systems: Mapping[str, Sequence[str]],
+    text: ReferenceText,
+    settings: Evaluation,
+    *,
+    target_language: str = "",
+) -> Evaluated:
+    """Returns every system's scores, their intervals, and differences to the first system.
+
+    Args:
+        systems: Translations of each system, one a sentence; the first is the baseline.
+        text: What they are held against.
+        settings: Metrics, how they see text, and how differences are tested.
+        target_language: Code of the language that is scored; empty where it isn't known.
+
+    Raises:
+        MtkitError: No sentences, unequal counts, or a tokeniser that isn't there.
+    """
+    check_counts(systems, text)
+    if settings.comet is not None:
+        check_comet(settings.comet, text.sources)
+    settings = settle_tokenizer(settings, target_language)
+    statistics = measure_systems(systems, text.references, settings)
+    if settings.comet is not None:
+        measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
+        statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
+    scores = {name: list(map(_as_score, each)) for name, each in statistics.items()}
+    if len(text.references[0]) > 1:
+        scores = _with_significance(scores, statistics, settings)
+    results = [
+        SystemResult(
+            name,
+            (*scores[name], *_rate_as_papers_do(hypotheses, text, settings, target_language)),
+            _remark_on_size(len(text.references[0]))
+            + tuple(
+                remark.text
+                for remark in find_remarks(
+                    hypotheses,
+                    text.references,
+                    sources=text.sources,
+                    tokenize=settings.tokenize,
+                    target_language=target_language,
+                    lowercase=settings.lowercase,
+                )
+            ),
+        )
+        for name, hypotheses in systems.items()
+    ]
+    return Evaluated(text.name, len(text.references[0]), tuple(results), statistics, settings)
+
+
+def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
+    if num_sentences == 1:
+        return ("One sentence can't be drawn anew: it has no intervals and no p-values.",)
+    if num_sentences < _LEAST_SENTENCES:
+        return (
+            f"{num_sentences} sentences are too few for intervals and p-values to mean much: "
+            "score a thousand or more.",
+        )
+    return ()
+
+
+def check_counts(systems: Mapping[str, Sequence[str]], text: ReferenceText) -> None:
+    """Returns if there is one translation, reference, source and origin for each sentence.
+
+    Raises:
+        MtkitError: There isn't.
+    """
+    if not text.references:
+        raise MtkitError("no references to score against")
+    count = len(text.references[0])
+    counted = [*systems.items()]
+    counted += [(f"reference set {i}", lines) for i, lines in enumerate(text.references[1:], 2)]
+    counted += [("the source", text.sources)] if text.sources is not None else []
+    counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
+    for what, lines in counted:
+        if len(lines) != count:
+            raise MtkitError(
+                f"{what} has {len(lines):,} lines, but {text.name} has {count:,}: "
+                "the two must pair line by line",
+                "a translation has one line for each line of its source, blank ones included",
+            )
+    if not count:
+        raise MtkitError(f"{text.name}: no lines in it", "is the file complete?")
+
+
+def _as_score(statistics: Statistics) -> SystemScore:
+    return SystemScore(
+        statistics.name,
+        statistics.value,
+        statistics.signature,
+        higher_is_better=statistics.higher_is_better,
+    )
+
+
+def _with_significance(
+    scores: Mapping[str, Sequence[SystemScore]],
+    statistics: Mapping[str, Sequence[Statistics]],
+    settings: Evaluation,
+) -> dict[str, list[SystemScore]]:
+    """Returns scores with their intervals, and their differences to the first system's."""
+    baseline, *others = scores
+    significance = settings.significance
+    intervals = bootstrap_intervals(
+        statistics,
+        resamples=significance.resamples,
+        seed=significance.seed,
+        confidence=significance.confidence,
+    )
+    differences: dict[str, Sequence[Difference | None]] = {baseline: [None] * len(scores[baseline])}
+    if others:
+        differences |= find_differences(
+            statistics,
+            baseline,
+            test=significance.test,
+            resamples=significance.resamples,
+            seed=significance.seed,
+            confidence=significance.confidence,
+        )
+    return {
+        name: [
+            replace(score, interval=interval, difference=difference)
+            for score, interval, difference in zip(
+                of_system, intervals[name], differences[name], strict=True
+            )
+        ]
+        for name, of_system in scores.items()
+    }
+
+
+def _rate_as_papers_do(
+    hypotheses: Sequence[str], text: ReferenceText, settings: Evaluation, target_language: str
+) -> list[SystemScore]:
+    if not settings.paper_bleu:
+        return []
+    scores = paper_bleu(
+        hypotheses,
+        text.references,
+        language=target_language,
+        lowercase=settings.lowercase,
+        tokenized=settings.tokenize == "none",
+    )
+    return [SystemScore(score.name, score.value, score.steps) for score in scores]

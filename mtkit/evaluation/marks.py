@@ -1,0 +1,50 @@
+"""Which words of a translation its reference doesn't have."""
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from mtkit.evaluation.words import split_text
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a translation; all parts joined are the translation.
+
+    Attributes:
+        text: The part.
+        differs: Whether the reference has other words there, or none.
+    """
+
+    text: str
+    differs: bool
+
+
+def mark_differences(translation: str, reference: str) -> tuple[Stretch, ...]:
+    """Returns a translation in stretches that the reference has and stretches that it hasn't.
+
+    Words are matched in their order, so one that stands elsewhere in the reference differs too.
+    """
+    pieces = split_text(translation)
+    words = [place for place, piece in enumerate(pieces) if not piece.isspace()]
+    matcher = SequenceMatcher(
+        None,
+        [piece for piece in split_text(reference) if not piece.isspace()],
+        [pieces[place] for place in words],
+        autojunk=False,
+    )
+    is_matched = [False] * len(pieces)
+    for block in matcher.get_matching_blocks():
+        for place in words[block.b : block.b + block.size]:
+            is_matched[place] = True
+    stretches: list[Stretch] = []
+    for place, piece in enumerate(pieces):
+        differs = not is_matched[place]
+        if piece.isspace():
+            # White space is of what lies around it: marked between two marked words.
+            neighbours = is_matched[max(0, place - 1) : place + 2 : 2]
+            differs = len(neighbours) == 2 and not any(neighbours)
+        if stretches and stretches[-1].differs == differs:
+            stretches[-1] = Stretch(stretches[-1].text + piece, differs)
+        else:
+            stretches.append(Stretch(piece, differs))
+    return tuple(stretches)

@@ -1,0 +1,198 @@
+"""An evaluation as one HTML page that needs nothing else: no network, no script, no font."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from mtkit.evaluation.analysis import Analysis, ScoresByBucket
+from mtkit.evaluation.comparison import Comparison
+from mtkit.evaluation.flags import FLAGS
+from mtkit.evaluation.marks import mark_differences
+from mtkit.evaluation.plots import (
+    MARKERS,
+    BarPlot,
+    LinePlot,
+    RowPlot,
+    choose_series,
+    plot_gains,
+    plot_lines,
+    plot_rows,
+    plot_scores,
+    shorten,
+)
+from mtkit.evaluation.report import (
+    SIGNIFICANCE_LEVEL,
+    as_markdown,
+    find_best,
+    is_better,
+    is_significant,
+    list_metrics,
+    show_p_value,
+    show_signed,
+)
+from mtkit.evaluation.results import SystemResult, SystemScore, TestKind
+
+_TESTS: Final[Mapping[TestKind, str]] = {
+    "bootstrap": "paired bootstrap",
+    "randomization": "approximate randomisation",
+}
+
+
+@dataclass(frozen=True)
+class _KindsOfSentences:
+    """A grouping with the plot of its first metric."""
+
+    grouping: ScoresByBucket
+    metric: str
+    higher_is_better: bool
+    plot: LinePlot | RowPlot
+
+
+@dataclass(frozen=True)
+class _TwoSystems:
+    """A comparison with its plot."""
+
+    comparison: Comparison
+    plot: BarPlot
+
+
+def render_page(
+    results: Sequence[SystemResult],
+    analysis: Analysis,
+    *,
+    title: str,
+    test_set: str,
+    num_sentences: int,
+    facts: Mapping[str, str],
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> str:
+    """Returns a page of HTML that shows an evaluation, to be kept or attached to a report.
+
+    Args:
+        results: At least one; the first is the baseline.
+        analysis: Where the same systems differ.
+        title: Its heading.
+        test_set: Name of what was translated.
+        num_sentences: How many sentences it has.
+        facts: What else a reader should know of how the scores came about, by a word for it.
+        source_language: Language tag (BCP 47) of the sources, for fonts and screen readers.
+        target_language: That of references and translations.
+    """
+    metrics = list_metrics(results)
+    series = choose_series(results)
+    template = _open_environment().get_template("page.html.jinja")
+    page: str = template.render(
+        title=title,
+        test_set=test_set,
+        num_sentences=num_sentences,
+        facts=facts,
+        source_language=source_language,
+        target_language=target_language,
+        results=results,
+        several=len(results) > 1,
+        baseline=results[0].name,
+        metrics=metrics,
+        scores={result.name: _score_by_metric(result, metrics) for result in results},
+        best={metric.name: find_best(results, metric.name) for metric in metrics},
+        has_intervals=any(score.interval for result in results for score in result.scores),
+        differences=_list_differences(results, metrics),
+        num_comparisons=len(results) - 1,
+        level=SIGNIFICANCE_LEVEL,
+        tests=_TESTS,
+        series=series,
+        score_plots={metric.name: plot_scores(results, metric.name, series) for metric in metrics},
+        analysis=analysis,
+        kinds=[_view_grouping(grouping, metrics, series) for grouping in analysis.groupings],
+        comparisons=[
+            _TwoSystems(comparison, plot_gains(comparison.gains))
+            for comparison in analysis.comparisons
+        ],
+        flags=FLAGS,
+        markdown=as_markdown(results),
+    )
+    return page
+
+
+def _open_environment() -> Environment:
+    """Returns templates of which every value is escaped, and a name that is unknown is a fault."""
+    templates = files("mtkit.evaluation") / "templates"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        score=lambda value: f"{value:.2f}",
+        signed=show_signed,
+        p_value=lambda value: show_p_value(value).removeprefix("p ").removeprefix("= "),
+        count=lambda value: f"{value:,}",
+        is_significant=is_significant,
+        is_better=is_better,
+    )
+    environment.globals.update(
+        marker=_choose_marker,
+        mark_differences=mark_differences,
+        shorten=shorten,
+        list_bucket_metrics=_list_bucket_metrics,
+    )
+    return environment
+
+
+def _choose_marker(series: int) -> str:
+    # Systems that don't stand out are grey circles.
+    return MARKERS[max(0, series)]
+
+
+def _score_by_metric(
+    result: SystemResult, metrics: Sequence[SystemScore]
+) -> dict[str, SystemScore | None]:
+    by_name = {score.name: score for score in result.scores}
+    return {metric.name: by_name.get(metric.name) for metric in metrics}
+
+
+def _list_differences(
+    results: Sequence[SystemResult], metrics: Sequence[SystemScore]
+) -> list[tuple[SystemScore, list[tuple[str, SystemScore]]]]:
+    """Returns metrics by which a system was compared with the baseline, with those scores."""
+    found = []
+    for metric in metrics:
+        rows = [
+            (result.name, score)
+            for result in results
+            for score in result.scores
+            if score.name == metric.name and score.difference is not None
+        ]
+        if rows:
+            found.append((metric, rows))
+    return found
+
+
+def _list_bucket_metrics(grouping: ScoresByBucket) -> list[str]:
+    """Returns the names of the metrics that a grouping has scores by, in their order."""
+    return list(
+        dict.fromkeys(
+            metric
+            for bucket in grouping.buckets
+            for scores in bucket.scores.values()
+            for metric in scores
+        )
+    )
+
+
+def _view_grouping(
+    grouping: ScoresByBucket, metrics: Sequence[SystemScore], series: Mapping[str, int]
+) -> _KindsOfSentences:
+    metric = _list_bucket_metrics(grouping)[0]
+    plot = plot_lines if grouping.is_ordered else plot_rows
+    return _KindsOfSentences(
+        grouping,
+        metric,
+        all(score.higher_is_better for score in metrics if score.name == metric),
+        plot(grouping, metric, series),
+    )

@@ -1,0 +1,75 @@
+"""What an evaluation found, as plain values: made by the other modules, rendered by reports."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+TestKind = Literal["bootstrap", "randomization"]
+"""Paired bootstrap resampling, or approximate randomisation."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a value lies with the confidence asked for, by bootstrap over sentences.
+
+    Attributes:
+        low: Percentage points.
+        high: Percentage points.
+    """
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a system's score differs from the baseline's on the same test set.
+
+    Attributes:
+        value: The system's score minus the baseline's, in percentage points.
+        p_value: How likely a difference as great as this one is between two systems that are alike.
+        test: The test that says so.
+        interval: Where the difference lies with the confidence asked for, by paired bootstrap.
+        smallest: The least difference that this test set could have shown between these two.
+    """
+
+    value: float
+    p_value: float
+    test: TestKind
+    interval: Interval
+    smallest: float
+
+
+@dataclass(frozen=True)
+class SystemScore:
+    """One metric's verdict on one system.
+
+    Attributes:
+        name: sacreBLEU's name of the metric, such as `chrF2`.
+        value: Percentage points.
+        signature: Everything that the value depends on, as sacreBLEU writes it.
+        higher_is_better: False for TER.
+        interval: None where none was asked for.
+        difference: None for the baseline, and where there is one system alone.
+    """
+
+    name: str
+    value: float
+    signature: str
+    higher_is_better: bool = True
+    interval: Interval | None = None
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    """All that was found out about one system.
+
+    Attributes:
+        name: The system's name: its file's, as far as it tells it from others.
+        scores: One per metric.
+        remarks: What looks wrong with its text, a sentence each.
+    """
+
+    name: str
+    scores: tuple[SystemScore, ...]
+    remarks: tuple[str, ...] = ()

@@ -1,0 +1,279 @@
+"""Whether a difference between two systems could be chance, by resampling the test set.
+
+Paired bootstrap resampling (Koehn 2004, aclweb.org/W04-3250) and approximate randomisation (Riezler
+and Maxwell 2005, aclweb.org/W05-0908), as sacreBLEU defines and draws them: with the same seed,
+p-values are those of its `--paired-bs` and `--paired-ar`. All sums of a resampling are one matrix
+product: how often each sentence was drawn, times what each sentence adds to a metric.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.results import Difference, Interval, TestKind
+from mtkit.evaluation.statistics import Numbers, Statistics
+
+_LEVEL = 20
+"""One in so many is what chance may call significant: p < 0.05."""
+# Of these in memory at once there are three copies of 8 bytes.
+_MOST_WEIGHTS = 4_000_000
+# numpy draws booleans in words of 32 bits and drops at the end of a call what is left of one.
+_BITS_PER_DRAW = 32
+# Halvings of an interval some ten points wide, down to the last digits of double precision.
+_HALVINGS = 60
+
+
+def bootstrap_intervals(
+    systems: Mapping[str, Sequence[Statistics]],
+    *,
+    resamples: int,
+    seed: int,
+    confidence: float = 0.95,
+) -> dict[str, list[Interval]]:
+    """Returns where each system's score lies by each metric, over resamples of the test set.
+
+    The definition is sacreBLEU's: of the scores of all resamples, in order, as many are left out at
+    either end as the confidence allows (at 0.95 and 1,000 resamples, 25), and the least and the
+    greatest of the others are the ends. Half the distance between them is the number that sacreBLEU
+    prints behind ±, around the resamples' mean.
+
+    Args:
+        systems: Statistics of each system by its name, one per metric.
+        resamples: How many test sets are drawn.
+        seed: Of the draws; sacreBLEU's default is 12345.
+        confidence: Above 0 and below 1.
+
+    Raises:
+        MtkitError: Fewer than 2 sentences or 20 resamples, or systems that don't pair.
+    """
+    scores = _score_bootstrap(systems, resamples, seed)
+    return {
+        name: [_find_interval(values, confidence) for values in scores[name]] for name in systems
+    }
+
+
+def find_differences(
+    systems: Mapping[str, Sequence[Statistics]],
+    baseline: str,
+    *,
+    test: TestKind,
+    resamples: int,
+    seed: int,
+    confidence: float = 0.95,
+) -> dict[str, list[Difference]]:
+    """Returns how each system but the baseline differs from it by each metric.
+
+    The p-value is sacreBLEU's: the share of resamples that count against the difference, where one
+    more is counted on both sides, so that it is never 0. Under `bootstrap` they are test sets drawn
+    with replacement, and one counts against it if the two systems' absolute difference there
+    exceeds the mean of such differences by more than the difference; that is in effect a one-sided
+    test, so an interval may hold 0 where p is a little below 0.05. Under `randomization` each
+    sentence's translations change sides or stay by the toss of a coin, and it counts if the
+    difference is then greater. The seed's draws are the same for all systems and metrics, as in
+    sacreBLEU. sacreBLEU's sums in single precision are exact up to 16 million n-grams; beyond, its
+    p-values may differ from these in the last digits, and with three references or more, those of
+    TER. Where no resample shows any difference, as between a system and itself, p is 1; sacreBLEU
+    has the lowest p there is.
+
+    `interval` is about the signed difference, always by paired bootstrap, and found as by
+    `bootstrap_intervals`.
+
+    `smallest` is the least difference that the test would have called significant, p < 0.05, had
+    the two differed by it and the resamples been spread as they are. Under `randomization`, where
+    the spread doesn't depend on the difference, it is the greatest difference but 5 in 100 of the
+    resamples' own. Under `bootstrap` each resample's difference is moved by as much as the
+    difference is. In either case the p-value is below 0.05 where the absolute difference is at
+    least `smallest`, and nowhere else; where no resample shows a difference, `smallest` is 0.
+
+    Args:
+        systems: Statistics of each system by its name, one per metric.
+        baseline: The name of the one that others are compared with.
+        test: Which test gives p-values.
+        resamples: How many test sets are drawn; sacreBLEU's defaults are 1,000 for `bootstrap`,
+            10,000 for `randomization`.
+        seed: Of the draws; sacreBLEU's default is 12345.
+        confidence: Of the interval; above 0 and below 1.
+
+    Raises:
+        MtkitError: Fewer than 2 sentences or 20 resamples, or systems that don't pair.
+        KeyError: No system is named as the baseline is.
+    """
+    scores = _score_bootstrap(systems, resamples, seed)
+    others = [name for name in systems if name != baseline]
+    shuffled = {}
+    if test == "randomization":
+        shuffled = _shuffle(systems, baseline, resamples, seed)
+    found: dict[str, list[Difference]] = {}
+    for name in others:
+        found[name] = []
+        for position, statistics in enumerate(systems[name]):
+            value = statistics.value - systems[baseline][position].value
+            resampled = scores[name][position] - scores[baseline][position]
+            if test == "bootstrap":
+                p_value = _find_p_value(_exceed_mean(resampled), abs(value))
+                smallest = _find_smallest_of_bootstrap(resampled, value)
+            else:
+                p_value = _find_p_value(shuffled[name][position], abs(value))
+                smallest = _find_smallest_of_shuffled(shuffled[name][position])
+            interval = _find_interval(resampled, confidence)
+            found[name].append(Difference(value, p_value, test, interval, smallest))
+    return found
+
+
+def _check(systems: Mapping[str, Sequence[Statistics]], resamples: int) -> int:
+    """Returns the number of sentences, once it is known to be the same for all."""
+    if resamples < _LEVEL:
+        raise MtkitError(
+            f"{resamples} resamples of a test set show nothing: no p-value could be below 0.05",
+            f"give {_LEVEL} at least; 1,000 are usual",
+        )
+    counts = {name: len(each.per_sentence) for name, found in systems.items() for each in found}
+    (first_name, num_sentences), *others = counts.items()
+    for name, count in others:
+        if count != num_sentences:
+            raise MtkitError(
+                f"{first_name} has {num_sentences:,} sentences, but {name} has {count:,}: they "
+                "must be translations of the same test set"
+            )
+    if num_sentences < 2:
+        raise MtkitError("a test set of one sentence can't be resampled: it takes 2 at least")
+    metrics = [[each.metric for each in found] for found in systems.values()]
+    if any(each != metrics[0] for each in metrics):
+        raise ValueError(f"systems are measured by different metrics: {metrics}")
+    return num_sentences
+
+
+def _score_bootstrap(
+    systems: Mapping[str, Sequence[Statistics]], resamples: int, seed: int
+) -> dict[str, list[Numbers]]:
+    """Returns each system's scores over resamples, [resamples] per metric."""
+    num_sentences = _check(systems, resamples)
+    chunks: dict[str, list[Numbers]] = {name: [] for name in systems}
+    for drawn in _draw_counts(num_sentences, resamples, seed):
+        for name, found in systems.items():
+            chunks[name].append(drawn @ _join(found))
+    # sacreBLEU's resamples are scored in single precision, which decides ties.
+    return {
+        name: _score_each(systems[name], np.concatenate(sums).astype(np.float32))
+        for name, sums in chunks.items()
+    }
+
+
+def _shuffle(
+    systems: Mapping[str, Sequence[Statistics]], baseline: str, resamples: int, seed: int
+) -> dict[str, list[Numbers]]:
+    """Returns absolute differences between shuffled systems, [resamples] per metric."""
+    first = _join(systems[baseline])
+    others = [name for name in systems if name != baseline]
+    chunks: dict[str, list[Numbers]] = {name: [] for name in others}
+    for is_first in _draw_sides(len(first), resamples, seed):
+        for name in others:
+            second = _join(systems[name])
+            chunks[name].append(is_first @ (first - second) + second.sum(0))
+    shuffled = {}
+    for name in others:
+        one = np.concatenate(chunks[name])
+        other = first.sum(0) + _join(systems[name]).sum(0) - one
+        shuffled[name] = [
+            np.abs(left - right)
+            for left, right in zip(
+                _score_each(systems[name], one), _score_each(systems[name], other), strict=True
+            )
+        ]
+    return shuffled
+
+
+def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Yields how often each sentence is in each resample, [some resamples, sentences]."""
+    generator = np.random.default_rng(seed)
+    most = max(1, _MOST_WEIGHTS // num_sentences)
+    for first in range(0, resamples, most):
+        rows = min(most, resamples - first)
+        drawn = generator.choice(num_sentences, size=(rows, num_sentences), replace=True)
+        drawn += np.arange(rows)[:, None] * num_sentences
+        counts = np.bincount(drawn.ravel(), minlength=rows * num_sentences)
+        del drawn
+        yield counts.reshape(rows, num_sentences).astype(np.float64)
+
+
+def _draw_sides(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Yields 1 where a sentence is the baseline's, or else 0, [some resamples, sentences]."""
+    generator = np.random.default_rng(seed)
+    most = max(1, _MOST_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
+    for first in range(0, resamples, most):
+        rows = min(most, resamples - first)
+        sides = generator.integers(2, size=(rows, num_sentences), dtype=bool)
+        yield sides.astype(np.float64)
+
+
+def _join(found: Sequence[Statistics]) -> NDArray[np.float64]:
+    """Returns the statistics of all metrics side by side, [sentences, k of all]."""
+    # In double precision, sums of whole numbers are exact in any order.
+    return np.hstack([each.per_sentence for each in found]).astype(np.float64)
+
+
+def _score_each(found: Sequence[Statistics], sums: Numbers) -> list[Numbers]:
+    """Returns the scores of sums that `_join` has laid side by side, [resamples] per metric."""
+    ends = np.cumsum([each.per_sentence.shape[1] for each in found])[:-1]
+    parts = np.split(sums, ends, axis=1)
+    return [each.score(part) for each, part in zip(found, parts, strict=True)]
+
+
+def _exceed_mean(differences: Numbers) -> Numbers:
+    """Returns by how much the absolute differences exceed their mean."""
+    absolute = np.abs(differences)
+    exceeding: Numbers = absolute - absolute.mean()
+    return exceeding
+
+
+def _find_p_value(resampled: Numbers, difference: float) -> float:
+    """Returns the share of values above the difference, where one more is counted as above."""
+    if not resampled.any():
+        return 1.0
+    above = int(np.count_nonzero(resampled > difference))
+    return (above + 1) / (len(resampled) + 1)
+
+
+def _count_allowed(resamples: int) -> int:
+    """Returns how many resamples may lie above a difference whose p-value is below 0.05."""
+    # In whole numbers, (above + 1) / (resamples + 1) < 1 / 20.
+    return resamples // _LEVEL - 1
+
+
+def _find_smallest_of_shuffled(shuffled: Numbers) -> float:
+    """Returns the least value that no more of the others exceed than are allowed to."""
+    position = len(shuffled) - 1 - _count_allowed(len(shuffled))
+    return float(np.partition(shuffled, position)[position])
+
+
+def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
+    """Returns the least difference whose p-value were below 0.05, were all resamples moved to it.
+
+    The spread is taken as it is around the difference that was found, towards where that lies.
+    """
+    sign = -1.0 if difference < 0 else 1.0
+    around = sign * resampled.astype(np.float64) - abs(difference)
+
+    def is_significant(moved_to: float) -> bool:
+        above = int(np.count_nonzero(_exceed_mean(around + moved_to) > moved_to))
+        return above <= _count_allowed(len(around))
+
+    # At the upper end no resample lies as far above their mean as the difference above 0.
+    low, high = 0.0, 2 * float(np.abs(around).max())
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if is_significant(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _find_interval(values: Numbers, confidence: float) -> Interval:
+    ordered = np.sort(values)
+    # In decimal digits as they were given: 1 - 0.9 is less than 0.1 in binary ones.
+    left_out = int(len(ordered) * (1 - Fraction(str(confidence))) / 2)
+    return Interval(float(ordered[left_out]), float(ordered[-1 - left_out]))

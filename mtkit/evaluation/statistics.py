@@ -1,0 +1,337 @@
+"""What each sentence adds to a metric, and the metric of any sum of it.
+
+BLEU, chrF and TER of a test set are formulas over sums of counts, one row a sentence. sacreBLEU's
+own code takes the counts from text, once; the formulas then score thousands of resampled test sets
+in one stroke of numpy. They do sacreBLEU's arithmetic operation by operation, so that not even a
+tie between two of them comes out otherwise.
+"""
+
+import contextlib
+import math
+import multiprocessing
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.scores import open_scorer, pair_sentences
+from mtkit.processors import count_processors
+from mtkit.recipe.evaluation import Evaluation, Metric
+
+Numbers = NDArray[Any]
+
+# Roughly, on a processor of 2020; they decide how the work is cut, never what comes out.
+_SECONDS_PER_SENTENCE: dict[Metric, float] = {
+    "bleu": 0.0003,
+    "chrf": 0.0007,
+    "chrf++": 0.0008,
+    "ter": 0.0004,
+}
+# Short enough that Ctrl-C doesn't wait, and that processes end at about the same time.
+_SECONDS_PER_PORTION = 0.5
+# chrF's n-grams of a reference take 100 kB.
+_MOST_SENTENCES_PER_PORTION = 500
+# To start one takes a second.
+_LEAST_SECONDS_PER_PROCESS = 2.0
+
+_BLEU_ORDER = 4
+_FLOOR = 0.1
+_ADDED = 1
+_LOG_OF_ZERO = -9999999999.0
+_CHRF_BETA_SQUARED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """One metric's sufficient statistics of one system's translations.
+
+    Attributes:
+        metric: The metric's word in a recipe.
+        name: sacreBLEU's name of it, such as `chrF2`.
+        signature: Everything that the value depends on, as sacreBLEU writes it.
+        higher_is_better: False for TER.
+        value: The corpus score, in percentage points, by sacreBLEU itself.
+        per_sentence: What sacreBLEU counts, [sentences, k]. BLEU: hypothesis and reference length,
+            matches of orders 1 to 4, n-grams of orders 1 to 4. chrF: n-grams of the hypothesis, of
+            the reference, and matches, for each order. TER: edits, and the references' average
+            length, which alone need not be whole. COMET: score, and 1.
+        smooth: BLEU's smoothing; without effect on the others.
+    """
+
+    metric: Metric | Literal["comet"]
+    name: str
+    signature: str
+    higher_is_better: bool
+    value: float
+    per_sentence: Numbers
+    smooth: str = "exp"
+
+    def score(self, sums: Numbers) -> Numbers:
+        """Returns the metric of sums of statistics, in percentage points.
+
+        Whole numbers and double precision are computed with in double precision, and the result is
+        sacreBLEU's corpus score of the same sentences to the last digit. Single precision stays
+        single, since sacreBLEU's bootstrap computes with it.
+
+        Args:
+            sums: [..., k], summed over any sentences.
+
+        Returns:
+            [...].
+        """
+        return self._score(sums, effective_order=False)
+
+    def sentence_scores(self) -> NDArray[np.float64]:
+        """Returns the score of each sentence by itself, in percentage points, [sentences].
+
+        As sacreBLEU's functions `sentence_bleu`, `sentence_chrf` and `sentence_ter` define them:
+        BLEU takes its mean over the orders that the hypothesis is long enough to have, by sacreBLEU
+        called effective order, where a corpus score takes it over all four.
+        """
+        return self._score(self.per_sentence, effective_order=True)
+
+    def _score(self, sums: Numbers, *, effective_order: bool) -> Numbers:
+        if sums.dtype.kind != "f":
+            sums = sums.astype(np.float64)
+        match self.metric:
+            case "bleu":
+                return _compute_bleu(sums, self.smooth, effective_order=effective_order)
+            case "chrf" | "chrf++":
+                return _compute_chrf(sums)
+            case "ter":
+                return _compute_ter(sums)
+            case "comet":
+                return np.asarray(100.0 * sums[..., 0] / sums[..., 1])
+
+
+def measure_systems(
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
+    settings: Evaluation,
+) -> dict[str, list[Statistics]]:
+    """Returns the statistics of every system by every metric of the settings, in their order.
+
+    References are analysed once for all systems. Where the work is worth it, as many processes
+    share it as there are processors; what they find doesn't depend on how many they are. Each
+    imports the main module again, so a script of one's own must guard its own start by
+    `if __name__ == "__main__":`.
+
+    Args:
+        systems: Translations of each system by its name, one a sentence.
+        references: Sets of references; each holds one a sentence.
+        settings: Metrics, and how they see text.
+
+    Raises:
+        MtkitError: No systems or sentences, unequal counts, a tokeniser that isn't installed, or a
+            process that the operating system ended.
+    """
+    if not systems:
+        raise MtkitError("no systems to score")
+    paired = {}
+    for name, hypotheses in systems.items():
+        try:
+            paired[name], stripped_references = pair_sentences(hypotheses, references)
+        except MtkitError as error:
+            if len(systems) == 1:
+                raise
+            raise MtkitError(f"{name}: {error.message}", error.hint) from error
+    for metric in settings.metrics:
+        # A tokeniser that is missing should be missed before other work is done.
+        open_scorer(metric, settings)
+    portions = {
+        metric: _cut(list(paired.values()), stripped_references, metric, settings)
+        # The slowest first, so that no process is left with it at the end.
+        for metric in sorted(set(settings.metrics), key=lambda name: -_SECONDS_PER_SENTENCE[name])
+    }
+    seconds = sum(portion.seconds for cut in portions.values() for portion in cut)
+    counted = iter(_count_all([portion for cut in portions.values() for portion in cut], seconds))
+    found = {metric: [next(counted) for _ in cut] for metric, cut in portions.items()}
+    return {
+        name: [
+            _assemble(
+                [counts[position] for counts in found[metric]],
+                stripped_references,
+                metric,
+                settings,
+            )
+            for metric in settings.metrics
+        ]
+        for position, name in enumerate(paired)
+    }
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """Some sentences of all systems, for one process to count."""
+
+    metric: Metric
+    settings: Evaluation
+    hypotheses: list[list[str]]
+    references: list[list[str]]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it will take."""
+        sentences = sum(map(len, self.hypotheses))
+        return sentences * _SECONDS_PER_SENTENCE[self.metric]
+
+
+def _cut(
+    systems: list[list[str]], references: list[list[str]], metric: Metric, settings: Evaluation
+) -> list[_Portion]:
+    size = int(_SECONDS_PER_PORTION / (_SECONDS_PER_SENTENCE[metric] * len(systems)))
+    size = min(max(size, 1), _MOST_SENTENCES_PER_PORTION)
+    return [
+        _Portion(
+            metric,
+            settings,
+            [hypotheses[first : first + size] for hypotheses in systems],
+            [lines[first : first + size] for lines in references],
+        )
+        for first in range(0, len(references[0]), size)
+    ]
+
+
+def _count(portion: _Portion) -> list[Numbers]:
+    """Returns [sentences, k] of each system, by sacreBLEU."""
+    scorer = open_scorer(portion.metric, portion.settings, portion.references)
+    return [
+        # sacreBLEU's own tests of significance are built upon this method.
+        np.array(scorer._extract_corpus_statistics(hypotheses, None))
+        for hypotheses in portion.hypotheses
+    ]
+
+
+def _count_all(portions: list[_Portion], seconds: float) -> list[list[Numbers]]:
+    num_processes = min(
+        count_processors(), int(seconds / _LEAST_SECONDS_PER_PROCESS), len(portions)
+    )
+    if num_processes <= 1:
+        return [_count(portion) for portion in portions]
+    # A fork of a process whose threads hold locks, as torch's may, can wait for them for ever.
+    executor = ProcessPoolExecutor(num_processes, multiprocessing.get_context("spawn"))
+    with executor:
+        with _interrupts_held():
+            counted = executor.map(_count, portions)
+        try:
+            # Left early, by a fault or by Ctrl-C, it takes back what no process has begun.
+            return list(counted)
+        except BrokenProcessPool as error:
+            raise MtkitError(
+                "a process that was counting n-grams and edits has ended before its work",
+                "see whether memory ran out; a script of your own must call this below "
+                '`if __name__ == "__main__":`',
+            ) from error
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Holds Ctrl-C back until the end; processes that are started meanwhile never see it.
+
+    A terminal sends it to all of them, and each would print a traceback of its own.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _assemble(
+    counted: list[Numbers], references: list[list[str]], metric: Metric, settings: Evaluation
+) -> Statistics:
+    per_sentence = np.concatenate(counted)
+    # A signature tells the number of reference sets, which the scorer takes from what it has seen.
+    scorer = open_scorer(metric, settings, [lines[:1] for lines in references])
+    result = scorer._aggregate_and_compute(per_sentence.tolist())
+    return Statistics(
+        metric=metric,
+        name=result.name,
+        signature=str(scorer.get_signature().format()),
+        higher_is_better=metric != "ter",
+        value=float(result.score),
+        per_sentence=per_sentence,
+        smooth=settings.smooth,
+    )
+
+
+def _compute_bleu(sums: Numbers, smooth: str, *, effective_order: bool) -> Numbers:
+    """Returns BLEU of [..., 10]; smoothing after Chen and Cherry (2014), aclweb.org/W14-3346."""
+    lengths = sums[..., :2]
+    matches = sums[..., 2 : 2 + _BLEU_ORDER]
+    totals = sums[..., 2 + _BLEU_ORDER :]
+    any_match = matches.any(-1)
+    if smooth == "add-k":
+        added = np.array([0] + [_ADDED] * (_BLEU_ORDER - 1), dtype=sums.dtype)
+        matches, totals = matches + added, totals + added
+    has_order = totals > 0
+    missed = (matches == 0) & has_order
+    # Where there is nothing to divide by, the quotient isn't used.
+    divisors = np.where(has_order, totals, 1)
+    precisions = 100.0 * matches / divisors
+    if smooth == "exp":
+        # Each order without a match counts half of what the one before did.
+        halvings = (2.0 ** np.cumsum(missed, axis=-1)).astype(sums.dtype)
+        precisions = np.where(missed, 100.0 / (halvings * divisors), precisions)
+    elif smooth == "floor":
+        precisions = np.where(missed, 100.0 * _FLOOR / divisors, precisions)
+    precisions = np.where(has_order, precisions, 0.0)
+    orders = has_order.sum(-1) if effective_order else np.full(any_match.shape, _BLEU_ORDER)
+    columns = (lengths[..., 0], lengths[..., 1], *np.moveaxis(precisions, -1, 0))
+    scores: Numbers = np.asarray(_combine(orders, *columns), dtype=np.float64)
+    return np.where(any_match, scores, 0.0)
+
+
+def _combine_precisions(
+    order: int, hypothesis_length: float, reference_length: float, *precisions: float
+) -> float:
+    """Returns the geometric mean of the first precisions, times the brevity penalty."""
+    if hypothesis_length == 0:
+        return 0.0
+    penalty = math.exp(min(0.0, 1 - reference_length / hypothesis_length))
+    logarithms = [math.log(each) if each else _LOG_OF_ZERO for each in precisions[:order]]
+    return penalty * math.exp(sum(logarithms) / order) if order else 0.0
+
+
+# math's logarithm and numpy's may differ in the last bit, depending on the processor; sacreBLEU's
+# is math's, and one bit decides a tie between resamples.
+_combine = np.frompyfunc(_combine_precisions, 3 + _BLEU_ORDER, 1)
+
+
+def _compute_chrf(sums: Numbers) -> Numbers:
+    """Returns chrF of [..., 3 * orders]: the F-score, beta 2, of average precision and recall."""
+    num_hypothesis, num_reference, num_matches = (sums[..., part::3] for part in range(3))
+    counts = (num_hypothesis > 0) & (num_reference > 0)
+    # The order of summing is sacreBLEU's; numpy's own sum may take another.
+    precision = recall = np.zeros(sums.shape[:-1], sums.dtype)
+    for order in range(counts.shape[-1]):
+        here = counts[..., order]
+        matches = np.where(here, num_matches[..., order], 0)
+        precision = precision + matches / np.where(here, num_hypothesis[..., order], 1)
+        recall = recall + matches / np.where(here, num_reference[..., order], 1)
+    num_orders = np.maximum(counts.sum(-1), 1).astype(sums.dtype)
+    precision, recall = precision / num_orders, recall / num_orders
+    weighted = (1 + _CHRF_BETA_SQUARED) * precision * recall
+    divisor = _CHRF_BETA_SQUARED * precision + recall
+    # Without a match both are 0.
+    scores: Numbers = 100 * (weighted / np.where(divisor > 0, divisor, 1))
+    return scores
+
+
+def _compute_ter(sums: Numbers) -> Numbers:
+    """Returns TER of [..., 2]: edits per word of the references; 100 where these have none."""
+    edits, length = sums[..., 0], sums[..., 1]
+    without_reference = np.where(edits > 0, 1, 0).astype(sums.dtype)
+    has_reference = length > 0
+    return 100 * np.where(
+        has_reference, edits / np.where(has_reference, length, 1), without_reference
+    )

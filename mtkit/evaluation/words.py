@@ -1,0 +1,48 @@
+"""Text as words; where a script has no spaces between them, as characters."""
+
+from collections.abc import Sequence
+
+import regex
+
+_UNSPACED = "".join(
+    rf"\p{{Script={name}}}"
+    for name in (
+        "Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar",
+        "Tibetan", "Tai_Le", "New_Tai_Lue", "Tai_Tham", "Tai_Viet", "Javanese", "Balinese",
+    )
+)  # fmt: skip
+# White space, a number with its separators, a word, any other character.
+_PIECE = regex.compile(r"\s+|\d+(?:[.,'’٬٫]\d+)*|[\p{L}\p{M}\p{N}]+|\S")
+_PIECE_OR_CHARACTER = regex.compile(
+    rf"\s+|\d+(?:[.,'’٬٫]\d+)*|[{_UNSPACED}]\p{{M}}*"
+    rf"|[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]+|\S",
+    regex.VERSION1,
+)
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_FIRST_UNSPACED = "\u0e01"
+"""Thai's first letter: no script without spaces lies below it, and the simple pattern is fast."""
+
+
+def split_text(text: str) -> list[str]:
+    """Returns a text cut into words, numbers, punctuation marks and white space.
+
+    Joined again, the pieces are the text. A character of a script without spaces is a piece.
+    """
+    is_spaced = text.isascii() or max(text) < _FIRST_UNSPACED
+    pieces: list[str] = (_PIECE if is_spaced else _PIECE_OR_CHARACTER).findall(text)
+    return pieces
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words and numbers of a text without regard to case, punctuation left out."""
+    return [piece for piece in split_text(text.casefold()) if piece[0].isalnum()]
+
+
+def is_unspaced(texts: Sequence[str]) -> bool:
+    """Returns whether most words of these texts are characters of scripts without spaces."""
+    num_words = num_characters = 0
+    for text in texts:
+        words = split_words(text)
+        num_words += len(words)
+        num_characters += sum(_IS_UNSPACED.match(word) is not None for word in words)
+    return 2 * num_characters > num_words

@@ -1,0 +1,56 @@
+"""Sentences of like length, handed to an engine together."""
+
+from collections.abc import Sequence
+
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.recipe.inference import Inference
+
+_LEAST_COUNTED_TOKENS = 8
+"""A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
+vocabulary's size however short its source is."""
+
+
+def search_in_batches(
+    engine: Engine, sources: Sequence[EncodedSource], settings: Inference
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses, as the engine finds them.
+
+    Args:
+        engine: What searches.
+        sources: However many.
+        settings: How to search; `batch_tokens` bounds what is searched together.
+
+    Raises:
+        MtkitError: What the engine raises.
+    """
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    batch_tokens = settings.batch_tokens * engine.batches_at_once
+    for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):
+        hypotheses = engine.search([sources[index] for index in batch], settings)
+        for index, of_source in zip(batch, hypotheses, strict=True):
+            found[index] = of_source
+    return found
+
+
+def make_batches(
+    lengths: Sequence[int], batch_tokens: int, max_sentences: int | None = None
+) -> list[list[int]]:
+    """Returns indices in batches of like length, longest first.
+
+    Args:
+        lengths: Number of tokens of each sentence.
+        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
+        max_sentences: Sentences that it holds at most; None where their tokens alone count.
+    """
+    batches: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if room == 0:
+            batches.append([])
+            # Sorted, so the first sentence of a batch is its longest.
+            room = max(1, batch_tokens // max(lengths[index], _LEAST_COUNTED_TOKENS))
+            room = min(room, max_sentences or room)
+        batches[-1].append(index)
+        room -= 1
+    return batches

@@ -1,0 +1,134 @@
+"""What was scored, as a file that one attaches to a report."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from mtkit import __version__
+from mtkit.console import say
+from mtkit.data.sources.lines import read_lines
+from mtkit.errors import MtkitError
+from mtkit.evaluation.analysis import Analysis, analyze
+from mtkit.evaluation.comparison import SentenceScores
+from mtkit.evaluation.page import render_page
+from mtkit.evaluation.report import as_markdown
+from mtkit.pipeline.score_files import ScoredText
+from mtkit.workspace import write_atomically
+
+_KINDS = (".html", ".md", ".json")
+
+
+def check_report_name(path: Path) -> None:
+    """Returns if a report can be written to a file of this name.
+
+    Raises:
+        MtkitError: Its ending says nothing, or its folder isn't there.
+    """
+    if path.suffix not in _KINDS:
+        raise MtkitError(
+            f"--report {path}: a report's name tells its kind",
+            "end it in .html for a page, .md for a table, .json for all that was found",
+        )
+    if path.is_dir():
+        raise MtkitError(f"--report {path}: that is a folder", f"such as {path / 'report.html'}")
+    if not path.absolute().parent.is_dir():
+        raise MtkitError(f"--report {path}: there is no folder {path.absolute().parent}")
+
+
+def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
+    """Leaves a report on each test set; of several, each file's name has its test set's in it.
+
+    Raises:
+        MtkitError: The training text that words are counted in can't be read.
+    """
+    for each in scored:
+        name = each.evaluated.test_set
+        target = path if len(scored) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")
+        write_atomically(target, _render(each, target.suffix))
+        say(f"report on {name}: {target}")
+
+
+def _render(scored: ScoredText, suffix: str) -> str:
+    evaluated = scored.evaluated
+    if suffix == ".md":
+        return as_markdown(evaluated.systems)
+    analysis = _analyze(scored)
+    if suffix == ".json":
+        found = {
+            "test_set": evaluated.test_set,
+            "num_sentences": evaluated.num_sentences,
+            "systems": [asdict(system) for system in evaluated.systems],
+            "analysis": asdict(analysis),
+            "facts": _list_facts(scored),
+        }
+        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    return render_page(
+        evaluated.systems,
+        analysis,
+        title=f"Translations of {_short(evaluated.test_set)}",
+        test_set=_short(evaluated.test_set),
+        num_sentences=evaluated.num_sentences,
+        facts=_list_facts(scored),
+        target_language=scored.target_language or None,
+    )
+
+
+def _short(test_set: str) -> str:
+    """Returns a test set's name, of a file without its folder."""
+    path = Path(test_set)
+    return path.name if path.exists() else test_set
+
+
+def _analyze(scored: ScoredText) -> Analysis:
+    statistics, settings = scored.evaluated.statistics, scored.evaluated.settings
+
+    def score(system: str, indices: Sequence[int]) -> Mapping[str, float]:
+        chosen = np.asarray(indices)
+        return {
+            each.name: float(each.score(each.per_sentence[chosen].sum(axis=0)))
+            for each in statistics[system]
+        }
+
+    return analyze(
+        scored.systems,
+        scored.text.references[0],
+        score,
+        sentence_scores=_compare_by(scored),
+        sources=scored.text.sources,
+        training_text=None
+        if settings.training_text is None
+        else read_lines(settings.training_text),
+        origins=scored.text.origins,
+    )
+
+
+def _compare_by(scored: ScoredText) -> SentenceScores:
+    """Returns the scores that sentences are compared by: chrF, which tells them apart best."""
+    statistics = scored.evaluated.statistics
+    first = next(iter(statistics.values()))
+    place = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)
+    return SentenceScores(
+        first[place].name,
+        first[place].higher_is_better,
+        {name: each[place].sentence_scores().tolist() for name, each in statistics.items()},
+    )
+
+
+def _list_facts(scored: ScoredText) -> dict[str, str]:
+    settings = scored.evaluated.settings
+    significance = settings.significance
+    facts = {
+        "language": scored.target_language or "unknown",
+        "sets of references": str(len(scored.text.references)),
+        "BLEU's tokeniser": settings.tokenize,
+        "intervals": f"{significance.confidence:.0%}, bootstrap, {significance.resamples:,} "
+        f"resamples, seed {significance.seed}",
+        "versions": f"mtkit {__version__}, sacreBLEU {version('sacrebleu')}",
+    }
+    if settings.training_text is not None:
+        facts["rarity of words"] = f"counted in {settings.training_text}"
+    return facts

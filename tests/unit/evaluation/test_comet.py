@@ -1,0 +1,85 @@
+"""COMET's command, played by a script with the same options and output."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.evaluate import ReferenceText, evaluate
+from mtkit.recipe.evaluation import Comet, Evaluation
+
+# Options and the shape of the JSON as unbabel-comet 2.2.7's `comet-score` has them; a sentence's
+# score is its translation's length in characters, over 100.
+COMMAND = """\
+#!{python}
+import argparse, json
+parser = argparse.ArgumentParser()
+for name in ("-s --sources", "-r --references", "--to_json", "--model", "--gpus"):
+    parser.add_argument(*name.split(), required=True)
+parser.add_argument("-t", "--translations", nargs="+", required=True)
+parser.add_argument("--quiet", action="store_true")
+parser.add_argument("--only_system", action="store_true")
+options = parser.parse_args()
+if options.model == "absent":
+    raise SystemExit("Model 'absent' not supported by COMET.")
+found = {{}}
+paths = options.sources, options.references
+sources, references = (open(path).read().splitlines() for path in paths)
+for path in options.translations:
+    lines = open(path).read().splitlines()
+    assert len(lines) == len(sources) == len(references)
+    found[path] = [{{"src": s, "mt": t, "ref": r, "COMET": len(t) / 100}}
+                   for s, t, r in zip(sources, lines, references)]
+    print(path, "score: 0.5")
+json.dump(found, open(options.to_json, "w"))
+"""
+TEXT = ReferenceText("test", [["ja", "nein"]], sources=["yes", "no"])
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> str:
+    path = tmp_path / "comet-score"
+    path.write_text(COMMAND.format(python=sys.executable))
+    path.chmod(0o755)
+    return str(path)
+
+
+def settings(command: str, model: str = "some/model") -> Evaluation:
+    return Evaluation(metrics=("ter",), comet=Comet(command=command, model=model))
+
+
+def test_each_system_has_the_mean_of_its_sentences(command: str) -> None:
+    systems = {"a": ["jaja", "ne\rin"], "b": ["j", "n"]}
+    first, second = evaluate(systems, TEXT, settings(command)).systems
+    assert [score.name for score in first.scores] == ["TER", "COMET"]
+    # (4 + 5) / 2, and (1 + 1) / 2.
+    assert first.scores[1].value == pytest.approx(4.5)
+    assert second.scores[1].value == pytest.approx(1.0)
+    assert "some/model" in first.scores[1].signature
+    difference = second.scores[1].difference
+    assert difference is not None
+    assert difference.value == pytest.approx(-3.5)
+
+
+def test_what_stands_in_its_way_is_said(command: str, tmp_path: Path) -> None:
+    systems = {"a": ["ja", "nein"]}
+    without_sources = ReferenceText("test", TEXT.references)
+    with pytest.raises(MtkitError, match="looks at the source") as caught:
+        evaluate(systems, without_sources, settings(command))
+    assert "--source FILE" in caught.value.hint
+    with pytest.raises(MtkitError, match="can't run") as caught:
+        evaluate(systems, TEXT, settings(str(tmp_path / "nowhere")))
+    assert "pip install unbabel-comet" in caught.value.hint
+    broken = tmp_path / "broken"
+    script = """#!/bin/sh
+while [ "$1" != --to_json ]; do shift; done
+echo '{"a": [{"src": "x"}]}' > "$2"
+"""
+    broken.write_text(script)
+    broken.chmod(0o755)
+    with pytest.raises(MtkitError, match="left no scores"):
+        evaluate(systems, TEXT, settings(str(broken)))
+    with pytest.raises(MtkitError, match="absent failed:\nModel 'absent' not supported") as caught:
+        evaluate(systems, TEXT, settings(command, "absent"))
+    assert "model.ckpt" in caught.value.hint
