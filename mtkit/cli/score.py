@@ -155,7 +155,7 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
     from rich.console import Console
 
     from mtkit.console import warn
-    from mtkit.evaluation.report import as_json_text, as_tab_separated, list_rows, show_table
+    from mtkit.evaluation.report.tables import as_json_text, as_tab_separated, list_rows, show_table
 
     rows = [
         row for each in scored for row in list_rows(each.evaluated, names_systems=names_systems)

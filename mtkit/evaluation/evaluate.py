@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet, measure_comet
 from mtkit.evaluation.paper_bleu import paper_bleu
-from mtkit.evaluation.remarks import find_remarks
+from mtkit.evaluation.remarks.find import find_remarks
 from mtkit.evaluation.results import Difference, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import Statistics, measure_systems

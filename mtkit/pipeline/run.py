@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
-from mtkit.evaluation.report import list_rows, show_table
+from mtkit.evaluation.report.tables import list_rows, show_table
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import Translation, read_translation, score

@@ -13,7 +13,7 @@ from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText
-from mtkit.evaluation.report import ScoreRow, as_cells, as_tables, from_table, list_rows
+from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.inference.model_folder import write_scores
 from mtkit.inference.translate import Translator
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair

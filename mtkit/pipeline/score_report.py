@@ -12,10 +12,10 @@ from mtkit import __version__
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
-from mtkit.evaluation.analysis import Analysis, analyze
-from mtkit.evaluation.comparison import SentenceScores
-from mtkit.evaluation.page import render_page
-from mtkit.evaluation.report import as_markdown
+from mtkit.evaluation.analysis.analyze import Analysis, analyze
+from mtkit.evaluation.analysis.comparison import SentenceScores
+from mtkit.evaluation.report.page import render_page
+from mtkit.evaluation.report.tables import as_markdown
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.workspace import write_atomically
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.report import ScoreRow, list_rows
+from mtkit.evaluation.report.tables import ScoreRow, list_rows
 from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.score_files import ScoredText

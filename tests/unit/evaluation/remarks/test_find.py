@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 from sacremoses import MosesTokenizer
 
-from mtkit.errors import MtkitError
-from mtkit.evaluation.remarks import find_remarks
+from mtkit.evaluation.remarks.find import find_remarks
 
-from .real_text import read_flores, read_reference, read_system
+from ..real_text import read_flores, read_reference, read_system
 
 OTHER_SYSTEMS = (
     "C-3MA",
@@ -281,7 +280,7 @@ def test_nothing_at_all() -> None:
 
 
 def test_unequal_counts() -> None:
-    with pytest.raises(MtkitError, match="2 hypotheses, but 1 references"):
+    with pytest.raises(ValueError, match="shorter"):
         find_remarks(["a", "b"], [["a"]], tokenize="13a")
-    with pytest.raises(MtkitError, match="2 hypotheses, but 3 sources"):
+    with pytest.raises(ValueError, match="longer"):
         find_remarks(["a", "b"], [["a", "b"]], sources=["a"] * 3, tokenize="13a")

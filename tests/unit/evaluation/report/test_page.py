@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.evaluation.analysis import Analysis, analyze
-from mtkit.evaluation.comparison import SentenceScores
-from mtkit.evaluation.page import render_page
+from mtkit.evaluation.analysis.analyze import Analysis, analyze
+from mtkit.evaluation.analysis.comparison import SentenceScores
+from mtkit.evaluation.report.page import render_page
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 
 REFERENCES = ["Der Hund schläft.", "هذا نص عربي", "我爱你们", "<b>fett</b>"]

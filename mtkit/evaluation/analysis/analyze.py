@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from mtkit.evaluation.buckets import (
+from mtkit.evaluation.analysis.buckets import (
     Grouping,
     group_by_flags,
     group_by_length,
     group_by_origin,
     group_by_rare_words,
 )
-from mtkit.evaluation.comparison import Comparison, SentenceScores, compare_sentences
-from mtkit.evaluation.flags import count_flags, find_flags
+from mtkit.evaluation.analysis.comparison import Comparison, SentenceScores, compare_sentences
+from mtkit.evaluation.analysis.flags import count_flags, find_flags
 
 ScoreSentences = Callable[[str, Sequence[int]], Mapping[str, float]]
 """Corpus scores of a system's translations of these sentences, by the metric's name."""

@@ -7,11 +7,11 @@ from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from mtkit.evaluation.analysis import Analysis, ScoresByBucket
-from mtkit.evaluation.comparison import Comparison
-from mtkit.evaluation.flags import FLAGS
-from mtkit.evaluation.marks import mark_differences
-from mtkit.evaluation.plots import (
+from mtkit.evaluation.analysis.analyze import Analysis, ScoresByBucket
+from mtkit.evaluation.analysis.comparison import Comparison
+from mtkit.evaluation.analysis.flags import FLAGS
+from mtkit.evaluation.report.marks import mark_differences
+from mtkit.evaluation.report.plots import (
     MARKERS,
     BarPlot,
     LinePlot,
@@ -23,7 +23,7 @@ from mtkit.evaluation.plots import (
     plot_scores,
     shorten,
 )
-from mtkit.evaluation.report import (
+from mtkit.evaluation.report.tables import (
     SIGNIFICANCE_LEVEL,
     as_markdown,
     find_best,
@@ -119,7 +119,7 @@ def render_page(
 
 def _open_environment() -> Environment:
     """Returns templates of which every value is escaped, and a name that is unknown is a fault."""
-    templates = files("mtkit.evaluation") / "templates"
+    templates = files("mtkit.evaluation.report") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
         autoescape=True,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.buckets import (
+from mtkit.evaluation.analysis.buckets import (
     Grouping,
     group_by_flags,
     group_by_length,

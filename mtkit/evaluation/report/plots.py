@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.evaluation.analysis import ScoresByBucket
-from mtkit.evaluation.comparison import Histogram
+from mtkit.evaluation.analysis.analyze import ScoresByBucket
+from mtkit.evaluation.analysis.comparison import Histogram
 from mtkit.evaluation.results import SystemResult
 
 WIDTH = 360

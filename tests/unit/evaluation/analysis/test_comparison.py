@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.comparison import (
+from mtkit.evaluation.analysis.comparison import (
     RankedSentence,
     SentenceScores,
     compare_sentences,

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.evaluation.analysis import Analysis, analyze
-from mtkit.evaluation.comparison import SentenceScores
+from mtkit.evaluation.analysis.analyze import Analysis, analyze
+from mtkit.evaluation.analysis.comparison import SentenceScores
 
 REFERENCES = ["Der Hund schläft.", "Es kostet 99 Euro.", "Gut."]
 SOURCES = ["The dog sleeps.", "It costs 99 euros.", "Good."]

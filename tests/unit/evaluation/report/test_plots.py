@@ -1,8 +1,8 @@
 import pytest
 
-from mtkit.evaluation.analysis import BucketScores, ScoresByBucket
-from mtkit.evaluation.comparison import count_gains
-from mtkit.evaluation.plots import (
+from mtkit.evaluation.analysis.analyze import BucketScores, ScoresByBucket
+from mtkit.evaluation.analysis.comparison import count_gains
+from mtkit.evaluation.report.plots import (
     NUM_SERIES,
     WIDTH,
     choose_series,

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from mtkit.evaluation.evaluate import Evaluated
-from mtkit.evaluation.report import (
+from mtkit.evaluation.report.tables import (
     ScoreRow,
     as_cells,
     as_json_text,

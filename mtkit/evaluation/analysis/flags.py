@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from mtkit.evaluation.mentions import find_addresses, find_numbers
-from mtkit.evaluation.words import split_words
+from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
+from mtkit.evaluation.analysis.words import split_words
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.flags import FLAGS, count_flags, find_flags
+from mtkit.evaluation.analysis.flags import FLAGS, count_flags, find_flags
 
-from .real_text import read_reference, read_system
+from ..real_text import read_reference, read_system
 
 REFERENCE = "Der Hund schläft seit gestern auf dem alten Sofa."
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mtkit.evaluation.mentions import find_addresses, find_numbers
+from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""All checks, the gravest first."""
+
+from collections.abc import Sequence
+
+from mtkit.evaluation.remarks.forms import find_bytes, find_lowercased, find_pieces, find_tokenized
+from mtkit.evaluation.remarks.language import find_other_language, find_unfit_tokenizer
+from mtkit.evaluation.remarks.lengths import find_cuts
+from mtkit.evaluation.remarks.pairing import find_copies, find_empty, find_exchange, find_shift
+from mtkit.evaluation.remarks.remark import Remark
+from mtkit.evaluation.remarks.side import Side
+from mtkit.evaluation.tokenizers import choose_tokenizer
+
+
+def find_remarks(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    sources: Sequence[str] | None = None,
+    tokenize: str,
+    target_language: str = "",
+    lowercase: bool = False,
+) -> list[Remark]:
+    """Returns what looks wrong, the gravest first.
+
+    Args:
+        hypotheses: One system's translations, one a sentence.
+        references: Sets of references, as many lines each; the first alone is looked at.
+        sources: What was translated, as many lines; some faults can't be seen without.
+        tokenize: BLEU's tokeniser, or `auto`.
+        target_language: The language that the text should be in; empty where unknown.
+        lowercase: Case is not regarded anyway.
+
+    Raises:
+        ValueError: Unequal counts.
+    """
+    if not hypotheses or not references:
+        return []
+    hypothesis, reference = Side(hypotheses), Side(references[0])
+    source = None if sources is None else Side(sources)
+    tokenizer = choose_tokenizer(tokenize, target_language)
+    remarks = [
+        *find_copies(hypothesis, reference, source),
+        *find_other_language(hypothesis, reference, source, target_language),
+        *find_shift(hypothesis, reference),
+        *find_pieces(hypothesis, reference),
+        *find_exchange(hypothesis, reference),
+        *find_empty(hypothesis, reference),
+        *find_cuts(hypothesis, reference),
+        *find_tokenized(hypothesis, reference, tokenizer),
+        *find_unfit_tokenizer(reference, tokenizer),
+        *find_bytes(hypothesis, reference),
+    ]
+    if not lowercase:
+        remarks += find_lowercased(hypothesis, reference)
+    return remarks

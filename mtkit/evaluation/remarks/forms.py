@@ -1,0 +1,92 @@
+"""What was done to the text: cut into pieces, tokenised, lowercased, saved on Windows."""
+
+import re
+from collections.abc import Iterator
+
+from mtkit.evaluation.remarks.remark import Remark, of_all
+from mtkit.evaluation.remarks.side import Side
+
+_ESCAPE = re.compile(r"&(?:quot|apos|amp|lt|gt|#91|#93|#124);| @-@ ")
+PIECE = re.compile(r"\w@@(?: |$)|▁", re.MULTILINE)
+
+
+def find_pieces(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark on each side that is cut into a tokenizer's pieces."""
+    for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
+        found = side.count(PIECE)
+        if found >= max(1, 0.01 * len(side.lines)):
+            yield Remark(
+                "pieces",
+                f"{of_all(found, len(side.lines))} {name} hold the tokenizer's pieces ('@@' or "
+                "'▁'), not words. Join them first: sed -r 's/(@@ )|(@@ ?$)//g' for BPE, "
+                "spm_decode for SentencePiece.",
+            )
+
+
+def find_tokenized(hypothesis: Side, reference: Side, tokenizer: str) -> Iterator[Remark]:
+    """Yields a remark where a side looks tokenised and shouldn't, or isn't and should be."""
+    sides = {"hypotheses": hypothesis.is_tokenized, "references": reference.is_tokenized}
+    if set(sides.values()) == {True, False}:
+        one, other = sorted(sides, key=lambda name: not sides[name])
+        yield Remark(
+            "one-side-tokenized",
+            f"The {one} look tokenised, with spaces before commas and full stops, but the {other} "
+            f"don't. Detokenise the {one}, or take the {one} as they were before.",
+        )
+    elif set(sides.values()) == {True} and tokenizer != "none":
+        yield Remark(
+            "tokenized",
+            "Hypotheses and references look tokenised, with spaces before commas and full stops, "
+            f"and '{tokenizer}' would tokenise them again. Score plain text, or take them as they "
+            "are with --set evaluation.tokenize=none.",
+        )
+    elif set(sides.values()) == {False} and tokenizer == "none":
+        yield Remark(
+            "plain",
+            "Hypotheses and references look like plain text, with commas and full stops stuck to "
+            "the words before, but none are cut off. Score with --set evaluation.tokenize=auto.",
+        )
+    escaped, escaped_there = hypothesis.count(_ESCAPE), reference.count(_ESCAPE)
+    if True not in sides.values() and abs(escaped - escaped_there) >= 0.01 * len(hypothesis.lines):
+        one, count = max(
+            ("hypotheses", escaped), ("references", escaped_there), key=lambda pair: pair[1]
+        )
+        yield Remark(
+            "escaped",
+            f"{of_all(count, len(hypothesis.lines))} {one} hold what a tokeniser leaves, such as "
+            "'&quot;' or '@-@', and the other side doesn't. Detokenise them fully.",
+        )
+
+
+def find_bytes(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark on each side with a byte order mark or carriage returns."""
+    for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
+        if side.raw[0].startswith("\ufeff"):
+            yield Remark(
+                "byte-order-mark",
+                f"The {name} begin with a byte order mark, which counts as part of the first word. "
+                "Take it away: sed -i '1s/^\\xEF\\xBB\\xBF//'.",
+            )
+        returns = sum(line.endswith("\r") for line in side.raw)
+        if returns > 0.5 * len(side.raw):
+            yield Remark(
+                "carriage-return",
+                f"{of_all(returns, len(side.raw))} {name} end in a carriage return, as files from "
+                "Windows do; scores don't change by it. Take them away: sed -i 's/\\r$//'.",
+            )
+
+
+def find_lowercased(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark where one side alone has next to no capitals."""
+    shares = {
+        name: sum(line != line.lower() for line in side.lines) / len(side.lines)
+        for name, side in (("hypotheses", hypothesis), ("references", reference))
+    }
+    lower, upper = sorted(shares, key=shares.__getitem__)
+    if len(hypothesis.lines) >= 10 and shares[lower] < 0.02 and shares[upper] > 0.5:
+        yield Remark(
+            "lowercased",
+            f"{shares[upper]:.0%} of the {upper} have a capital, of the {lower} "
+            f"{shares[lower]:.0%}. Restore their case, or score without regard to it: "
+            "--set evaluation.lowercase=true.",
+        )

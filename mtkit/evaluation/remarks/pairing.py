@@ -1,0 +1,116 @@
+"""Whether the sides are what they are called, and their lines belong together."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from mtkit.evaluation.remarks.forms import PIECE
+from mtkit.evaluation.remarks.remark import Remark, of_all
+from mtkit.evaluation.remarks.side import Side
+
+_UNKNOWN = re.compile(r"<unk>|⁇")
+
+
+def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Iterator[Remark]:
+    """Yields remarks on lines that equal the other side's or their source."""
+    with_text = [
+        (ours, theirs)
+        for ours, theirs in zip(hypothesis.lines, reference.lines, strict=True)
+        if ours
+    ]
+    same = sum(ours == theirs for ours, theirs in with_text)
+    if len(with_text) >= 10 and same >= 0.95 * len(with_text):
+        yield Remark(
+            "copied-reference",
+            f"{of_all(same, len(with_text))} hypotheses equal their reference. Unless the task is "
+            "so easy, the references were scored in place of a system's output: check both files.",
+        )
+    if source is None:
+        return
+    copied, kept = (
+        sum(bool(line) and line == original for line, original in pairs)
+        for pairs in (
+            zip(hypothesis.lines, source.lines, strict=True),
+            zip(reference.lines, source.lines, strict=True),
+        )
+    )
+    num_lines = len(source.lines)
+    if copied - kept >= max(3, 0.1 * num_lines):
+        yield Remark(
+            "copied-source",
+            f"{of_all(copied, num_lines)} hypotheses equal their source sentence, of the "
+            f"references {kept:,}. The system copies instead of translating, or the sources "
+            "were scored: check the file, and the training data for untranslated pairs.",
+        )
+    if kept >= max(3, 0.5 * num_lines):
+        yield Remark(
+            "copied-source",
+            f"{of_all(kept, num_lines)} references equal their source sentence: name the "
+            "translation, not the source, as the reference.",
+        )
+
+
+def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark on the longest stretch of lines that fit a neighbouring line far better."""
+    num_lines = len(hypothesis.lines)
+    if num_lines < 12:
+        return
+    ours, theirs = hypothesis.sets, reference.sets
+    unmoved = np.array([_overlap(*pair) for pair in zip(ours, theirs, strict=True)])
+    for step, word in ((1, "next"), (-1, "previous")):
+        moved = np.zeros(num_lines)
+        inner = range(max(0, -step), num_lines - max(0, step))
+        moved[inner.start : inner.stop] = [_overlap(ours[i], theirs[i + step]) for i in inner]
+        # The stretch of the greatest sum of gains: where the running sum rises most.
+        sums = np.concatenate([[0.0], np.cumsum(moved - unmoved)])
+        rises = sums - np.minimum.accumulate(sums)
+        end = int(rises.argmax())
+        start = int(sums[: end + 1].argmin())
+        if end - start < 10:
+            continue
+        at_home, away = unmoved[start:end].mean(), moved[start:end].mean()
+        if away > at_home + 0.1 and away > 2 * at_home:
+            yield Remark(
+                "shifted",
+                f"Hypotheses {start + 1:,} to {end:,} share {away:.0%} of their words with the "
+                f"{word} line's reference, {at_home:.0%} with their own: a line is missing or too "
+                f"many on one side, near line {start + 1:,}. Pair the lines anew.",
+            )
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return 2 * len(one & other) / ((len(one) + len(other)) or 1)
+
+
+def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark where the references hold marks that machines alone leave."""
+    if hypothesis.count(_UNKNOWN) or hypothesis.count(PIECE):
+        return
+    found = reference.count(_UNKNOWN) + reference.count(PIECE)
+    if found:
+        yield Remark(
+            "exchanged",
+            f"{of_all(found, len(reference.lines))} references, but no hypothesis, hold what "
+            "machines alone write, such as '<unk>' or '@@': hypotheses and references may be "
+            "exchanged. Check the order of the files.",
+        )
+
+
+def find_empty(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+    """Yields a remark on each side that is empty where the other has text."""
+    for side, other, name, opposite in (
+        (hypothesis, reference, "hypotheses", "references"),
+        (reference, hypothesis, "references", "hypotheses"),
+    ):
+        empty = [
+            number
+            for number, pair in enumerate(zip(side.lines, other.lines, strict=True), start=1)
+            if not pair[0] and pair[1]
+        ]
+        if empty:
+            yield Remark(
+                "empty",
+                f"{of_all(len(empty), len(side.lines))} {name} are empty where the {opposite} have "
+                f"text, the first in line {empty[0]:,}. Find out where their text was lost.",
+            )

@@ -1,0 +1,21 @@
+"""Something that was seen in the text."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that was seen in the text.
+
+    Attributes:
+        kind: One word for it, such as `tokenized`; for programs.
+        text: What was seen, with numbers, what it may mean, and what to do.
+    """
+
+    kind: str
+    text: str
+
+
+def of_all(count: int, total: int) -> str:
+    """Returns how many of all, in words."""
+    return f"{count:,} of {total:,}"
