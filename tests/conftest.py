@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,6 +35,10 @@ os.environ |= {
 # Set in many continuous integrations; rich would colour what tests read.
 for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
     os.environ.pop(_name, None)
+
+# A shell starts what it puts into the background deaf to Ctrl-C, and that is inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY = Path(__file__).with_name("tiny.toml")
 

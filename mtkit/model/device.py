@@ -41,13 +41,13 @@ def settle_threads() -> None:
 
 
 def suit_precision(device: torch.device) -> Precision:
-    """Returns the precision that a device is quickest in: bf16 where it has matrix units for it."""
+    """Returns the precision that a device is quickest in: bf16 where its products are made in it."""
     if device.type == "cuda":
-        has_units = torch.cuda.is_bf16_supported(including_emulation=False)
+        is_quick = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        # Without Intel's AMX, bfloat16 gains little or, imitated, loses all (docs/log.md).
-        has_units = device.type == "cpu" and _has_amx()
-    return "bf16" if has_units else "fp32"
+        # Anywhere else it gains little or, imitated, loses all (docs/log.md).
+        is_quick = device.type == "cpu" and _multiplies_bfloat16()
+    return "bf16" if is_quick else "fp32"
 
 
 def is_imitated(device: torch.device) -> bool:
@@ -57,9 +57,11 @@ def is_imitated(device: torch.device) -> bool:
     return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def _has_amx() -> bool:
-    # Torch has it under a private name.
-    is_supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    if is_supported is None or not is_supported():
-        return False
-    return not is_imitated(torch.device("cpu"))
+def _multiplies_bfloat16() -> bool:
+    """Returns whether the processor has instructions for products of bfloat16: AMX or AVX512."""
+    # Torch has these under private names.
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        is_supported = getattr(torch.cpu, name, None)
+        if is_supported is not None and is_supported():
+            return not is_imitated(torch.device("cpu"))
+    return False

@@ -40,15 +40,19 @@ def test_threads_are_lowered_to_the_processors_unless_a_number_is_given(monkeypa
 
 
 @pytest.mark.parametrize("has_amx", [False, True])
+@pytest.mark.parametrize("has_avx512_bf16", [False, True])
 @pytest.mark.parametrize("is_imitated", [False, True])
-def test_a_cpu_suits_bf16_where_it_has_matrix_units(
-    monkeypatch, *, has_amx: bool, is_imitated: bool
+def test_a_cpu_suits_bf16_where_it_multiplies_in_it(
+    monkeypatch, *, has_amx: bool, has_avx512_bf16: bool, is_imitated: bool
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_avx512_bf16)
     monkeypatch.setattr(device_module, "is_imitated", lambda device: is_imitated)
-    assert suit_precision(CPU) == ("bf16" if has_amx and not is_imitated else "fp32")
+    is_quick = (has_amx or has_avx512_bf16) and not is_imitated
+    assert suit_precision(CPU) == ("bf16" if is_quick else "fp32")
 
 
 def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
-    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, name)
     assert suit_precision(CPU) == "fp32"
