@@ -41,7 +41,7 @@ def settle_threads() -> None:
 
 
 def suit_precision(device: torch.device) -> Precision:
-    """Returns the precision that a device is quickest in: bf16 where its products are made in it."""
+    """Returns the precision that a device is quickest in: bf16 where it multiplies in it."""
     if device.type == "cuda":
         is_quick = torch.cuda.is_bf16_supported(including_emulation=False)
     else:

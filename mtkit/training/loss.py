@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
+_CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
+"""In bfloat16 a CPU adds to the weights' gradient in a pass of its own, so the fewer the better."""
 _LEAST_PROBABILITY = 1e-30
 """Below it 32-bit numbers, and bfloat16, begin to lose digits."""
 
@@ -82,16 +84,25 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         target_logits_N = states_ND.new_empty(len(states_ND), dtype=sum_type)
         target_probabilities_N = torch.empty_like(target_logits_N)
         weight_sum_D = weight_VD.sum(dim=0, dtype=sum_type)
-        for part in _chunks(states_ND, vocab_size):
-            targets_N1 = targets[part, None]
-            logits_NV = states_ND[part] @ weight_VD.T
-            target_logits_N[part] = logits_NV.gather(1, targets_N1)[:, 0]
-            gradient_NV = torch.softmax(logits_NV, dim=1)
-            target_probabilities_N[part] = gradient_NV.gather(1, targets_N1)[:, 0]
+        rows = torch.arange(len(states_ND), device=states.device)
+        parts = list(_chunks(states_ND, vocab_size))
+        buffer_NV = None
+        if parts and states_ND.device.type == "cpu":
+            # For all chunks, and logits and gradient both: there, fresh memory comes dear.
+            buffer_NV = states_ND.new_empty(len(states_ND[parts[0]]), vocab_size)
+        for part in parts:
+            num_rows = len(targets[part])
+            out_NV = None if buffer_NV is None else buffer_NV[:num_rows]
+            # Not by scatter_add, which in bfloat16 copies all of the chunk to fp32 and back.
+            of_targets = rows[:num_rows], targets[part]
+            logits_NV = torch.mm(states_ND[part], weight_VD.T, out=out_NV)
+            target_logits_N[part] = logits_NV[of_targets].to(sum_type)
+            gradient_NV = torch.softmax(logits_NV, dim=1, out=out_NV)
+            target_probabilities_N[part] = gradient_NV[of_targets].to(sum_type)
             if not (states_learn or weight_learns):
                 continue
-            certain = torch.full_like(targets_N1, label_smoothing - 1.0, dtype=states.dtype)
-            gradient_NV.scatter_add_(1, targets_N1, certain)
+            from_targets_N = target_probabilities_N[part] + (label_smoothing - 1.0)
+            gradient_NV[of_targets] = from_targets_N.to(gradient_NV.dtype)
             if states_gradient is not None:
                 torch.mm(gradient_NV, weight_VD, out=states_gradient[part])
             if weight_gradient is None:
@@ -128,7 +139,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 def _chunks(states_ND: Tensor, vocab_size: int) -> Iterator[slice]:
     """Yields stretches of tokens whose logits fit together into a cache."""
-    bytes_at_once = _CHUNK_BYTES.get(states_ND.device.type, 64 << 20)
+    sizes = _CHUNK_BYTES if states_ND.element_size() > 2 else _CHUNK_BYTES_OF_HALVES
+    bytes_at_once = sizes.get(states_ND.device.type, 64 << 20)
     size = max(1, bytes_at_once // (vocab_size * states_ND.element_size()))
     for first in range(0, len(states_ND), size):
         yield slice(first, first + size)
