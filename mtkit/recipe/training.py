@@ -186,7 +186,7 @@ class Training(Section):
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of an update: 32-bit, or bfloat16 with sums and the weights that learn in 32-bit.
-    `auto` is bf16 on a GPU or processor with matrix units for it (Intel's AMX), fp32 elsewhere."""
+    `auto` is bf16 on a GPU or processor that multiplies in it (AMX or AVX512-BF16), else fp32."""
     optimizer: Adam = Adam()
     """Adam's constants."""
     schedule: Schedule = PaperSchedule()

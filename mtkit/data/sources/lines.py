@@ -151,14 +151,15 @@ def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
     first; a name in `.gz`, `.bz2`, `.xz` or `.zst` is decompressed.
 
     Args:
-        path: The file.
+        path: The file, or a pipe with a name: it is read once.
         is_verbatim: Whether a "\r" and a byte-order mark stay, for who tells of them.
 
     Raises:
         MtkitError: The file can't be read, or a line is no UTF-8.
     """
-    check_is_file(path, "is its name right?")
-    with LineReader.open(path) as reader:
+    if not path.is_fifo():
+        check_is_file(path, "is its name right?")
+    with LineReader(open_binary(path), path, compression=compression_of(path)) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
             first = reader.num_taken - len(lines) + 1
             decoded, _ = decode_text(join_lines(lines), reader.name, first, drop_invalid=False)
@@ -283,11 +284,12 @@ def check_is_file(path: Path, hint: str = "") -> None:
     """
     if path.is_file():
         return
+    if path.is_dir():
+        raise MtkitError(f"{path}: is a folder, not a file", "name a file in it")
     near = [path.with_name(path.name + ending) for ending in COMPRESSIONS]
     found = [str(other) for other in (*near, path.with_suffix("")) if other.is_file()]
-    what = "is a folder, not a file" if path.is_dir() else "no such file"
     raise MtkitError(
-        f"{path}: {what}",
+        f"{path}: no such file",
         f"there is {found[0]}: name that one"
         if found
         else hint

@@ -3,6 +3,8 @@
 import bz2
 import gzip
 import lzma
+import os
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,3 +167,18 @@ def test_a_missing_file_that_is_there_under_a_similar_name(tmp_path: Path) -> No
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match="is a folder, not a file"):
         list(read_lines(tmp_path))
+
+
+def test_the_folder_one_stands_in_is_no_file_either() -> None:
+    with pytest.raises(MtkitError, match=r"^\.: is a folder, not a file"):
+        list(read_lines(Path()))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_with_a_name_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a\n\nb\r\n",))
+    writer.start()
+    assert list(read_lines(pipe)) == ["a", "", "b"]
+    writer.join()
