@@ -8,7 +8,7 @@ from typing import Any
 from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
-from mtkit.inference.model_config import read_settings
+from mtkit.inference.model_config import read_config, read_settings
 from mtkit.recipe.loading import override_section
 
 
@@ -63,7 +63,9 @@ def main() -> None:
 
         from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
 
-        facts["arithmetic"] = choose_precision(settings, torch.device("cpu"))
+        facts["arithmetic"] = choose_precision(
+            settings, torch.device("cpu"), read_config(folder).model
+        )
         facts["threads"] = torch.get_num_threads()
     facts["versions"] = versions_of("torch" if task["engine"] == "torch" else "ctranslate2")
     time_steady(task, translate, facts)

@@ -96,7 +96,8 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     load_weights(model, read_weights(place), origin=str(place))
     settle_threads()
     chosen = find_device(device)
-    ready = convert(model.to(chosen).eval(), choose_precision(recipe.inference, chosen))
+    precision = choose_precision(recipe.inference, chosen, recipe.model)
+    ready = convert(model.to(chosen).eval(), precision)
     return Translator.of(
         TorchEngine(ready, chosen),
         tokenizer,

@@ -38,7 +38,8 @@ class Inference(Section):
     engine: Literal["torch", "ctranslate2"] = "torch"
     """What runs the network: `torch`, or `ctranslate2` on what `mtkit export` made."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, else fp32."""
+    """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, but on a processor
+    fp32 for networks narrower than 256; else fp32."""
     beam_size: PositiveInt = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
     n_best: PositiveInt = 1

@@ -27,6 +27,10 @@ from mtkit.model import EncoderDecoder
 from mtkit.model.device import Precision, find_device, settle_threads, suit_precision
 from mtkit.model.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+
+_LEAST_WIDTH_IN_BFLOAT16 = 256
+"""A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
 
 
 class TorchEngine:
@@ -143,9 +147,10 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     """
     settle_threads()
     place = find_device(device)
-    precision = choose_precision(settings, place)
     models = [load_model_folder(folder, device=place).model for folder in folders]
-    return TorchEngine([convert(model, precision) for model in models], place)
+    return TorchEngine(
+        [convert(model, choose_precision(settings, place, model.model)) for model in models], place
+    )
 
 
 def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:
@@ -153,9 +158,19 @@ def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:
     return model if precision == "fp32" else copy_in_bfloat16(model)
 
 
-def choose_precision(settings: Inference, device: torch.device) -> Precision:
-    """Returns the precision that is asked for, or for `auto` what a device is quickest in."""
-    return suit_precision(device) if settings.precision == "auto" else settings.precision
+def choose_precision(settings: Inference, device: torch.device, model: Model) -> Precision:
+    """Returns the precision that is asked for, or for `auto` what a device is quickest in.
+
+    Args:
+        settings: Which may ask for one.
+        device: What the network runs on.
+        model: The network's sizes.
+    """
+    if settings.precision != "auto":
+        return settings.precision
+    if device.type == "cpu" and model.d_model < _LEAST_WIDTH_IN_BFLOAT16:
+        return "fp32"
+    return suit_precision(device)
 
 
 @contextmanager

@@ -3,9 +3,11 @@ import torch
 
 from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
+from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.recipe.model import Model
 
 
 def encoded(sources: list[list[int]]) -> list[EncodedSource]:
@@ -118,3 +120,14 @@ def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
     for hypothesis, given in zip(found, scores, strict=True):
         assert given == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)
         assert sum(given) == pytest.approx(hypothesis.log_probability, abs=1e-5)
+
+
+def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "bf16")
+    cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
+    assert choose_precision(Inference(), cpu, narrow) == "fp32"
+    assert choose_precision(Inference(), cpu, wide) == "bf16"
+    assert choose_precision(Inference(), torch.device("cuda"), narrow) == "bf16"
+    assert choose_precision(Inference(precision="bf16"), cpu, narrow) == "bf16"
+    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "fp32")
+    assert choose_precision(Inference(), cpu, wide) == "fp32"
