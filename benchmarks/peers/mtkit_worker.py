@@ -11,7 +11,7 @@ from measured import Window, read_task
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model import EncoderDecoder
-from mtkit.model.device import settle_threads
+from mtkit.model.device import settle_kernels, settle_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
@@ -38,6 +38,7 @@ class Training:
     def __init__(self, task: dict[str, Any]) -> None:
         device = choose_device(task["device"])
         settle_threads()
+        settle_kernels()
         self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
         self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         torch.manual_seed(self.recipe.seed)

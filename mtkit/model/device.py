@@ -40,6 +40,16 @@ def settle_threads() -> None:
         torch.set_num_threads(min(torch.get_num_threads(), count_processors()))
 
 
+def settle_kernels() -> None:
+    """Leaves oneDNN to keep 128 of the kernels that it makes, one for each shape of a product.
+
+    In training a batch's shapes hardly come again: the 1,024 that it keeps by itself take half a
+    gigabyte more and no less time (docs/log.md). `ONEDNN_PRIMITIVE_CACHE_CAPACITY`, which oneDNN
+    reads at its first product, overrules it.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+
+
 def suit_precision(device: torch.device) -> Precision:
     """Returns the precision that a device is quickest in: bf16 where it multiplies in it."""
     if device.type == "cuda":

@@ -12,7 +12,7 @@ from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
-from mtkit.model.device import Precision, is_imitated, settle_threads
+from mtkit.model.device import Precision, is_imitated, settle_kernels, settle_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -65,6 +65,7 @@ def train(
     data = open_prepared(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
     settle_threads()
+    settle_kernels()
     has_ended = False
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")

@@ -1,9 +1,16 @@
+import os
+
 import pytest
 import torch
 
 import mtkit.model.device as device_module
 from mtkit.errors import MtkitError
-from mtkit.model.device import find_device, settle_threads, suit_precision
+from mtkit.model.device import (
+    find_device,
+    settle_kernels,
+    settle_threads,
+    suit_precision,
+)
 
 CPU = torch.device("cpu")
 
@@ -37,6 +44,16 @@ def test_threads_are_lowered_to_the_processors_unless_a_number_is_given(monkeypa
     monkeypatch.delenv("OMP_NUM_THREADS")
     settle_threads()
     assert threads == [4]
+
+
+def test_fewer_kernels_are_kept_unless_the_user_says(monkeypatch) -> None:
+    variable = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(variable, "7")
+    settle_kernels()
+    assert os.environ[variable] == "7"
+    monkeypatch.delenv(variable)
+    settle_kernels()
+    assert os.environ[variable] == "128"
 
 
 @pytest.mark.parametrize("has_amx", [False, True])
