@@ -16,6 +16,7 @@ NAMES = sorted(shipped_recipes())
 def test_these_are_shipped() -> None:
     assert NAMES == [
         "mixed-en-de",
+        "mixed-en-de-small",
         "multi30k-en-de",
         "multi30k-en-de-paper",
         "phrasebook-en-de",
