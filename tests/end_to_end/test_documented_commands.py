@@ -15,7 +15,7 @@ from mtkit.recipe.loading import check_recipe, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
-PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/README.md")])
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
 _ENDS = {"|", "<", ">", "&&", ";"}
 # Stand for what a reader puts in their place.
 _PLACEHOLDERS = {"NAME", "KEY=VALUE", "training.max_steps=...", "section.key=value"}
