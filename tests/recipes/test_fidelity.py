@@ -46,9 +46,9 @@ def test_the_page_has_every_row() -> None:
 
 
 def test_dropout_is_where_section_5_4_has_it_and_nowhere_else(monkeypatch) -> None:
-    # "to the output of each sub-layer, before it is added to the sub-layer input", two in an encoder
-    # layer and three in a decoder layer; and "to the sums of the embeddings and the positional
-    # encodings in both the encoder and decoder stacks".
+    # "to the output of each sub-layer, before it is added to the sub-layer input", two in an
+    # encoder layer and three in a decoder layer; and "to the sums of the embeddings and the
+    # positional encodings in both the encoder and decoder stacks".
     model = EncoderDecoder(Model(d_model=16, d_ff=24, num_heads=2), 9, 9).train()
     added, alone = [], []
     add, forward = Dropout.add, Dropout.forward
@@ -73,8 +73,8 @@ def test_dropout_is_where_section_5_4_has_it_and_nowhere_else(monkeypatch) -> No
 
 @pytest.mark.parametrize("name", ["wmt14-en-de-base", "wmt14-en-de-big"])
 def test_adam_is_section_5_3_s(name: str) -> None:
-    # Kingma and Ba (arXiv 1412.6980), algorithm 1, by hand, with beta1 0.9, beta2 0.98, epsilon 1e-9:
-    # gradients 2, then -1, at rate 0.1, from weight 1.
+    # Kingma and Ba (arXiv 1412.6980), algorithm 1, by hand, with beta1 0.9, beta2 0.98, epsilon
+    # 1e-9: gradients 2, then -1, at rate 0.1, from weight 1.
     layer = nn.Linear(1, 1, bias=False).double()
     with torch.no_grad():
         layer.weight.fill_(1.0)

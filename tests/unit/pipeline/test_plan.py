@@ -9,7 +9,7 @@ import pytest
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
-from mtkit.recipe import load_recipe
+from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
@@ -131,6 +131,16 @@ def test_unknown_hardware_and_shares_that_are_none(tmp_path) -> None:
     for share in (0.0, 1.5):
         with pytest.raises(MtkitError, match="expected a number above 0, at most 1"):
             plan_of("wmt14-en-de-base", tmp_path, share=share)
+
+
+@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+def test_every_shipped_recipe_can_be_planned(tmp_path, name: str) -> None:
+    planned = plan_of(name, tmp_path)
+    assert [setup.num_gpus for setup in planned.setups] == [1, 8]
+    one, eight = planned.setups
+    assert one.fits
+    assert eight.fits
+    assert one.seconds > eight.seconds > 0
 
 
 def run_plan(*options: str) -> subprocess.CompletedProcess[str]:
