@@ -25,7 +25,11 @@ def plan(
     ] = 1,
     hardware: Annotated[
         str,
-        typer.Option("--hardware", metavar="KIND", help="p100, v100, a100, h100 or h200."),
+        typer.Option(
+            "--hardware",
+            metavar="KIND",
+            help="p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200.",
+        ),
     ] = "h100",
     share: Annotated[
         float | None,

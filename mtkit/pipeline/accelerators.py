@@ -29,10 +29,16 @@ class Accelerator:
 
 _GB, _TERA = 1e9, 1e12
 
-# NVIDIA's data sheets: the SXM forms with NVLink, whose rates they give for both ways together.
+# NVIDIA's data sheets and white papers. Of those for servers the SXM forms with NVLink, whose rates
+# they give for both ways together; the others talk over 16 lanes of PCIe. Rates in bf16 are those
+# without sparsity and with sums in fp32.
 ACCELERATORS = {
     "p100": Accelerator("P100", 10.6 * _TERA, False, 16 * _GB, 732 * _GB, 80 * _GB),
     "v100": Accelerator("V100", 15.7 * _TERA, False, 32 * _GB, 900 * _GB, 150 * _GB),
+    "t4": Accelerator("T4", 8.1 * _TERA, False, 16 * _GB, 320 * _GB, 16 * _GB),
+    "l4": Accelerator("L4", 121 * _TERA, True, 24 * _GB, 300 * _GB, 32 * _GB),
+    "rtx3090": Accelerator("RTX 3090", 71 * _TERA, True, 24 * _GB, 936 * _GB, 32 * _GB),
+    "rtx4090": Accelerator("RTX 4090", 165 * _TERA, True, 24 * _GB, 1008 * _GB, 32 * _GB),
     "a100": Accelerator("A100", 312 * _TERA, True, 80 * _GB, 2039 * _GB, 300 * _GB),
     "h100": Accelerator("H100", 989 * _TERA, True, 80 * _GB, 3350 * _GB, 450 * _GB),
     "h200": Accelerator("H200", 989 * _TERA, True, 141 * _GB, 4800 * _GB, 450 * _GB),

@@ -1,6 +1,7 @@
 """What `mtkit plan` says, against the paper's figures, hand arithmetic and what training does."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
+from mtkit.pipeline.accelerators import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes, choose_device
@@ -141,6 +143,12 @@ def test_every_shipped_recipe_can_be_planned(tmp_path, name: str) -> None:
     assert one.fits
     assert eight.fits
     assert one.seconds > eight.seconds > 0
+
+
+def test_the_help_names_every_kind_of_hardware() -> None:
+    shown = " ".join(run_plan("--help").stdout.split())
+    named = re.search(r"--hardware KIND (.*?)\.", shown)[1]
+    assert set(re.split(r", | or ", named)) == set(ACCELERATORS)
 
 
 def run_plan(*options: str) -> subprocess.CompletedProcess[str]:
