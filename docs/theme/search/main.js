@@ -11,7 +11,7 @@
     document.body.appendChild(script);
   }
 
-  function show(found, documents) {
+  function show(found, documents, titles) {
     list.textContent = found.length ? "" : list.getAttribute("data-no-results-text");
     found.forEach(function (result) {
       var page = documents[result.ref];
@@ -19,20 +19,23 @@
       var heading = article.appendChild(document.createElement("h3"));
       var link = heading.appendChild(document.createElement("a"));
       link.href = base_url + "/" + page.location;
-      link.textContent = page.title;
+      var within = titles[page.location.split("#")[0]];
+      link.textContent = page.title === within ? within : page.title + " (" + within + ")";
       article.appendChild(document.createElement("p")).textContent = page.text.slice(0, 200);
       list.appendChild(article);
     });
   }
 
   function start() {
-    var documents = {};
+    var documents = {}, titles = {};
     lunr.tokenizer.separator = new RegExp(searchIndex.config.separator);
     var index = lunr(function () {
       this.field("title", { boost: 5 });
       this.field("text");
       this.ref("location");
       searchIndex.docs.forEach(function (page) {
+        // A page's sections are entries of their own, and hold all of its text.
+        if (page.location.indexOf("#") < 0) { titles[page.location] = page.title; return; }
         documents[page.location] = page;
         this.add(page);
       }, this);
@@ -44,7 +47,7 @@
           query.term(lunr.stemmer(new lunr.Token(word)).toString(), {});
           query.term(word, { wildcard: lunr.Query.wildcard.TRAILING, boost: 0.5 });
         });
-      }) : [], documents);
+      }) : [], documents, titles);
     }
     input.addEventListener("input", search);
     search();
