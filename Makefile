@@ -27,7 +27,7 @@ test: .venv/installed-for-tests
 
 docs: .venv/installed-for-docs
 	$(BIN)/python docs/generate_reference.py
-	$(BIN)/properdocs build --strict --quiet
+	$(BIN)/python -m properdocs build --strict --quiet
 	@echo "open $(CURDIR)/site/index.html"
 
 format: .venv/installed-for-tests
