@@ -18,6 +18,7 @@ from properdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
+_CODE = re.compile(r"`[^`]*`")
 _FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
@@ -41,7 +42,10 @@ def on_files(files: Files, config: ProperDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: ProperDocsConfig, files: Files) -> str:
-    """Returns a page's text with links to where their targets are on the site."""
+    """Returns a page's text with links to where their targets are on the site.
+
+    A bar in a table's code is escaped for GitHub; the site's renderer would show the backslash.
+    """
     place = page.file.src_uri
     origins = {there: here for here, there in find_pages().items()}
     folder = posixpath.dirname(origins.get(place, f"docs/{place}"))
@@ -52,7 +56,11 @@ def on_page_markdown(markdown: str, page: Page, config: ProperDocsConfig, files:
         target = _on_site(posixpath.normpath(posixpath.join(folder, match[1])))
         return posixpath.relpath(target, posixpath.dirname(place) or ".") if target else match[1]
 
-    parts = _FENCED.split(markdown)
+    lines = [
+        _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line[:1] == "|" else line
+        for line in markdown.split("\n")
+    ]
+    parts = _FENCED.split("\n".join(lines))
     # Every second part is a block of code.
     return "".join(
         part if number % 2 else _LINK.sub(turn, part) for number, part in enumerate(parts)

@@ -78,7 +78,8 @@ def test_a_documented_command_is_understood(arguments: list[str]) -> None:
     assert name in group.commands
     values = group.commands[name].make_context(name, options).params
     recipe = values.get("recipe") or "multi30k-en-de"
-    if recipe not in _PLACEHOLDERS:
+    # A file is the reader's own.
+    if recipe not in _PLACEHOLDERS and not recipe.endswith(".toml"):
         assert recipe in shipped_recipes()
         overrides = [o for o in values.get("overrides") or [] if o not in _PLACEHOLDERS]
         load_recipe(recipe, overrides)
