@@ -20,7 +20,7 @@ _EVERY_SECONDS = 2.0
 
 
 def spent_at(log: Path, moment: float) -> float:
-    """Returns the processor seconds that had been taken by a moment, rounded up to the next note."""
+    """Returns the processor seconds that had been taken by a moment, by the note after it."""
     notes = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     later = [note["processor_seconds"] for note in notes if note["at"] >= moment]
     return float(later[0] if later else notes[-1]["processor_seconds"])

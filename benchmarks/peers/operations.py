@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-_PER_PRODUCT = 6
-"""A multiplication and an addition, once forward and twice backward."""
+from mtkit.pipeline.model_costs import count_operations as operations_of_tokens
+from mtkit.recipe.model import Model
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,13 @@ def count_operations(
         vocab_size: Pieces of the target.
         measured: The line that a worker printed.
     """
-    width, heads = model["d_model"], model["num_heads"]
-    keys, values = heads * model["d_key"], heads * model["d_value"]
-    attention = width * (2 * keys + values) + values * width
-    memory = width * (keys + values)
-    feed_forward = (3 if model["activation"] == "swiglu" else 2) * width * model["d_ff"]
-    num_encoder, num_decoder = model["num_encoder_layers"], model["num_decoder_layers"]
-    per_source = num_encoder * (attention + feed_forward) + num_decoder * memory
-    per_target = num_decoder * (2 * attention - memory + feed_forward) + vocab_size * width
+    per_token = operations_of_tokens(Model(**model), vocab_size)
     pairs = measured["attended_pairs"]
-    num_pairs = num_encoder * pairs["source_source"] + num_decoder * (
-        pairs["target_source"] + pairs["target_target"]
-    )
+    num_pairs = model["num_encoder_layers"] * pairs["source_source"] + model[
+        "num_decoder_layers"
+    ] * (pairs["target_source"] + pairs["target_target"])
     return Operations(
-        _PER_PRODUCT
-        * (per_source * measured["source_tokens"] + per_target * measured["target_tokens"]),
-        _PER_PRODUCT * (keys + values) * num_pairs,
+        per_token.per_source_token * measured["source_tokens"]
+        + per_token.per_target_token * measured["target_tokens"],
+        per_token.per_attended_pair * num_pairs,
     )

@@ -11,6 +11,7 @@ from mtkit import __version__
 from mtkit.cli.average import average
 from mtkit.cli.export import export
 from mtkit.cli.init import init
+from mtkit.cli.plan import plan
 from mtkit.cli.prepare import prepare
 from mtkit.cli.run import run
 from mtkit.cli.score import score
@@ -54,6 +55,7 @@ app = typer.Typer(
 # One line each, which `mtkit --help` cuts after some 60 characters.
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
+app.command(short_help="Work out what a training will take.")(plan)
 app.command(short_help="Train the model, or go on where training stopped.")(train)
 app.command(short_help="Make the mean of several checkpoints the run's model.")(average)
 app.command(short_help="Translate stdin to stdout, line by line.")(translate)

@@ -20,8 +20,8 @@ from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
 from mtkit.training.precision import settle_precision
-from mtkit.training.units import format_duration, format_memory
 from mtkit.training.update import Updater, Votes
+from mtkit.units import format_duration, format_memory
 from mtkit.workspace import Workspace
 
 _NUM_UPDATES_LOOKED_AT = 50

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from mtkit.console import open_console
 from mtkit.training.metrics import LABELS, LOSSES
-from mtkit.training.units import format_duration, format_memory
 from mtkit.training.validation import Validation
+from mtkit.units import format_duration, format_memory
 
 _UPDATE = {
     "loss": "loss {:.3f}",

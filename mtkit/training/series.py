@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.training.metrics import LOSSES
-from mtkit.training.units import format_duration
+from mtkit.units import format_duration
 
 Numbers = NDArray[np.float64]
 Line = Mapping[str, Any]

@@ -7,7 +7,7 @@ from mtkit.console import say
 from mtkit.evaluation.scores import score_corpus
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState
-from mtkit.training.units import format_duration
+from mtkit.units import format_duration
 from mtkit.workspace import Workspace
 
 

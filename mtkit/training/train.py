@@ -34,9 +34,9 @@ from mtkit.training.same_run import check_same_run, check_unchanged, list_change
 from mtkit.training.start_from import start_from
 from mtkit.training.summary import show_summary
 from mtkit.training.trackers import open_trackers
-from mtkit.training.units import format_duration
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
+from mtkit.units import format_duration
 from mtkit.workspace import Workspace, at_work_alone, digest, write_atomically
 
 

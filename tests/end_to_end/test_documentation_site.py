@@ -52,7 +52,10 @@ def test_every_page_is_there(site: Path) -> None:
     expected = {
         path.with_name("index.md") if path.name == "README.md" else path for path in sources
     }
-    expected |= {Path("recipes", f"{path.name}.md") for path in ROOT.glob("recipes/*")}
+    expected |= {
+        Path("recipes", f"{path.parent.name}-{path.name}".replace("-README", ""))
+        for path in ROOT.glob("recipes/*/*.md")
+    }
     expected |= {Path("changelog.md"), Path("benchmarks.md"), Path("404.md"), Path("search.md")}
     assert {path.relative_to(site) for path in site.rglob("*.html")} == {
         path.with_suffix(".html") for path in expected

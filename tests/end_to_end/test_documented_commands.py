@@ -17,7 +17,7 @@ from mtkit.recipe.loading import check_recipe, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
-PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/README.md")])
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
 _ENDS = {"|", "<", ">", "&&", ";"}
 # Run the command that follows them.
 _RUNNERS = {"srun", "-m"}

@@ -4,24 +4,32 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from mtkit.model import EncoderDecoder
 from mtkit.pipeline.init import init
 from mtkit.recipe import load_recipe, shipped_recipes
-from mtkit.recipe.training import PaperSchedule
+from mtkit.recipe.cleaning import Filter
+from mtkit.recipe.training import InverseSquareRootSchedule, PaperSchedule
 
 NAMES = sorted(shipped_recipes())
 
 
 def test_these_are_shipped() -> None:
     assert NAMES == [
+        "iwslt14-de-en",
         "mixed-en-de",
         "mixed-en-de-small",
         "multi30k-en-de",
         "multi30k-en-de-paper",
         "phrasebook-en-de",
+        "ted-pt-en",
         "wmt14-en-de-base",
         "wmt14-en-de-big",
+        "wmt14-en-de-deep",
+        "wmt14-en-fr-base",
+        "wmt14-en-fr-big",
     ]
 
 
@@ -45,14 +53,19 @@ def test_a_project_started_from_it_is_the_same_run(name: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize(
     # Layers, d_model, d_ff, heads, d_k, d_v, dropout, label smoothing, steps: arXiv 1706.03762,
-    # Table 3, rows "base" and "big"; checkpoints averaged: section 6.1.
-    ("name", "table_3", "averaged"),
+    # Table 3, rows "base" and "big"; pieces: section 5.1; seconds a step: section 5.2; checkpoints
+    # averaged, and big's dropout for French: section 6.1.
+    ("name", "table_3", "pieces", "seconds", "averaged"),
     [
-        ("wmt14-en-de-base", (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100_000), 5),
-        ("wmt14-en-de-big", (6, 1024, 4096, 16, 64, 64, 0.3, 0.1, 300_000), 20),
+        ("wmt14-en-de-base", (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100_000), 37_000, 0.4, 5),
+        ("wmt14-en-de-big", (6, 1024, 4096, 16, 64, 64, 0.3, 0.1, 300_000), 37_000, 1.0, 20),
+        ("wmt14-en-fr-base", (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100_000), 32_000, 0.4, 5),
+        ("wmt14-en-fr-big", (6, 1024, 4096, 16, 64, 64, 0.1, 0.1, 300_000), 32_000, 1.0, 20),
     ],
 )
-def test_wmt14_is_the_papers(name: str, table_3: tuple, averaged: int) -> None:
+def test_wmt14_is_the_papers(
+    name: str, table_3: tuple, pieces: int, seconds: float, averaged: int
+) -> None:
     recipe = load_recipe(name)
     model, training, adam = recipe.model, recipe.training, recipe.training.optimizer
     assert (
@@ -71,17 +84,45 @@ def test_wmt14_is_the_papers(name: str, table_3: tuple, averaged: int) -> None:
     assert (model.attention_dropout, model.activation_dropout) == (0.0, 0.0)
     assert model.tied_embeddings == "three-way"
     # Section 5.1 and 5.3.
-    assert recipe.tokenizer.vocab_size == 37_000
+    assert (recipe.tokenizer.vocab_size, recipe.tokenizer.joint) == (pieces, True)
     assert training.batch_tokens == 25_000
     assert (adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay) == (0.9, 0.98, 1e-9, 0.0)
     assert training.schedule == PaperSchedule(warmup_steps=4_000)
     assert (training.clipping, training.early_stopping) == (None, None)
-    # Section 6.1.
+    # Section 6.1: "written at 10-minute intervals", at the steps' length in section 5.2.
+    assert training.checkpoint_every * seconds == 10 * 60
     assert training.averaging.num_checkpoints == averaged <= training.keep_last
     assert training.averaging.choose == "last"
     inference = recipe.inference
     assert (inference.beam_size, inference.max_extra_tokens) == (4, 50)
     assert (inference.length_penalty.kind, inference.length_penalty.alpha) == ("gnmt", 0.6)
+
+
+@pytest.mark.parametrize("direction", ["en-de", "en-fr"])
+def test_wmt14_reads_the_hubs_splits(direction: str) -> None:
+    # newstest2013 is the validation split of wmt/wmt14, newstest2014 its test split.
+    for size in ("base", "big"):
+        recipe = load_recipe(f"wmt14-{direction}-{size}")
+        [train], [test] = recipe.data.train, recipe.evaluation.test_sets
+        corpora = (train, recipe.data.dev, test)
+        configuration = f"{direction[3:]}-en"
+        assert {(corpus.dataset, corpus.configuration) for corpus in corpora} == {
+            ("wmt/wmt14", configuration)
+        }
+        assert [corpus.split for corpus in corpora] == ["train", "validation", "test"]
+        assert (recipe.data.source_language, recipe.data.target_language) == (
+            "en",
+            direction[3:],
+        )
+
+
+def test_all_of_wmt14_is_kept() -> None:
+    for name in NAMES:
+        if name.startswith("wmt14") and name != "wmt14-en-de-deep":
+            cleaning = load_recipe(name).data.cleaning
+            filters = [each for _, each in cleaning if isinstance(each, Filter)]
+            assert len(filters) == 12
+            assert not any(each.enabled for each in filters)
 
 
 def test_the_tiny_model_is_that_of_wu_et_al() -> None:
@@ -91,6 +132,71 @@ def test_the_tiny_model_is_that_of_wu_et_al() -> None:
     assert model.dropout == 0.3
     network = EncoderDecoder(model, 9_709, 9_709)
     assert round(sum(weight.numel() for weight in network.parameters()) / 1e6, 1) == 2.6
+
+
+def _weights_per_token(name: str) -> tuple[int, int]:
+    """Returns how many weights a source token and a target token are multiplied with."""
+    model, pieces = load_recipe(name).model, load_recipe(name).tokenizer.vocab_size
+    with torch.device("meta"):
+        network = EncoderDecoder(model, pieces, pieces)
+    source = target = 0
+    for path, module in network.named_modules():
+        if isinstance(module, nn.Linear):
+            # The decoder's keys and values of the source are made once for each source token.
+            of_source = path.startswith("encoder.") or path.endswith("cross_attention.key_value")
+            source += module.weight.numel() if of_source else 0
+            target += 0 if of_source else module.weight.numel()
+    return source, target + network.output_embedding.weight.numel()
+
+
+def test_the_deep_model_costs_what_base_does() -> None:
+    # By hand. Base: encoder layer 4 * 512^2 + 2 * 512 * 2048 = 3,145,728; decoder layer's attention
+    # to the source 2 * 512^2 for each source token, and 6 * 512^2 + 2 * 512 * 2048 for each target
+    # token; 37,000 * 512 for the output.
+    base = (6 * (3_145_728 + 524_288), 6 * 3_670_016 + 18_944_000)
+    assert _weights_per_token("wmt14-en-de-base") == base == (22_020_096, 40_964_096)
+    # Deep: encoder layer 4 * 512^2 + 3 * 512 * 1024 = 2,621,440; decoder layer 6 * 512^2
+    # + 3 * 512 * 1024 for each target token.
+    deep = (12 * 2_621_440 + 3 * 524_288, 3 * 3_145_728 + 18_944_000)
+    assert _weights_per_token("wmt14-en-de-deep") == deep == (33_030_144, 28_381_184)
+    assert round(sum(deep) / sum(base), 3) == 0.975
+    readme = (shipped_recipes()["wmt14-en-de-deep"].parent / "README.md").read_text("utf-8")
+    for numbers in (base, deep):
+        assert f"| {numbers[0]:,} | {numbers[1]:,} | {sum(numbers):,} |" in readme
+    # As many updates of as many tokens.
+    training, base_training = (
+        load_recipe(f"wmt14-en-de-{name}").training for name in ("deep", "base")
+    )
+    assert training.max_steps == base_training.max_steps
+    assert training.batch_tokens == base_training.batch_tokens
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("wmt14")])
+def test_the_readme_says_how_many_parameters_there_are(name: str) -> None:
+    recipe = load_recipe(name)
+    pieces = recipe.tokenizer.vocab_size
+    with torch.device("meta"):
+        network = EncoderDecoder(recipe.model, pieces, pieces)
+    count = sum(parameter.numel() for parameter in network.parameters())
+    readme = (shipped_recipes()[name].parent / "README.md").read_text("utf-8")
+    [line] = [line for line in readme.splitlines() if line.startswith(f"| `{name}` | ")][:1]
+    assert f" {count:,} " in line
+
+
+def test_iwslt14_is_fairseqs() -> None:
+    # transformer_iwslt_de_en and the command in fairseq's examples/translation/README.md.
+    recipe = load_recipe("iwslt14-de-en")
+    model, training, adam = recipe.model, recipe.training, recipe.training.optimizer
+    layers = (model.num_encoder_layers, model.num_decoder_layers)
+    assert (*layers, model.d_model, model.d_ff, model.num_heads) == (6, 6, 512, 1024, 4)
+    assert (model.norm, model.dropout, model.tied_embeddings) == ("post", 0.3, "decoder")
+    assert (adam.beta1, adam.beta2, adam.weight_decay) == (0.9, 0.98, 1e-4)
+    assert (training.label_smoothing, training.clipping) == (0.1, None)
+    schedule = InverseSquareRootSchedule(kind="inverse-sqrt", peak=5e-4, warmup_steps=4_000)
+    assert training.schedule == schedule
+    inference = recipe.inference
+    assert (inference.beam_size, inference.length_penalty.alpha) == (5, 1.0)
+    assert inference.length_penalty.kind == "power"
 
 
 def test_every_recipe_file_is_shipped() -> None:

@@ -17,6 +17,7 @@ LAUNCHING = ["--nodes", "--rdzv", "--max-restarts"]
 OPTIONS = {
     "init": ["recipe"],
     "prepare": [*RUN, "--check", "--workers"],
+    "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
     "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
     "translate": [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.training.units import format_duration, format_memory
+from mtkit.units import format_duration, format_memory
 
 
 @pytest.mark.parametrize(

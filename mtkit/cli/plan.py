@@ -1,0 +1,127 @@
+"""`mtkit plan`: what a training will take, before it is started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+
+if TYPE_CHECKING:
+    from mtkit.pipeline.plan import TrainingPlan
+
+
+def plan(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    gpus: Annotated[
+        int,
+        typer.Option("--gpus", metavar="N", min=1, help="GPUs of one machine, besides 1 and 8."),
+    ] = 1,
+    hardware: Annotated[
+        str,
+        typer.Option("--hardware", metavar="KIND", help="p100, v100, a100, h100 or h200."),
+    ] = "h100",
+    share: Annotated[
+        float | None,
+        typer.Option(
+            "--share",
+            metavar="SHARE",
+            show_default=False,
+            help="Share of the GPU's peak that matrix products reach; 0.3 where not given.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Print what a training will take: parameters, operations, memory, hours; start nothing.
+
+    It is worked out, not measured, and needs neither data nor a GPU; once `mtkit prepare` has run
+    it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.
+    """
+    opened, place = open_run(recipe, workspace, overrides)
+    from mtkit.pipeline.plan import DEFAULT_SHARE
+    from mtkit.pipeline.plan import plan as plan_training
+
+    planned = plan_training(
+        opened,
+        place,
+        num_gpus=gpus,
+        hardware=hardware,
+        share=DEFAULT_SHARE if share is None else share,
+    )
+    if as_json:
+        sys.stdout.write(json.dumps(planned.as_json(), indent=2) + "\n")
+    else:
+        sys.stdout.write(_render(planned))
+
+
+def _render(planned: TrainingPlan) -> str:
+    """Returns the plan as a person reads it."""
+    from mtkit.units import format_duration
+
+    weights, operations = planned.weights, planned.operations
+    per_epoch = planned.updates_per_epoch
+    sizes = f"{planned.source_vocab_size:,} source and {planned.target_vocab_size:,} target pieces"
+    if planned.source_vocab_size == planned.target_vocab_size:
+        sizes = f"{planned.target_vocab_size:,} pieces"
+    lines = [
+        f"{planned.name}, worked out from "
+        + ("the prepared data" if planned.is_prepared else "the recipe; data aren't prepared"),
+        f"network     {weights.total:,} parameters: encoder {weights.encoder:,}, decoder "
+        f"{weights.decoder:,}, embeddings {weights.embeddings:,} ({sizes})",
+        f"update      {planned.source_tokens:,.0f} source + {planned.target_tokens:,.0f} target "
+        f"tokens ({'mean' if planned.is_prepared else 'at most'})",
+        f"in all      {planned.num_updates:,} updates"
+        + (
+            ""
+            if per_epoch is None
+            else f": {planned.num_updates / per_epoch:,.1f} epochs of {per_epoch:,}"
+        ),
+        f"operations  {planned.operations_per_update:.3g} an update, "
+        f"{planned.operations_per_update * planned.num_updates:.3g} in all: "
+        f"{operations.per_source_token / 1e6:,.0f} million for a source token, "
+        f"{operations.per_target_token / 1e6:,.0f} for a target token"
+        + (", and attention's own" if planned.is_prepared else "; attention's own aren't counted"),
+        f"            6 for each parameter and token of one side: {planned.rule_of_thumb:.3g}",
+        f"hardware    {planned.hardware.name}, {'bf16' if planned.hardware.is_half else 'fp32'}, "
+        f"{planned.hardware.operations_per_second / 1e12:,.1f} TFLOP/s, of which products are "
+        f"assumed to reach {planned.share:.0%}"
+        + ("; so narrow a network reaches less" if planned.is_narrow else ""),
+        "",
+    ]
+    head = (
+        "GPUs",
+        "passes",
+        "tokens a side each",
+        "memory of a GPU",
+        "s an update",
+        "of it communication",
+        "target tokens/s",
+        "all updates",
+        "time x GPUs x peak",
+    )
+    rows = [
+        (
+            f"{setup.num_gpus}",
+            f"{setup.num_passes}",
+            f"{setup.pass_tokens:,}",
+            f"{setup.memory_bytes / 1e9:.1f} GB" + ("" if setup.fits else " (too much)"),
+            f"{setup.seconds_per_update:.3g}",
+            f"{setup.communication_seconds / setup.seconds_per_update:.1%}",
+            f"{setup.target_tokens_per_second:,.0f}",
+            format_duration(setup.seconds),
+            f"{setup.possible_operations:.2g}",
+        )
+        for setup in planned.setups
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines += [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (head, *rows)
+    ]
+    return "\n".join(lines) + "\n"

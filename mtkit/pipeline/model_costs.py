@@ -1,0 +1,141 @@
+"""What a network costs, worked out from its recipe alone: weights, operations, memory.
+
+Nothing is built and torch isn't loaded. That the weights are counted right, and the memory near
+enough, is held against the networks themselves in `tests/unit/pipeline/test_model_costs.py`.
+"""
+
+from dataclasses import dataclass
+
+from mtkit.recipe.model import Model
+
+PER_WEIGHT = 6
+"""Operations per weight and token: a multiplication and an addition, once forward, twice back."""
+_HALF, _SINGLE = 2, 4
+"""Bytes of a number in bf16 and in fp32."""
+_MASK = 1
+"""Bytes that dropout keeps of each number."""
+_NUM_FP32_COPIES = 4
+"""Of each weight: itself, its gradient, Adam's two moments."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of each part of a network, a shared one counted once.
+
+    Attributes:
+        encoder: Its layers, with the final norm of pre-norm.
+        decoder: Likewise.
+        embeddings: Tokens of both sides, learned positions and the output projection.
+    """
+
+    encoder: int
+    decoder: int
+    embeddings: int
+
+    @property
+    def total(self) -> int:
+        """All weights."""
+        return self.encoder + self.decoder + self.embeddings
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of the products that each token passes through, forward and back.
+
+    Embeddings count once, as the output projection: a look-up takes none.
+
+    Attributes:
+        per_source_token: The encoder, and the decoder's keys and values of the source.
+        per_target_token: The rest of the decoder, and the output projection.
+        per_attended_pair: Attention's own, in one layer, of one query with one key.
+    """
+
+    per_source_token: int
+    per_target_token: int
+    per_attended_pair: int
+
+
+def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) -> Weights:
+    """Returns the number of weights (arXiv 1706.03762, sections 3.1 to 3.5), biases included.
+
+    Args:
+        model: The recipe's section.
+        source_vocab_size: Number of source pieces.
+        target_vocab_size: Number of target pieces.
+    """
+    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
+    attention = (
+        model.d_model * (2 * keys + values) + 2 * keys + values + (values + 1) * model.d_model
+    )
+    inner = model.d_ff * (2 if model.activation == "swiglu" else 1)
+    feed_forward = (model.d_model + 1) * inner + (model.d_ff + 1) * model.d_model
+    norm = 2 * model.d_model
+    final_norm = norm if model.norm == "pre" else 0
+    num_matrices = {"three-way": 0, "decoder": 1, "none": 2}[model.tied_embeddings]
+    embeddings = target_vocab_size * model.d_model
+    embeddings += source_vocab_size * model.d_model * (num_matrices > 0)
+    embeddings += target_vocab_size * model.d_model * (num_matrices > 1)
+    if model.positions == "learned":
+        embeddings += 2 * model.max_positions * model.d_model
+    return Weights(
+        encoder=model.num_encoder_layers * (attention + feed_forward + 2 * norm) + final_norm,
+        decoder=model.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + final_norm,
+        embeddings=embeddings,
+    )
+
+
+def count_operations(model: Model, target_vocab_size: int) -> Operations:
+    """Returns the operations of a network's products; biases, norms and the like count as none."""
+    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
+    attention = model.d_model * (2 * keys + values) + values * model.d_model
+    of_source = model.d_model * (keys + values)
+    feed_forward = (3 if model.activation == "swiglu" else 2) * model.d_model * model.d_ff
+    per_source = model.num_encoder_layers * (attention + feed_forward)
+    per_source += model.num_decoder_layers * of_source
+    per_target = model.num_decoder_layers * (2 * attention - of_source + feed_forward)
+    per_target += target_vocab_size * model.d_model
+    return Operations(
+        PER_WEIGHT * per_source, PER_WEIGHT * per_target, PER_WEIGHT * (keys + values)
+    )
+
+
+def bytes_of_weights(num_weights: int, *, is_half: bool) -> int:
+    """Returns the memory that weights, gradients and Adam's moments take, whatever the batch.
+
+    Args:
+        num_weights: All weights.
+        is_half: Whether updates are computed in bf16, through copies of weights and gradients.
+    """
+    copies = _NUM_FP32_COPIES * _SINGLE + (2 * _HALF if is_half else 0)
+    return num_weights * copies
+
+
+def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
+    """Returns what a forward pass keeps for the way back of one source and one target token.
+
+    On a GPU with packed batches, whose attention keeps no weights. Each product keeps what goes
+    into it, each norm too, dropout a byte for each number.
+
+    Args:
+        model: The recipe's section.
+        is_half: Whether it is computed in bf16.
+    """
+    width = _HALF if is_half else _SINGLE
+    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
+    # A product's input, queries, keys and values, what heads return, the norm's input, one number
+    # a head; and a mask.
+    attended = model.d_model + 2 * keys + 2 * values + model.d_model
+    heads = model.num_heads * _SINGLE
+    # In place of ReLU's outcome GELU keeps what it was made from, too; a gate has four such.
+    inner = {"relu": 1, "gelu": 2, "swiglu": 4}[model.activation] * model.d_ff
+    fed = 2 * model.d_model + inner
+    mask = model.d_model * _MASK
+    encoder_layer = width * (attended + fed) + heads + 2 * mask
+    decoder_layer = width * (2 * attended - keys - values + fed) + 2 * heads + 3 * mask
+    of_source = width * (keys + values)
+    per_source = model.num_encoder_layers * encoder_layer + model.num_decoder_layers * of_source
+    # What the encoder returns; of the loss, what goes in and its gradient, in place of logits.
+    per_source += mask + width * model.d_model
+    per_target = model.num_decoder_layers * decoder_layer + mask + 2 * width * model.d_model
+    final_norm = width * model.d_model if model.norm == "pre" else 0
+    return per_source + final_norm, per_target + final_norm
