@@ -1,8 +1,8 @@
 # make demo    sets up, then trains and tries a translator on the embedded corpus; no data needed
 # make test    sets up, then lints, checks types and runs every test
-# make docs    writes docs/reference anew from the recipe's models
+# make docs    sets up, then writes docs/reference anew from the code, and builds the site in site/
 # make format  formats the code
-# make clean   removes the environment and the demo
+# make clean   removes the environment, the demo and the site
 
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
@@ -25,15 +25,17 @@ test: .venv/installed-for-tests
 	$(BIN)/lint-imports
 	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -n auto --dist worksteal
 
-docs: .venv/installed
+docs: .venv/installed-for-docs
 	$(BIN)/python docs/generate_reference.py
+	$(BIN)/python -m properdocs build --strict --quiet
+	@echo "open $(CURDIR)/site/index.html"
 
 format: .venv/installed-for-tests
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv $(DEMO)
+	rm -rf .venv $(DEMO) site
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -42,4 +44,8 @@ clean:
 
 .venv/installed-for-tests: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,test]'
+	touch $@
+
+.venv/installed-for-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@

@@ -1,5 +1,6 @@
-"""Commands and recipes in the documentation have subcommands, options and keys that exist."""
+"""Commands, recipes and Python in the documentation have names, options and keys that exist."""
 
+import ast
 import re
 import shlex
 import tomllib
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import mtkit
 from mtkit.cli.app import app
 from mtkit.recipe import load_recipe
 from mtkit.recipe.loading import check_recipe, shipped_recipes
@@ -17,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
 _ENDS = {"|", "<", ">", "&&", ";"}
+# Run the command that follows them.
+_RUNNERS = {"srun", "-m"}
 # Stand for what a reader puts in their place.
 _PLACEHOLDERS = {"NAME", "KEY=VALUE", "training.max_steps=...", "section.key=value"}
 
@@ -27,21 +31,25 @@ def commands_in(page: Path) -> list[list[str]]:
     blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     spans = [" ".join(span.split()) for span in re.findall(r"`([^`]*)`", prose)]
-    lines = [line for block in blocks for line in block.splitlines()] + spans
-    return [arguments for line in lines for arguments in _commands_of(line)]
+    # A command may go on in the next line.
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    found = [arguments for line in lines for arguments in _commands_of(line)]
+    for span in spans:
+        try:
+            found += _commands_of(span)
+        except ValueError:
+            # A code span with one apostrophe is no shell command.
+            continue
+    return found
 
 
 def _commands_of(line: str) -> list[list[str]]:
-    try:
-        words = shlex.split(line, comments=True)
-    except ValueError:
-        # A code span with one apostrophe is no shell command.
-        return []
+    words = shlex.split(line, comments=True)
     starts = [index for index, word in enumerate(words) if Path(word).name == "mtkit"]
     found = []
     for start in starts:
         # A path such as `mtkit/recipe` is no command, nor is a word after another command's name.
-        if start and words[start - 1] not in _ENDS:
+        if start and words[start - 1] not in _ENDS | _RUNNERS:
             continue
         rest = words[start + 1 :]
         end = next((index for index, word in enumerate(rest) if word in _ENDS), len(rest))
@@ -70,7 +78,8 @@ def test_a_documented_command_is_understood(arguments: list[str]) -> None:
     assert name in group.commands
     values = group.commands[name].make_context(name, options).params
     recipe = values.get("recipe") or "multi30k-en-de"
-    if recipe not in _PLACEHOLDERS:
+    # A file is the reader's own.
+    if recipe not in _PLACEHOLDERS and not recipe.endswith(".toml"):
         assert recipe in shipped_recipes()
         overrides = [o for o in values.get("overrides") or [] if o not in _PLACEHOLDERS]
         load_recipe(recipe, overrides)
@@ -101,3 +110,33 @@ def test_a_documented_recipe_loads(block: str, tmp_path: Path) -> None:
         below = tomllib.loads(shipped_recipes()["multi30k-en-de"].read_text("utf-8"))
         tables = put_over(below, tables)
     assert check_recipe(tables, "the page", tmp_path)
+
+
+# The page of Python's reference has signatures, which are made from the code, after one example.
+EXAMPLES = [
+    pytest.param(block, id=f"{page.relative_to(ROOT)}, block {number}")
+    for page in PAGES
+    for number, block in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL), start=1
+    )
+    if page.name != "python.md" or number == 1
+]
+
+
+@pytest.mark.parametrize("block", EXAMPLES)
+def test_documented_python_names_what_mtkit_has(block: str) -> None:
+    tree = ast.parse(block)
+    names = {
+        name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "mtkit"
+        for name in node.names
+    }
+    assert names <= set(mtkit.__all__)
+    called = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if node.value.id == "translator"
+    }
+    assert called <= set(dir(mtkit.Translator))

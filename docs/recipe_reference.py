@@ -1,0 +1,134 @@
+"""The page of every key of a recipe, made from the recipe's models."""
+
+import json
+from typing import Any
+
+from mtkit.recipe import Recipe
+
+_INTRODUCTION = """\
+# Every key of a recipe
+
+Made from the models in `mtkit/recipe/` by `docs/generate_reference.py`; edit those.
+
+A recipe is one TOML file. A key without a default must be given; a section that is off by default
+is turned on by writing it. On the command line, `--set section.key=value` overrides a key,
+`--set list.0.key=value` one in the first entry of a list, and `--set '~section'` removes a section.
+[recipe.schema.json](recipe.schema.json) lets an editor complete and check keys: with Taplo (Even
+Better TOML in VS Code), by a first line `#:schema path/to/recipe.schema.json`.
+"""
+
+Schema = dict[str, Any]
+
+
+def read_schema() -> Schema:
+    """Returns the JSON schema of a recipe."""
+    schema = Recipe.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def render_recipe(schema: Schema) -> str:
+    """Returns the page."""
+    parts = [_INTRODUCTION, "## Top level\n", _render_table(schema, schema["$defs"])]
+    for name, field in schema["properties"].items():
+        parts += _render_sections(name, field, schema["$defs"], level=2)
+    return "\n".join(parts)
+
+
+def _render_sections(key: str, field: Schema, definitions: Schema, *, level: int) -> list[str]:
+    """Returns the parts of the page on the sections that a key can hold, and on those inside."""
+    sections = _sections_in(field, definitions)
+    if not sections:
+        return []
+    heading = f"`[[{key}]]`" if field.get("type") == "array" else f"`[{key}]`"
+    parts = [f"{'#' * min(level, 4)} {heading}\n"]
+    if len(sections) > 1:
+        parts.append(f"{field['description']} One of these kinds:\n")
+    for _, section in sections:
+        parts += [f"{_one_line(section['description'])}\n", _render_table(section, definitions)]
+        for name, inner in section["properties"].items():
+            parts += _render_sections(f"{key}.{name}", inner, definitions, level=level + 1)
+    return parts
+
+
+def _render_table(section: Schema, definitions: Schema) -> str:
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    required = section.get("required", [])
+    for name, field in section["properties"].items():
+        cells = (
+            f"`{name}`",
+            _describe_value(field, definitions),
+            _describe_default(field, is_required=name in required),
+            _one_line(_find_description(field, definitions)),
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _sections_in(field: Schema, definitions: Schema) -> list[tuple[str, Schema]]:
+    """Returns the sections, with their names, that may stand at a key or in its list."""
+    if "$ref" in field:
+        name = field["$ref"].rsplit("/", 1)[1]
+        return [(name, definitions[name])]
+    if field.get("type") == "array":
+        return _sections_in(field["items"], definitions)
+    options = field.get("oneOf", []) + field.get("anyOf", [])
+    return [section for option in options for section in _sections_in(option, definitions)]
+
+
+def _find_description(field: Schema, definitions: Schema) -> str:
+    # pydantic drops a field's description where it is that of its section.
+    own = field.get("description") or _sections_in(field, definitions)[0][1]["description"]
+    return str(own)
+
+
+def _describe_value(field: Schema, definitions: Schema) -> str:
+    """Returns what kind of value a key takes, with its bounds."""
+    if field.get("type") == "array":
+        entry = _describe_value(field["items"], definitions)
+        return "list of " + ("sections" if entry == "section" else entry)
+    if _sections_in(field, definitions):
+        return "section"
+    if words := field.get("enum", [field["const"]] if "const" in field else []):
+        return ", ".join(f'`"{word}"`' for word in words)
+    if field.get("format") == "path":
+        return "path"
+    if options := [option for option in field.get("anyOf", []) if option["type"] != "null"]:
+        return " or ".join(_describe_value(option, definitions) for option in options)
+    return "`true`, `false`" if field["type"] == "boolean" else _describe_simple(field)
+
+
+def _describe_simple(field: Schema) -> str:
+    """Returns the type of a number or string, with its bounds."""
+    bounds = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
+    described = [
+        f"{word} {_write_number(field[bound])}" for bound, word in bounds.items() if bound in field
+    ]
+    return " ".join([str(field["type"]), ", ".join(described)]).strip()
+
+
+def _write_number(number: float) -> str:
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"
+
+
+def _describe_default(field: Schema, *, is_required: bool) -> str:
+    if is_required:
+        return "must be given"
+    if "default" not in field:
+        return "computed"
+    default = field["default"]
+    if default is None:
+        return "off"
+    if isinstance(default, dict):
+        return f"kind `{default['kind']}`" if "oneOf" in field else "as below"
+    if field.get("format") == "path":
+        return f"`{json.dumps(str(default))}`"
+    return f"`{json.dumps(default)}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
