@@ -1,10 +1,13 @@
 """Trains OpenNMT-py on a prepared workspace's pieces and translates with it, beside mtkit's run.
 
     python benchmarks/onmt_quality.py train RECIPE WORKSPACE FOLDER --environments E --updates N
-    python benchmarks/onmt_quality.py translate RECIPE WORKSPACE FOLDER --step N < input.txt
+    python benchmarks/onmt_quality.py translate RECIPE WORKSPACE FOLDER --environments E \
+        --step N < input.txt
 
 `train` has the recipe's model (pre-norm, the only one it knows), label smoothing, Adam and the
-paper's schedule with the recipe's warm-up; its checkpoints and `clock.jsonl` lie in FOLDER. Both
+paper's schedule with the recipe's warm-up. What is OpenNMT-py's own: Glorot's initialisation of
+all matrices, dropout inside the feed-forward layer too, no `</s>` behind a source, gradients
+clipped to norm 5, which they don't reach; its checkpoints and `clock.jsonl` lie in FOLDER. Both
 read and write the very pieces of the workspace, as numbers. Scores come from `mtkit score
 --hypothesis`, as for any other system.
 """
@@ -71,7 +74,7 @@ def train(options: argparse.Namespace, recipe: Recipe) -> None:
     if recipe.model.norm != "pre" or not isinstance(schedule, PaperSchedule):
         raise MtkitError(
             "OpenNMT-py is compared with pre-norm and the paper's schedule",
-            "--set model.norm=pre --set 'training.schedule={warmup_steps=1000}'",
+            "--set model.norm=pre --set 'training.schedule={kind=\"paper\", warmup_steps=1000}'",
         )
     options.folder.mkdir(parents=True, exist_ok=True)
     task = {
@@ -117,6 +120,8 @@ def main() -> None:
     recipe = load_recipe(options.recipe, options.overrides)
     if options.what == "train":
         train(options, recipe)
+    elif options.step is None:
+        raise MtkitError("translate needs --step, the checkpoint's number of updates")
     else:
         translate(options)
 

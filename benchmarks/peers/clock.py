@@ -41,6 +41,8 @@ def processor_seconds(process: psutil.Process) -> float:
 
 def main() -> None:
     log, *command = sys.argv[1:]
+    if Path(log).exists():
+        sys.exit(f"{log} is there already: a training that goes on needs a log of its own")
     process = subprocess.Popen(command)
     watched = psutil.Process(process.pid)
     with Path(log).open("a", encoding="utf-8") as notes:

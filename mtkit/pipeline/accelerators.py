@@ -1,8 +1,11 @@
 """Kinds of GPU, as their makers describe them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mtkit.errors import MtkitError, suggest
+
+Precision = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -11,37 +14,76 @@ class Accelerator:
 
     Attributes:
         name: As it is sold.
-        operations_per_second: Greatest rate of matrix products without sparsity, in what mtkit
-            computes in there: bf16, or fp32 where it has none.
-        is_half: Whether that is bf16.
+        fp32_operations_per_second: Greatest rate of matrix products in fp32.
+        bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None where it has no
+            such products.
         memory_bytes: Its memory.
         bytes_per_second: How fast it reads and writes that.
         link_bytes_per_second: How fast it sends to its neighbours within a machine, one way.
     """
 
     name: str
-    operations_per_second: float
-    is_half: bool
+    fp32_operations_per_second: float
+    bf16_operations_per_second: float | None
     memory_bytes: float
     bytes_per_second: float
     link_bytes_per_second: float
 
+    def settle_precision(self, precision: Literal["auto", "fp32", "bf16"]) -> Precision:
+        """Returns what `training.precision` comes to on it.
 
-_GB, _TERA = 1e9, 1e12
+        Raises:
+            MtkitError: bf16, which it doesn't multiply in.
+        """
+        has_bf16 = self.bf16_operations_per_second is not None
+        if precision == "bf16" and not has_bf16:
+            raise MtkitError(
+                f"--hardware {self.name}: it has no products in bf16 (training.precision)",
+                "--set training.precision=auto takes fp32 there",
+            )
+        return "bf16" if has_bf16 and precision != "fp32" else "fp32"
+
+    def operations_per_second(self, precision: Precision) -> float:
+        """Returns the greatest rate of matrix products in a precision that it has."""
+        rate = self.fp32_operations_per_second
+        if precision == "bf16":
+            assert self.bf16_operations_per_second is not None
+            rate = self.bf16_operations_per_second
+        return rate
+
+
+def _describe(
+    name: str,
+    teraflops: tuple[float, float | None],
+    *,
+    gigabytes: float,
+    memory_rate: float,
+    link_rate: float,
+) -> Accelerator:
+    """Returns a kind of GPU, its rates in fp32 and bf16 in TFLOP/s, the others in GB/s."""
+    fp32, bf16 = teraflops
+    return Accelerator(
+        name,
+        fp32 * 1e12,
+        None if bf16 is None else bf16 * 1e12,
+        gigabytes * 1e9,
+        memory_rate * 1e9,
+        link_rate * 1e9,
+    )
+
 
 # NVIDIA's data sheets and white papers. Of those for servers the SXM forms with NVLink, whose rates
-# they give for both ways together; the others talk over 16 lanes of PCIe. Rates in bf16 are those
-# without sparsity and with sums in fp32.
+# they give for both ways together; the others talk over 16 lanes of PCIe.
 ACCELERATORS = {
-    "p100": Accelerator("P100", 10.6 * _TERA, False, 16 * _GB, 732 * _GB, 80 * _GB),
-    "v100": Accelerator("V100", 15.7 * _TERA, False, 32 * _GB, 900 * _GB, 150 * _GB),
-    "t4": Accelerator("T4", 8.1 * _TERA, False, 16 * _GB, 320 * _GB, 16 * _GB),
-    "l4": Accelerator("L4", 121 * _TERA, True, 24 * _GB, 300 * _GB, 32 * _GB),
-    "rtx3090": Accelerator("RTX 3090", 71 * _TERA, True, 24 * _GB, 936 * _GB, 32 * _GB),
-    "rtx4090": Accelerator("RTX 4090", 165 * _TERA, True, 24 * _GB, 1008 * _GB, 32 * _GB),
-    "a100": Accelerator("A100", 312 * _TERA, True, 80 * _GB, 2039 * _GB, 300 * _GB),
-    "h100": Accelerator("H100", 989 * _TERA, True, 80 * _GB, 3350 * _GB, 450 * _GB),
-    "h200": Accelerator("H200", 989 * _TERA, True, 141 * _GB, 4800 * _GB, 450 * _GB),
+    "p100": _describe("P100", (10.6, None), gigabytes=16, memory_rate=732, link_rate=80),
+    "v100": _describe("V100", (15.7, None), gigabytes=32, memory_rate=900, link_rate=150),
+    "t4": _describe("T4", (8.1, None), gigabytes=16, memory_rate=320, link_rate=16),
+    "l4": _describe("L4", (30.3, 121), gigabytes=24, memory_rate=300, link_rate=32),
+    "rtx3090": _describe("RTX 3090", (35.6, 71), gigabytes=24, memory_rate=936, link_rate=32),
+    "rtx4090": _describe("RTX 4090", (82.6, 165), gigabytes=24, memory_rate=1008, link_rate=32),
+    "a100": _describe("A100", (19.5, 312), gigabytes=80, memory_rate=2039, link_rate=300),
+    "h100": _describe("H100", (66.9, 989), gigabytes=80, memory_rate=3350, link_rate=450),
+    "h200": _describe("H200", (66.9, 989), gigabytes=141, memory_rate=4800, link_rate=450),
 }
 """By the name that `mtkit plan --hardware` takes."""
 

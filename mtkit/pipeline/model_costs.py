@@ -4,9 +4,11 @@ Nothing is built and torch isn't loaded. That the weights are counted right, and
 enough, is held against the networks themselves in `tests/unit/pipeline/test_model_costs.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtkit.recipe.model import Model
+from mtkit.recipe.training import FrozenPart
 
 PER_WEIGHT = 6
 """Operations per weight and token: a multiplication and an addition, once forward, twice back."""
@@ -14,8 +16,8 @@ _HALF, _SINGLE = 2, 4
 """Bytes of a number in bf16 and in fp32."""
 _MASK = 1
 """Bytes that dropout keeps of each number."""
-_NUM_FP32_COPIES = 4
-"""Of each weight: itself, its gradient, Adam's two moments."""
+_NUM_LEARNT_IN_FP32 = 3
+"""Beside each weight that learns: its gradient, Adam's two moments."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,29 @@ class Weights:
     Attributes:
         encoder: Its layers, with the final norm of pre-norm.
         decoder: Likewise.
-        embeddings: Tokens of both sides, learned positions and the output projection.
+        embeddings: Tokens of both sides and learned positions, and what the output projection
+            shares with them.
+        output: An output projection of its own.
     """
 
     encoder: int
     decoder: int
     embeddings: int
+    output: int
 
     @property
     def total(self) -> int:
         """All weights."""
-        return self.encoder + self.decoder + self.embeddings
+        return self.encoder + self.decoder + self.embeddings + self.output
+
+    def count_learning(self, frozen: Sequence[FrozenPart]) -> int:
+        """Returns the weights that learn where some parts are frozen (`training.freeze`)."""
+        of_parts = {
+            "embeddings": self.embeddings,
+            "encoder": self.encoder,
+            "decoder": self.decoder,
+        }
+        return self.total - sum(of_parts[part] for part in set(frozen))
 
 
 @dataclass(frozen=True)
@@ -71,16 +85,16 @@ def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) 
     feed_forward = (model.d_model + 1) * inner + (model.d_ff + 1) * model.d_model
     norm = 2 * model.d_model
     final_norm = norm if model.norm == "pre" else 0
-    num_matrices = {"three-way": 0, "decoder": 1, "none": 2}[model.tied_embeddings]
     embeddings = target_vocab_size * model.d_model
-    embeddings += source_vocab_size * model.d_model * (num_matrices > 0)
-    embeddings += target_vocab_size * model.d_model * (num_matrices > 1)
+    if model.tied_embeddings != "three-way":
+        embeddings += source_vocab_size * model.d_model
     if model.positions == "learned":
         embeddings += 2 * model.max_positions * model.d_model
     return Weights(
         encoder=model.num_encoder_layers * (attention + feed_forward + 2 * norm) + final_norm,
         decoder=model.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + final_norm,
         embeddings=embeddings,
+        output=target_vocab_size * model.d_model if model.tied_embeddings == "none" else 0,
     )
 
 
@@ -99,15 +113,19 @@ def count_operations(model: Model, target_vocab_size: int) -> Operations:
     )
 
 
-def bytes_of_weights(num_weights: int, *, is_half: bool) -> int:
-    """Returns the memory that weights, gradients and Adam's moments take, whatever the batch.
+def bytes_of_weights(
+    num_weights: int, num_learning: int, *, is_half: bool, has_average: bool = False
+) -> int:
+    """Returns the memory that a training takes whatever its batch: weights and what they learn by.
 
     Args:
         num_weights: All weights.
+        num_learning: Those that aren't frozen.
         is_half: Whether updates are computed in bf16, through copies of weights and gradients.
+        has_average: Whether a moving average of the weights is kept.
     """
-    copies = _NUM_FP32_COPIES * _SINGLE + (2 * _HALF if is_half else 0)
-    return num_weights * copies
+    copies = (_NUM_LEARNT_IN_FP32 + has_average) * _SINGLE + is_half * _HALF
+    return num_weights * (_SINGLE + is_half * _HALF) + num_learning * copies
 
 
 def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:

@@ -8,10 +8,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
+from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained
 from mtkit.errors import MtkitError
-from mtkit.pipeline.accelerators import Accelerator, find_accelerator
+from mtkit.pipeline.accelerators import Accelerator, Precision, find_accelerator
 from mtkit.pipeline.model_costs import (
     PER_WEIGHT,
     Operations,
@@ -24,9 +28,10 @@ from mtkit.pipeline.model_costs import (
 from mtkit.recipe import Recipe
 from mtkit.workspace import Workspace
 
-DEFAULT_SHARE = 0.3
+DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
 """Of a GPU's peak that its products reach: an assumption. NVIDIA's own Transformer-big reaches 0.34
-on an A100 and on a V100 (DeepLearningExamples, 2022), the paper's base 0.28 on eight P100."""
+of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
+_LEAST_SHARE = 0.001
 _LEAST_NUM_GPUS = (1, 8)
 """What is told of whatever number was asked for."""
 _LEAST_WIDTH = 512
@@ -37,6 +42,8 @@ _FP32_BYTES = 4
 _UPDATE_TRAFFIC = 34
 """Bytes that Adam moves per weight: weight, gradient and moments read, three written, in fp32; the
 gradient's and the weight's copies in bf16."""
+_UNEVEN = 1.15
+"""What a process may have more of an update than its share: `mtkit/training/update.py`."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ class TrainingPlan:
         source_vocab_size: Number of source pieces.
         target_vocab_size: Number of target pieces.
         weights: The network's.
+        num_learning: Those that aren't frozen.
         is_prepared: Whether tokens were counted in prepared data.
         source_tokens: Of an update: the mean in prepared data, else the recipe's bound.
         target_tokens: Likewise.
@@ -84,10 +92,11 @@ class TrainingPlan:
         num_updates: Of the whole training.
         operations: Per token.
         operations_per_update: Of products with weights and, where the data are prepared, of
-            attention's own.
+            attention's own; frozen weights count as if they learned.
         rule_of_thumb: Six for each weight and token of one side, of the whole training.
         hardware: Kind of GPU.
-        share: Of its peak, assumed.
+        precision: What it computes in.
+        share: Of its peak in that precision, assumed.
         is_narrow: Whether the network is too narrow for products that fill a GPU.
         setups: By number of GPUs.
     """
@@ -96,6 +105,7 @@ class TrainingPlan:
     source_vocab_size: int
     target_vocab_size: int
     weights: Weights
+    num_learning: int
     is_prepared: bool
     source_tokens: float
     target_tokens: float
@@ -105,6 +115,7 @@ class TrainingPlan:
     operations_per_update: float
     rule_of_thumb: float
     hardware: Accelerator
+    precision: Precision
     share: float
     is_narrow: bool
     setups: tuple[Setup, ...]
@@ -122,6 +133,7 @@ class _Update:
         vocab_sizes: Source and target pieces.
         source_tokens: Real tokens.
         target_tokens: Likewise.
+        longest: Tokens of the longest side that may come.
         attended_pairs: Pairs of query and key in one encoder layer and one decoder layer; 0 where
             lengths aren't known.
         per_epoch: Updates of an epoch, where the data are known.
@@ -130,6 +142,7 @@ class _Update:
     vocab_sizes: tuple[int, int]
     source_tokens: float
     target_tokens: float
+    longest: int
     attended_pairs: tuple[float, float] = (0.0, 0.0)
     per_epoch: int | None = None
 
@@ -146,17 +159,21 @@ class _Work:
     Attributes:
         recipe: What is trained.
         accelerator: What on.
+        precision: What it computes in.
         share: Of its peak that products reach.
         update: One update.
-        weights: The network's.
+        num_weights: The network's.
+        num_learning: Those that aren't frozen.
         operations: Of one update.
     """
 
     recipe: Recipe
     accelerator: Accelerator
+    precision: Precision
     share: float
     update: _Update
-    weights: Weights
+    num_weights: int
+    num_learning: int
     operations: float
 
 
@@ -166,7 +183,7 @@ def plan(
     *,
     num_gpus: int = 1,
     hardware: str = "h100",
-    share: float = DEFAULT_SHARE,
+    share: float | None = None,
 ) -> TrainingPlan:
     """Returns what a training will take.
 
@@ -175,17 +192,21 @@ def plan(
         workspace: Where its data are, if they are prepared.
         num_gpus: GPUs that share an update, besides 1 and 8.
         hardware: Kind of GPU, a key of `ACCELERATORS`.
-        share: Share of the GPU's peak that products reach.
+        share: Share of the GPU's peak that products reach; that of `DEFAULT_SHARES` if None.
 
     Raises:
-        MtkitError: No such kind of GPU, or a share that is none.
+        MtkitError: No such kind of GPU, a precision that it lacks, a share that is none, or no
+            vocabulary where the recipe takes one over.
     """
     accelerator = find_accelerator(hardware)
-    if not 0.0 < share <= 1.0:
-        raise MtkitError(f"--share {share}: expected a number above 0, at most 1")
+    precision = accelerator.settle_precision(recipe.training.precision)
+    share = DEFAULT_SHARES[precision] if share is None else share
+    if not _LEAST_SHARE <= share <= 1.0:
+        raise MtkitError(f"--share {share}: expected a number from {_LEAST_SHARE} to 1")
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
     update = _look_at_data(recipe, workspace) if is_prepared else _take_bounds(recipe)
     weights = count_weights(recipe.model, *update.vocab_sizes)
+    num_learning = weights.count_learning(recipe.training.freeze)
     operations = count_operations(recipe.model, update.vocab_sizes[1])
     layers = recipe.model.num_encoder_layers, recipe.model.num_decoder_layers
     per_update = (
@@ -195,12 +216,15 @@ def plan(
         * sum(n * pairs for n, pairs in zip(layers, update.attended_pairs, strict=True))
     )
     num_updates = recipe.training.max_steps
-    work = _Work(recipe, accelerator, share, update, weights, per_update)
+    work = _Work(
+        recipe, accelerator, precision, share, update, weights.total, num_learning, per_update
+    )
     return TrainingPlan(
         name=recipe.name,
         source_vocab_size=update.vocab_sizes[0],
         target_vocab_size=update.vocab_sizes[1],
         weights=weights,
+        num_learning=num_learning,
         is_prepared=is_prepared,
         source_tokens=update.source_tokens,
         target_tokens=update.target_tokens,
@@ -210,6 +234,7 @@ def plan(
         operations_per_update=per_update,
         rule_of_thumb=PER_WEIGHT * weights.total * update.target_tokens * num_updates,
         hardware=accelerator,
+        precision=precision,
         share=share,
         is_narrow=recipe.model.d_model < _LEAST_WIDTH,
         setups=tuple(_plan_setup(work, count) for count in sorted({*_LEAST_NUM_GPUS, num_gpus})),
@@ -218,8 +243,23 @@ def plan(
 
 def _take_bounds(recipe: Recipe) -> _Update:
     """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
-    size, tokens = recipe.tokenizer.vocab_size, recipe.training.batch_tokens
-    return _Update((size, size), tokens, tokens)
+    tokens = recipe.training.batch_tokens
+    longest = min(tokens, recipe.data.cleaning.max_tokens)
+    return _Update(_count_pieces(recipe), tokens, tokens, longest)
+
+
+def _count_pieces(recipe: Recipe) -> tuple[int, int]:
+    """Returns the pieces of source and target that `prepare` will come to."""
+    kept = kept_folder(recipe)
+    if kept is not None:
+        tags = [corpus.tag for corpus in recipe.data.train if corpus.tag]
+        symbols = recipe.tokenizer.user_symbols
+        tokenizer = extend_vocabulary(read_kept(kept, recipe), tags=tags, symbols=symbols)
+    elif recipe.tokenizer.pretrained is not None:
+        tokenizer = SubwordTokenizer(*read_pretrained(recipe.tokenizer))
+    else:
+        return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
+    return tokenizer.source_vocab_size, tokenizer.target_vocab_size
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
@@ -233,20 +273,19 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
         seed=recipe.seed,
         epoch=0,
     )
-    strata = data.train_order.strata
-    sources, targets = (strata[f"{side}_length"].astype(float) for side in ("source", "target"))
-    counts = strata["count"] * epoch.num_pairs / max(1, strata["count"].sum())
+    counts, sources, targets = (each.astype(float) for each in epoch.length_classes)
     num_updates = len(epoch)
-    # The causal half is not left out by every kernel, but it is needed by none.
-    in_decoder = targets * (targets + 1) / 2 + targets * sources
+    window = recipe.model.attention_window
+    reach = math.inf if window is None else window
+    in_encoder = sources * np.minimum(sources, 2 * reach + 1)
+    # The causal half: a kernel may compute the other one too, but none needs it.
+    in_decoder = targets * np.minimum((targets + 1) / 2, reach + 1) + targets * sources
     return _Update(
         (data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size),
         epoch.num_source_tokens / num_updates,
         epoch.num_target_tokens / num_updates,
-        (
-            float(counts @ sources**2) / num_updates,
-            float(counts @ in_decoder) / num_updates,
-        ),
+        int(max(sources.max(), targets.max())),
+        (float(counts @ in_encoder) / num_updates, float(counts @ in_decoder) / num_updates),
         num_updates,
     )
 
@@ -254,48 +293,56 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
 def _plan_setup(work: _Work, num_gpus: int) -> Setup:
     """Returns what a number of GPUs make of it."""
     accelerator, training = work.accelerator, work.recipe.training
-    pass_tokens, num_passes = _cut(work, num_gpus)
-    memory = _count_memory(work, num_gpus, pass_tokens)
-    if training.micro_batch_tokens == "auto":
-        # As training does: halved until it fits.
-        while memory > accelerator.memory_bytes and pass_tokens > 1:
-            pass_tokens, num_passes = -(-pass_tokens // 2), 2 * num_passes
-            memory = _count_memory(work, num_gpus, pass_tokens)
-    products = work.operations / (num_gpus * accelerator.operations_per_second * work.share)
-    adam = work.weights.total * _UPDATE_TRAFFIC / accelerator.bytes_per_second
+    peak = accelerator.operations_per_second(work.precision)
+    limit = _bound_pass(work, num_gpus)
+    products = work.operations / (num_gpus * peak * work.share)
+    adam = work.num_learning * _UPDATE_TRAFFIC / accelerator.bytes_per_second
     # A ring: each sends every number on twice but for its own part (decision 0001: in fp32).
-    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * work.weights.total
+    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * work.num_learning
     communication = sent / accelerator.link_bytes_per_second
     seconds_per_update = products + adam + communication
     seconds = seconds_per_update * training.max_steps
+    memory = _count_memory(work, num_gpus, limit)
     return Setup(
         num_gpus=num_gpus,
-        pass_tokens=pass_tokens,
-        num_passes=num_passes,
+        pass_tokens=limit,
+        num_passes=math.ceil(work.update.longer_side / num_gpus / limit),
         memory_bytes=memory,
         fits=memory <= accelerator.memory_bytes,
         seconds_per_update=seconds_per_update,
         communication_seconds=communication,
         target_tokens_per_second=work.update.target_tokens / seconds_per_update,
         seconds=seconds,
-        possible_operations=seconds * num_gpus * accelerator.operations_per_second,
+        possible_operations=seconds * num_gpus * peak,
     )
 
 
-def _cut(work: _Work, num_gpus: int) -> tuple[int, int]:
-    """Returns the tokens a side of one pass and how many passes a GPU makes of an update."""
-    of_one_gpu = work.update.longer_side / num_gpus
-    limit = work.recipe.training.micro_batch_tokens
-    num_passes = 1 if limit == "auto" else math.ceil(of_one_gpu / limit)
-    return math.ceil(of_one_gpu / num_passes), num_passes
+def _bound_pass(work: _Work, num_gpus: int) -> int:
+    """Returns the tokens a side of the largest pass: as training does, halved until it fits.
+
+    One pass holds a whole sentence at least.
+    """
+    training = work.recipe.training
+    least = work.update.longest
+    limit = max(least, math.ceil(training.batch_tokens * _UNEVEN / num_gpus))
+    if training.micro_batch_tokens != "auto":
+        limit = min(limit, max(least, training.micro_batch_tokens))
+    while limit > least and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
+        limit = max(least, limit // 2)
+    return limit
 
 
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
     """Returns the bytes that a GPU holds at the end of a forward pass, when it holds most."""
-    model, update, is_half = work.recipe.model, work.update, work.accelerator.is_half
+    model, update, is_half = work.recipe.model, work.update, work.precision == "bf16"
     per_source, per_target = bytes_per_token(model, is_half=is_half)
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
-    flat = work.weights.total * _FP32_BYTES if num_gpus > 1 else 0
-    fixed = bytes_of_weights(work.weights.total, is_half=is_half)
+    flat = work.num_learning * _FP32_BYTES if num_gpus > 1 else 0
+    fixed = bytes_of_weights(
+        work.num_weights,
+        work.num_learning,
+        is_half=is_half,
+        has_average=work.recipe.training.moving_average is not None,
+    )
     return fixed + of_update * pass_tokens / update.longer_side + projection + _LOSS_BYTES + flat

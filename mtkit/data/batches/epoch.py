@@ -102,6 +102,12 @@ class Epoch(Sequence[Indices]):
         """Target tokens that the epoch sees, `</s>` counted."""
         return int(self._line.class_counts @ self._line.class_target_lengths)
 
+    @property
+    def length_classes(self) -> tuple[Indices, Indices, Indices]:
+        """How many pairs it sees of each source and target length, and these lengths."""
+        line = self._line
+        return line.class_counts, line.class_source_lengths, line.class_target_lengths
+
     def __len__(self) -> int:
         return math.ceil(len(self._shuffled) / self._length_groups)
 

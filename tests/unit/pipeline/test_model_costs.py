@@ -21,7 +21,10 @@ from mtkit.pipeline.model_costs import (
     count_operations,
     count_weights,
 )
+from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
+from mtkit.training.frozen import freeze
+from mtkit.training.learner import Learner
 from mtkit.training.objective import measure_translation
 
 models = st.builds(
@@ -51,6 +54,8 @@ def test_weights_are_the_networks(model: Model, source_size: int, target_size: i
     counted = count_weights(model, source_size, target_size)
     assert counted.total == sum(weight.numel() for weight in network.parameters())
     assert counted.encoder == sum(weight.numel() for weight in network.encoder.parameters())
+    output = network.output_embedding.weight.numel() if model.tied_embeddings == "none" else 0
+    assert counted.output == output
     assert counted.decoder == sum(weight.numel() for weight in network.decoder.parameters())
 
 
@@ -137,7 +142,29 @@ def test_memory_of_a_token_is_what_autograd_keeps(
     assert (per_source + per_target) * num_tokens == pytest.approx(kept, rel=0.05)
 
 
-def test_memory_of_weights_by_hand() -> None:
-    # Weight, gradient and two moments in fp32; in bf16 a copy of weight and gradient besides.
-    assert bytes_of_weights(1_000, is_half=False) == 16_000
-    assert bytes_of_weights(1_000, is_half=True) == 20_000
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("frozen", [[], ["encoder"], ["embeddings", "decoder"]], ids=str)
+@pytest.mark.parametrize("average", [[], ["training.moving_average.decay=0.9"]], ids=str)
+@pytest.mark.parametrize("ties", ["three-way", "decoder", "none"])
+def test_memory_of_weights_is_what_a_learner_holds(
+    precision: str, frozen: list[str], average: list[str], ties: str
+) -> None:
+    overrides = [f"model.tied_embeddings={ties}", f"training.freeze={frozen}", *average]
+    recipe = load_recipe("phrasebook-en-de", overrides)
+    network = EncoderDecoder(recipe.model, 16, 16)
+    freeze(network, recipe.training.freeze)
+    learner = Learner.of(network, recipe, precision=precision)
+    learning = [weight for weight in network.parameters() if weight.requires_grad]
+    held = [*learner.tensors(), *(torch.zeros_like(weight) for weight in learning)]
+    if precision == "bf16":
+        copies = list(learner.working.model.parameters())
+        held += [*copies, *(torch.zeros_like(copy) for copy in copies if copy.requires_grad)]
+    counted = count_weights(recipe.model, 16, 16)
+    num_learning = counted.count_learning(recipe.training.freeze)
+    assert num_learning == sum(weight.numel() for weight in learning)
+    num_bytes = bytes_of_weights(
+        counted.total, num_learning, is_half=precision == "bf16", has_average=bool(average)
+    )
+    # Adam counts its updates in a number for each tensor.
+    counts = 4 * len(learning)
+    assert num_bytes == sum(t.numel() * t.element_size() for t in held) - counts

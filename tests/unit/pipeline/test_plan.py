@@ -4,18 +4,23 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.accelerators import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
-from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.distributed import choose_device
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
 from mtkit.workspace import Workspace
+
+TINY = Path(__file__).parents[2] / "tiny.toml"
 
 
 def plan_of(recipe: str, tmp_path, *overrides: str, **options) -> TrainingPlan:
@@ -44,17 +49,25 @@ def test_the_rule_of_six_operations_a_weight_and_token(
     assert products == pytest.approx(planned.rule_of_thumb, rel=2e-3)
 
 
-def test_base_on_eight_p100_as_the_paper_counts(tmp_path) -> None:
-    # 12 hours, 0.4 s a step (section 5.2); 3.3e18 operations are 12 h x 8 x 9.5 TFLOP/s (section
-    # 6.1), where the data sheet has 10.6. The share of the peak is that of 0.4 s a step: 6 x
-    # 63,082,496 x 25,000 / (0.4 x 8 x 10.6e12).
-    planned = plan_of("wmt14-en-de-base", tmp_path, hardware="p100", share=0.279)
-    setup = setup_of(planned, 8)
-    assert setup.seconds_per_update == pytest.approx(0.4, rel=0.05)
-    assert setup.seconds / 3600 == pytest.approx(12, rel=0.1)
-    assert setup.possible_operations * 9.5 / 10.6 == pytest.approx(3.3e18, rel=0.1)
-    # 25,000 tokens a side among eight.
-    assert (setup.num_passes, setup.pass_tokens) == (1, 3_125)
+def test_the_paper_s_hours_and_what_it_counts_from_them(tmp_path) -> None:
+    # 0.4 and 1.0 s a step, 12 hours and 3.5 days (section 5.2); 3.3e18 and 2.3e19 operations are
+    # these hours x 8 x 9.5 TFLOP/s (section 6.1), where the data sheet has 10.6. Both models at one
+    # share of the peak, between those that the two reached (0.28 and 0.38).
+    shares = {"hardware": "p100", "share": 0.33}
+    for recipe, step, hours, operations in (
+        ("wmt14-en-de-base", 0.4, 12, 3.3e18),
+        ("wmt14-en-de-big", 1.0, 84, 2.3e19),
+    ):
+        setup = setup_of(plan_of(recipe, tmp_path, **shares), 8)
+        assert setup.seconds_per_update == pytest.approx(step, rel=0.25)
+        assert setup.seconds / 3600 == pytest.approx(hours, rel=0.25)
+        assert setup.possible_operations * 9.5 / 10.6 == pytest.approx(operations, rel=0.25)
+
+
+def test_a_v100_in_fp32_as_nvidia_measured_it(tmp_path) -> None:
+    # DeepLearningExamples, Transformer-big on one V100 in fp32: 8,742 tokens/s.
+    setup = setup_of(plan_of("wmt14-en-de-big", tmp_path, hardware="v100"), 1)
+    assert setup.target_tokens_per_second == pytest.approx(8_742, rel=0.2)
 
 
 def test_communication_by_hand(tmp_path) -> None:
@@ -67,42 +80,104 @@ def test_communication_by_hand(tmp_path) -> None:
 def test_passes_are_bounded_as_the_recipe_says(tmp_path) -> None:
     planned = plan_of("wmt14-en-de-base", tmp_path, "training.micro_batch_tokens=4000", num_gpus=2)
     passes = {setup.num_gpus: (setup.num_passes, setup.pass_tokens) for setup in planned.setups}
-    # 25,000 and 12,500 and 3,125 tokens in passes of at most 4,000.
-    assert passes == {1: (7, 3_572), 2: (4, 3_125), 8: (1, 3_125)}
+    # 25,000 and 12,500 tokens in passes of at most 4,000; 3,125 and, since sentences are dealt out
+    # whole, up to 15 % more, in one.
+    assert passes == {1: (7, 4_000), 2: (4, 4_000), 8: (1, 3_594)}
 
 
-def test_auto_halves_passes_until_they_fit(tmp_path) -> None:
-    options = ["training.batch_tokens=2000000"]
-    planned = plan_of("wmt14-en-de-big", tmp_path, *options, hardware="v100")
-    setup = setup_of(planned, 1)
-    assert setup.num_passes > 1
-    assert setup.num_passes & (setup.num_passes - 1) == 0
+@pytest.mark.parametrize("limit", ["auto", "2000000"])
+def test_passes_are_halved_until_they_fit(tmp_path, limit: str) -> None:
+    options = ["training.batch_tokens=2000000", f"training.micro_batch_tokens={limit}"]
+    setup = setup_of(plan_of("wmt14-en-de-big", tmp_path, *options, hardware="v100"), 1)
     assert setup.fits
-    assert setup.pass_tokens * setup.num_passes >= 2_000_000
-    too_much = plan_of(
-        "wmt14-en-de-big",
+    assert setup.num_passes > 1
+    assert setup.num_passes == -(-2_000_000 // setup.pass_tokens)
+    # Twice as large it wouldn't have fitted.
+    assert 2 * setup.memory_bytes > 32e9
+
+
+def test_a_pass_holds_the_longest_sentence(tmp_path) -> None:
+    # 24 layers of 8,192: the weights alone take more than there is.
+    huge = ["model.num_encoder_layers=24", "model.d_model=8192", "model.d_ff=32768"]
+    setup = setup_of(plan_of("wmt14-en-de-big", tmp_path, *huge, hardware="t4"), 1)
+    assert not setup.fits
+    assert setup.pass_tokens == 256
+    little = plan_of(
+        "wmt14-en-de-base",
         tmp_path,
-        *options,
-        "training.micro_batch_tokens=2000000",
-        hardware="v100",
+        "training.batch_tokens=100",
+        "training.length_groups=1",
+        "data.cleaning.max_tokens=100",
     )
-    assert not setup_of(too_much, 1).fits
+    assert setup_of(little, 8).pass_tokens == 100
 
 
-def test_prepared_data_are_counted_as_training_counts_them(tiny_run) -> None:
+def test_precision_is_the_recipe_s(tmp_path) -> None:
+    half = plan_of("wmt14-en-de-base", tmp_path)
+    single = plan_of("wmt14-en-de-base", tmp_path, "training.precision=fp32")
+    assert (half.precision, single.precision) == ("bf16", "fp32")
+    ratio = setup_of(single, 1).seconds_per_update / setup_of(half, 1).seconds_per_update
+    # 989 x 0.3 against 66.9 x 0.6 TFLOP/s.
+    assert ratio == pytest.approx(7.4, rel=0.05)
+    assert setup_of(single, 1).memory_bytes > setup_of(half, 1).memory_bytes
+    with pytest.raises(MtkitError, match="V100: it has no products in bf16"):
+        plan_of("wmt14-en-de-base", tmp_path, "training.precision=bf16", hardware="v100")
+
+
+def test_frozen_weights_cost_no_moments_and_no_communication(tmp_path) -> None:
+    whole = plan_of("wmt14-en-de-base", tmp_path)
+    part = plan_of("wmt14-en-de-base", tmp_path, "training.freeze=['encoder', 'embeddings']")
+    assert part.num_learning == 25_224_192
+    times = [setup_of(each, 8).communication_seconds for each in (part, whole)]
+    assert times[0] / times[1] == pytest.approx(25_224_192 / 63_082_496)
+
+
+def test_the_vocabulary_is_that_of_the_model_it_starts_from(tiny_run, tmp_path) -> None:
     run = tiny_run()
-    data = open_prepared(run.recipe, run.workspace)
-    device = choose_device("cpu")
-    objective = TranslationObjective(
-        build_model(run.recipe, data), data, run.recipe, Processes(0, 1, device).device
+    run.train()
+    tags = ['data.train.0.tag="<new>"', f"training.start_from.model={run.workspace.model}"]
+    planned = plan(load_recipe("phrasebook-en-de", tags), Workspace(tmp_path))
+    # 400 pieces, and the tag; the recipe asks for 2,000.
+    assert (planned.source_vocab_size, planned.target_vocab_size) == (401, 401)
+    missing = load_recipe("phrasebook-en-de", ["training.start_from.model=nothere"])
+    with pytest.raises(MtkitError, match="nothere: no model here"):
+        plan(missing, Workspace(tmp_path))
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+@pytest.mark.parametrize("window", [None, 2])
+def test_prepared_data_are_counted_as_training_counts_them(
+    tmp_path, weight: float, window: int | None
+) -> None:
+    # Short pairs, and long ones that are seen more rarely.
+    pairs = sorted(generate_pairs("train", 200), key=lambda pair: len(pair[0]))
+    for name, part in (("short", pairs[:100]), ("long", pairs[100:])):
+        lines = "".join(f"{source}\t{target}\n" for source, target in part)
+        (tmp_path / f"{name}.tsv").write_text(lines, "utf-8")
+    corpora = (
+        f'data.train=[{{path="{tmp_path}/short.tsv"}}, '
+        f'{{path="{tmp_path}/long.tsv", weight={weight}}}]'
     )
+    windows = [] if window is None else [f"model.attention_window={window}"]
+    small = ["tokenizer.vocab_size=300", "training.batch_tokens=200", "data.cleaning.max_tokens=80"]
+    recipe = load_recipe(TINY, [corpora, *windows, *small])
+    workspace = Workspace(tmp_path / "run")
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    device = choose_device("cpu")
+    objective = TranslationObjective(build_model(recipe, data), data, recipe, device)
     updates = objective.plan_epoch(0)
     lengths = [data.train.lengths(examples) for examples in updates]
     source = sum(int(sides[0].sum()) for sides in lengths)
     target = sum(int(sides[1].sum()) for sides in lengths)
-    pairs = [(int((s * s).sum()), int((t * (t + 1) // 2 + t * s).sum())) for s, t in lengths]
+    in_encoder, in_decoder = 0.0, 0.0
+    for sources, targets in lengths:
+        for s, t in zip(sources.tolist(), targets.tolist(), strict=True):
+            reach = max(s, t) if window is None else window
+            in_encoder += s * min(s, 2 * reach + 1)
+            in_decoder += t * min((t + 1) / 2, reach + 1) + t * s
 
-    planned = plan(run.recipe, run.workspace)
+    planned = plan(recipe, workspace)
 
     assert planned.is_prepared
     assert planned.updates_per_epoch == len(updates)
@@ -110,11 +185,10 @@ def test_prepared_data_are_counted_as_training_counts_them(tiny_run) -> None:
     assert planned.target_tokens == pytest.approx(target / len(updates))
     per_token = planned.operations
     # Two encoder layers, one decoder layer.
-    attended = sum(2 * s + t for s, t in pairs)
     assert planned.operations_per_update * len(updates) == pytest.approx(
         per_token.per_source_token * source
         + per_token.per_target_token * target
-        + per_token.per_attended_pair * attended
+        + per_token.per_attended_pair * (2 * in_encoder + in_decoder)
     )
 
 
@@ -130,8 +204,8 @@ def test_data_of_another_recipe_are_left_alone(tiny_run) -> None:
 def test_unknown_hardware_and_shares_that_are_none(tmp_path) -> None:
     with pytest.raises(MtkitError, match=r"--hardware h10: .*did you mean 'h100'\?"):
         plan_of("wmt14-en-de-base", tmp_path, hardware="h10")
-    for share in (0.0, 1.5):
-        with pytest.raises(MtkitError, match="expected a number above 0, at most 1"):
+    for share in (0.0, 1e-320, 1.5):
+        with pytest.raises(MtkitError, match=r"expected a number from 0\.001 to 1"):
             plan_of("wmt14-en-de-base", tmp_path, share=share)
 
 
@@ -173,6 +247,7 @@ def test_the_command_prints_json_without_torch(tmp_path) -> None:
         "encoder": 18_914_304,
         "decoder": 25_224_192,
         "embeddings": 18_944_000,
+        "output": 0,
     }
     assert printed["share"] == 0.4
     code = (
