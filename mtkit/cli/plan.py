@@ -91,7 +91,11 @@ def _render(planned: TrainingPlan) -> str:
         f"            6 for each parameter and token of one side: {planned.rule_of_thumb:.3g}",
         f"hardware    {planned.hardware.name}, {planned.precision}, {peak / 1e12:,.1f} TFLOP/s, of "
         f"which products are assumed to reach {100 * planned.share:.3g} %"
-        + ("; so narrow a network reaches less" if planned.is_narrow else ""),
+        + (
+            "; so narrow a network reaches a small part of that, and takes far longer"
+            if planned.is_narrow
+            else ""
+        ),
         "",
     ]
     head = (

@@ -1,5 +1,7 @@
 """What `prepare` left in a workspace: whether it is up to date, and opened again."""
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from mtkit.workspace import Workspace, digest, read_json
 FORMAT_VERSION = 2
 """Raised when data that this version prepares can't be read by older ones, or the reverse."""
 FACTS_FILE = "prepared.json"
+_MOST_CHANGES_TOLD = 3
 STAGES = ("text", "tokenizer", "train", "dev")
 
 
@@ -58,10 +61,13 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             "run `mtkit prepare` again",
         )
     if facts["fingerprint"] != fingerprint(recipe):
+        changes = _list_changes(recipe, workspace)
+        told = f": {'; '.join(changes[:_MOST_CHANGES_TOLD])}" if changes else ""
         raise MtkitError(
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
-            f"(compare {workspace.recipe_file})",
-            "run `mtkit prepare` again, or keep both runs apart with --workspace",
+            f"(compare {workspace.recipe_file}){told}",
+            "give the same --set as to `mtkit prepare`, or write it into the recipe; or run `mtkit "
+            "prepare` again; --workspace keeps two runs apart",
         )
     return PreparedData(
         SubwordTokenizer.load(workspace.tokenizer),
@@ -72,6 +78,49 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         tuple(corpus.weight for corpus in recipe.data.train),
         facts["digest"],
     )
+
+
+def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
+    """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
+    if not workspace.recipe_file.is_file():
+        return []
+    tables = tomllib.loads(workspace.recipe_file.read_text("utf-8"))
+    keys = {"data", "tokenizer", "seed"}
+    wanted = recipe.model_dump(mode="json", exclude_none=True, include=keys)
+    return list_differences(
+        relative_to_root(wanted, str(recipe.data.data_root)),
+        relative_to_root(
+            {key: tables[key] for key in keys & tables.keys()},
+            str(tables.get("data", {}).get("data_root", "")),
+        ),
+    )
+
+
+def list_differences(
+    wanted: Mapping[str, Any], found: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
+    """Returns a phrase for each key whose value differs between two nested tables.
+
+    Args:
+        wanted: What is, or shall be.
+        found: What was.
+        prefix: Put before each key.
+    """
+    phrases = []
+    for key in sorted(wanted.keys() | found.keys()):
+        now, then = (_by_place(tables.get(key)) for tables in (wanted, found))
+        if isinstance(now, dict) and isinstance(then, dict):
+            phrases += list_differences(now, then, f"{prefix}{key}.")
+        elif now != then:
+            phrases.append(f"{prefix}{key} was {then!r}, now {now!r}")
+    return phrases
+
+
+def _by_place(value: Any) -> Any:
+    """Returns a list of tables as a table of them by place; all else as it is."""
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return {str(place): entry for place, entry in enumerate(value)}
+    return value
 
 
 def read_digest(workspace: Workspace) -> str:

@@ -90,9 +90,12 @@ def read_settings(folder: Path) -> Inference:
         MtkitError: There is no model, or the file is damaged.
     """
     if not (folder / CONFIG_FILE).is_file():
+        inside = folder / "model"
         raise MtkitError(
             f"{folder}: no model here (no {CONFIG_FILE})",
-            "train one with `mtkit train`, or let `mtkit run` do everything that is missing",
+            f"there is one in it: {inside}"
+            if (inside / CONFIG_FILE).is_file()
+            else "train one with `mtkit train`, or let `mtkit run` do everything that is missing",
         )
     return _read_section(folder / INFERENCE_FILE, Inference)
 

@@ -30,7 +30,13 @@ _EXPECTED = {
 }
 
 # Where a key has a form of its own.
-_FORMS = {"tag": 'a tag in angle brackets without spaces, such as "<BT>"'}
+_CODE = 'an ISO 639 code of two or three letters, such as "de" for German'
+_FORMS = {
+    "tag": 'a tag in angle brackets without spaces, such as "<BT>"',
+    "source_language": _CODE,
+    "target_language": _CODE,
+    "language": _CODE,
+}
 
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}

@@ -46,7 +46,13 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
             "save the recipe as UTF-8",
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise MtkitError(f"{path}: not TOML: {error}", "strings need quotes in TOML") from error
+        stands_twice = "twice" in str(error) or "overwrite" in str(error)
+        raise MtkitError(
+            f"{path}: not TOML: {error}",
+            "a section or key stands there twice: change the first, and remove the second"
+            if stands_twice
+            else "strings need quotes in TOML",
+        ) from error
     for override in overrides:
         apply_override(tables, override)
         # What is typed in a shell starts from the shell's folder.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mtkit.data.prepared import relative_to_root
+from mtkit.data.prepared import list_differences, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint
@@ -32,7 +32,7 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
         return
     last = saved[-1]
     tables = recipe.model_dump(mode="json", exclude_none=True)
-    differing = _differences(_fixed_part(tables), _fixed_part(last.recipe))
+    differing = list_differences(_fixed_part(tables), _fixed_part(last.recipe))
     if data_digest is not None and data_digest != last.data_digest:
         differing.append("the training or development data have changed")
     if differing:
@@ -74,7 +74,7 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     # The rate of some schedules depends on where they end.
     end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
     keys = (*_TUNED_TRAINING_KEYS, *end)
-    return _differences(
+    return list_differences(
         {key: wanted.get(key) for key in keys}, {key: found.get(key) for key in keys}, "training."
     )
 
@@ -95,15 +95,3 @@ def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
             "validation": {"metric": training["validation"]["metric"]},
         },
     }
-
-
-def _differences(wanted: dict[str, Any], found: dict[str, Any], prefix: str = "") -> list[str]:
-    """Returns a phrase for each key whose value differs between two nested tables."""
-    phrases = []
-    for key in sorted(wanted.keys() | found.keys()):
-        mine, theirs = wanted.get(key), found.get(key)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            phrases += _differences(mine, theirs, f"{prefix}{key}.")
-        elif mine != theirs:
-            phrases.append(f"{prefix}{key} was {theirs!r}, now {mine!r}")
-    return phrases

@@ -225,8 +225,9 @@ def show_report(report: Report, console: Console) -> None:
         epoch = report.epoch
         passes = report.max_steps / max(1, epoch.updates)
         say(
-            f"an epoch: {epoch.updates:,} updates, {epoch.pairs:,} pairs, "
-            f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens; "
+            f"an epoch: {epoch.updates:,} update{'s' * (epoch.updates != 1)}, "
+            f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and {epoch.target_tokens:,} "
+            "target tokens; "
             f"training.max_steps = {report.max_steps:,} are {passes:,.1f} epochs"
         )
     for side, language in zip(report.tokens, report.languages, strict=False):

@@ -45,7 +45,8 @@ class TsvOrigin:
             if len(row) <= last:
                 if lines[place].strip():
                     raise MtkitError(
-                        f"{self.name}:{self.first_line + place}: {len(row)} columns between tabs, "
+                        f"{self.name}:{self.first_line + place}: {len(row)} "
+                        f"column{'s' * (len(row) != 1)} between tabs, "
                         f"but column {last + 1} is to be read",
                         "mend the line; or, if others hold the text, say which: source_column = 1, "
                         "target_column = 2",

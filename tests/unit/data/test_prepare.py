@@ -126,9 +126,15 @@ def test_another_recipes_data_are_refused(project: Path) -> None:
     with pytest.raises(MtkitError, match="no prepared data"):
         open_prepared(recipe, workspace)
     prepare(recipe, workspace)
-    other, _ = open_run(project, "tokenizer.vocab_size=299")
-    with pytest.raises(MtkitError, match="prepared from another recipe"):
+    changes = ["tokenizer.vocab_size=299", "data.train.0.weight=2.0", "training.max_steps=7"]
+    other, _ = open_run(project, *changes)
+    with pytest.raises(MtkitError, match="prepared from another recipe") as fault:
         open_prepared(other, workspace)
+    size = recipe.tokenizer.vocab_size
+    assert fault.value.message.endswith(
+        f": data.train.0.weight was 1.0, now 2.0; tokenizer.vocab_size was {size}, now 299"
+    )
+    assert "give the same --set as to `mtkit prepare`" in fault.value.hint
 
 
 def test_a_project_that_moved_is_still_prepared(project: Path, tmp_path: Path) -> None:

@@ -185,6 +185,13 @@ def test_no_model_says_how_to_get_one(tmp_path):
     assert hint == "train one with `mtkit train`, or let `mtkit run` do everything that is missing"
 
 
+def test_a_workspace_in_place_of_its_model_says_where_that_is(folder):
+    message, hint = _fault(load_model_folder, folder.parent)
+    assert message == f"{folder.parent}: no model here (no config.json)"
+    assert folder.name == "model"
+    assert hint == f"there is one in it: {folder}"
+
+
 @pytest.mark.parametrize("size", [0, 5, 100, -10])
 def test_truncated_weights(folder, size):
     path = folder / "model.safetensors"

@@ -141,6 +141,23 @@ def test_bad_toml_is_told_by_file_and_line(project: Path) -> None:
     assert "quotes" in fault.value.hint
 
 
+@pytest.mark.parametrize("addition", ["[data]\n", "[data.dev]\n", "builtin = 'phrasebook'\n"])
+def test_what_stands_twice_is_told(project: Path, addition: str) -> None:
+    path = project / "recipes" / "twice.toml"
+    path.write_text(RECIPE + addition)
+    with pytest.raises(MtkitError, match=r"twice\.toml: not TOML: ") as fault:
+        load_recipe(path)
+    assert "stands there twice" in fault.value.hint
+
+
+@pytest.mark.parametrize("key", ["data.target_language", "evaluation.language"])
+def test_a_language_is_a_code_and_no_word(project: Path, key: str) -> None:
+    expected = 'expected an ISO 639 code of two or three letters, such as "de" for German'
+    assert f'{key}: {expected}, found "german"' in fault_of(f"{key}=german")
+    for code in ("de", "deu", "zh-Hant", "pt_BR"):
+        load_recipe("../recipes/small.toml", [f"{key}={code}"])
+
+
 def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> None:
     path = project / "recipes" / "latin.toml"
     path.write_bytes('name = "x"\n# für\n'.encode("latin-1"))
