@@ -194,7 +194,7 @@ def test_a_recipe_knows_how_much_the_phrasebook_has() -> None:
     ("name", "content", "message"),
     [
         ("text.tsv", b"", "no lines in it"),
-        ("text.tsv", b"one column\n", ":1: 1 columns between tabs"),
+        ("text.tsv", b"one column\n", ":1: 1 column between tabs"),
         ("text.tsv", "a\tb\n".encode("utf-16"), "byte 1 of the line is no UTF-8"),
         ("text.tsv", gzip.compress(b"a\tb\n", mtime=0), "byte 2 of the line is no UTF-8"),
         ("text.tsv.gz", b"a\tb\n", "damaged gzip file"),
