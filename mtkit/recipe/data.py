@@ -22,7 +22,7 @@ from pydantic import (
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.section import Section, refuse_special
 
-LANGUAGE_PATTERN = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
+_LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
 """A language's ISO 639 code, with script or region: `zh-Hant`."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -274,9 +274,9 @@ def _name_of(corpus: Corpus) -> str:
 class Data(Section):
     """Parallel text: what to train on and what to watch while training."""
 
-    source_language: Annotated[str, Field(pattern=LANGUAGE_PATTERN)]
+    source_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated from, as its ISO 639 code: `en`."""
-    target_language: Annotated[str, Field(pattern=LANGUAGE_PATTERN)]
+    target_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated into, as its ISO 639 code: `de`."""
     data_root: Path = Path()
     """Folder that relative corpus paths start from; itself relative to the recipe's folder, or to

@@ -108,15 +108,3 @@ def test_adam_is_section_5_3_s(name: str) -> None:
         mean, variance = first / (1 - 0.9**step), second / (1 - 0.98**step)
         weight -= 0.1 * mean / (variance**0.5 + 1e-9)
         assert layer.weight.item() == pytest.approx(weight, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    # Section 5.2: 0.4 and 1.0 seconds a step. Section 6.1: "written at 10-minute intervals".
-    ("name", "seconds_per_step"),
-    [("wmt14-en-de-base", 0.4), ("wmt14-en-de-big", 1.0)],
-)
-def test_checkpoints_come_as_often_as_the_paper_s(name: str, seconds_per_step: float) -> None:
-    training = load_recipe(name).training
-    assert training.checkpoint_every == round(10 * 60 / seconds_per_step)
-    # By steps, whatever the hardware.
-    assert training.checkpoint_minutes is None

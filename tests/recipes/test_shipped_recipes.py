@@ -91,6 +91,7 @@ def test_wmt14_is_the_papers(
     assert (training.clipping, training.early_stopping) == (None, None)
     # Section 6.1: "written at 10-minute intervals", at the steps' length in section 5.2.
     assert training.checkpoint_every * seconds == 10 * 60
+    assert training.checkpoint_minutes is None
     assert training.averaging.num_checkpoints == averaged <= training.keep_last
     assert training.averaging.choose == "last"
     inference = recipe.inference
