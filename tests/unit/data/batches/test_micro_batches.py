@@ -39,23 +39,35 @@ def test_every_sentence_is_in_one_micro_batch_within_the_bound(lengths, count, b
         places = micro_batch.sentences - 1_000
         widest = max(source[places].max(), target[places].max())
         assert micro_batch.num_padded_tokens == widest * len(places) <= max(bound, longest)
-    assert padding(found, source, target, first=1_000) < 0.0501
 
 
-def padding(micro_batches, source, target, first: int = 0) -> float:
+@given(LENGTHS, st.integers(1, 5))
+def test_padding_is_a_twentieth_or_less_than_another_pass_costs(lengths, count) -> None:
+    source, target = (np.array(side) for side in zip(*lengths, strict=True))
+    parts = split_update(
+        np.arange(len(lengths)), source, target, micro_batch_tokens=10_000, num_processes=count
+    )
+    found = [micro_batch for part in parts for micro_batch in part]
+    real = int(source.sum() + target.sum())
+    assert sum(m.num_tokens for m in found) == real
+    assert sum(m.num_slots for m in found) - real <= max(0.05 * real, 400 * count)
+
+
+def padding(micro_batches, source, target) -> float:
     """Returns padding over real tokens, of both sides."""
     padded = real = 0
     for micro_batch in micro_batches:
         for side in (source, target):
-            lengths = side[micro_batch.sentences - first]
+            lengths = side[micro_batch.sentences]
             padded += lengths.max() * len(lengths)
             real += lengths.sum()
     return padded / real - 1
 
 
 def test_the_fewest_that_pad_little_by_hand() -> None:
-    # Ten sentences of 10 and two of 11 are 122 tokens a side; in one pass they take 132, 8 % more.
-    lengths = np.array([10] * 10 + [11] * 2)
+    # 400 sentences of 10 and 80 of 11 are 4,880 tokens a side; in one pass they take 5,280, 8 % and
+    # 800 tokens more.
+    lengths = np.array([10] * 400 + [11] * 80)
 
     def sizes(lengths, bound):
         [part] = split_update(
@@ -63,9 +75,11 @@ def test_the_fewest_that_pad_little_by_hand() -> None:
         )
         return sorted(len(micro_batch.sentences) for micro_batch in part)
 
-    assert sizes(lengths, 1_000) == [2, 10]
-    # With one of 10 and six of 11, 77 for 76 tokens: 1 %, not worth a pass.
-    assert sizes(np.array([10] + [11] * 6), 1_000) == [7]
+    assert sizes(lengths, 10_000) == [80, 400]
+    # With 40 of 10 and 240 of 11, 80 tokens more: 1 %, not worth a pass.
+    assert sizes(np.array([10] * 40 + [11] * 240), 10_000) == [280]
+    # Ten of 10 and two of 11: 8 %, but a pass costs more than 20 tokens.
+    assert sizes(np.array([10] * 10 + [11] * 2), 10_000) == [12]
     # No more than three of 10 fit into 30.
     assert sizes(np.full(9, 10), 30) == [3, 3, 3]
 
@@ -83,6 +97,16 @@ def test_processes_share_the_work_evenly() -> None:
     parts = split_update(np.arange(400), source, target, micro_batch_tokens=500, num_processes=4)
     loads = [sum(m.num_padded_tokens for m in part) for part in parts]
     assert max(loads) <= 1.15 * min(loads)
+
+
+def test_groups_that_are_no_multiple_of_the_processes_are_cut_evenly() -> None:
+    # Three groups of 3,000 tokens a side: dealt out whole, one of two processes would have two.
+    lengths = np.concatenate([np.full(3_000 // n, n) for n in (10, 20, 30)])
+    parts = split_update(
+        np.arange(len(lengths)), lengths, lengths, micro_batch_tokens=8_192, num_processes=2
+    )
+    assert [sum(m.num_tokens for m in part) for part in parts] == [9_000, 9_000]
+    assert [sum(m.num_slots for m in part) for part in parts] == [9_000, 9_000]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 60])
