@@ -22,6 +22,7 @@ from peers.machine import describe_machine, print_machine, run_worker
 from peers.operations import count_operations
 
 from mtkit.errors import MtkitError
+from mtkit.processors import count_processors
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import Processes
 from mtkit.training.precision import settle_precision
@@ -57,17 +58,20 @@ class System:
     Attributes:
         name: A key of `NAMES`.
         precision: Arithmetic of its products.
+        num_processes: How many share each update.
         rounds: What its worker printed in each round; None where it failed.
     """
 
     name: str
     precision: str
+    num_processes: int = 1
     rounds: list[dict[str, Any] | None] = field(default_factory=list)
 
     @property
     def label(self) -> str:
-        """Name and precision, as the table has them."""
-        return f"{NAMES[self.name]}, {self.precision}"
+        """Name, precision and processes, as the table has them."""
+        shared = f", {self.num_processes} processes" if self.num_processes > 1 else ""
+        return f"{NAMES[self.name]}, {self.precision}{shared}"
 
 
 def parse_options() -> argparse.Namespace:
@@ -85,6 +89,9 @@ def parse_options() -> argparse.Namespace:
         "device); more than one by commas",
     )
     parser.add_argument("--reference", choices=NAMES, default="onmt", help="what ratios are to")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="mtkit also in so many, on a processor"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=10, help="updates before those measured")
     parser.add_argument("--updates", type=int, default=40)
@@ -181,8 +188,10 @@ def plan_systems(options: argparse.Namespace, task: dict[str, Any]) -> list[Syst
             if choice not in choices:
                 raise MtkitError(f"no such precision: {choice}", f"there are {', '.join(choices)}")
             precision = choices[choice]
-            if precision is not None:
-                system = System(name, precision)
+            if precision is None:
+                continue
+            counts = {1, options.processes} if name == "mtkit" else {1}
+            for system in [System(name, precision, count) for count in sorted(counts)]:
                 systems.setdefault(system.label, system)
     return list(systems.values())
 
@@ -205,12 +214,21 @@ def python_of(name: str, environments: Path | None) -> str:
 
 
 def run(
-    command: list[str], options: argparse.Namespace, *, is_tool: bool = False
+    command: list[str],
+    options: argparse.Namespace,
+    *,
+    num_processes: int = 1,
+    is_tool: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Returns what a worker printed."""
+    """Returns what a worker printed; several that train together, one after the other."""
+    threads = options.threads
+    if num_processes > 1:
+        threads = max(1, (threads or count_processors()) // num_processes)
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+        command = [command[0], *torchrun, str(num_processes), *command[1:]]
     return run_worker(
         command,
-        threads=options.threads,
+        threads=threads,
         time_limit=options.time_limit,
         device=options.device,
         is_tool=is_tool,
@@ -221,19 +239,22 @@ def measure(
     system: System, task: dict[str, Any], options: argparse.Namespace, folder: Path
 ) -> dict[str, Any] | None:
     """Returns what a system's worker measured; None, and says why, where it failed."""
-    told = {**task, "precision": system.precision}
+    threads = -(-options.threads // system.num_processes)
+    told = {**task, "precision": system.precision, "threads": threads}
     if system.name == "mtkit":
         told["overrides"] = [*task["overrides"], f"training.precision={system.precision}"]
     path = folder / "task.json"
     path.write_text(json.dumps(told), "utf-8")
     worker = PEERS / f"{system.name}_worker.py"
-    done = run([python_of(system.name, options.environments), str(worker), str(path)], options)
+    command = [python_of(system.name, options.environments), str(worker), str(path)]
+    done = run(command, options, num_processes=system.num_processes)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"target_tokens"')]
     if not lines:
         print(f"{system.label}: failed ({done.returncode})", file=sys.stderr)
         print("\n".join(done.stderr.splitlines()[-15:]), file=sys.stderr)
         return None
     measured: dict[str, Any] = json.loads(lines[-1])
+    measured["peak_bytes"] = sum(json.loads(line)["peak_bytes"] for line in lines)
     return measured
 
 
@@ -340,7 +361,7 @@ def print_table(rows: list[dict[str, Any]], reference_name: str, num_rounds: int
     for row in rows:
         versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
         short = "" if row["rounds"] == num_rounds else f"; {row['rounds']} of {num_rounds} rounds"
-        print(f"* {row['system']}: {row['threads']} threads, {versions}{short}")
+        print(f"* {row['system']}: {row['threads']} threads a process, {versions}{short}")
 
 
 def print_head(machine: dict[str, Any], task: dict[str, Any], options: argparse.Namespace) -> None:

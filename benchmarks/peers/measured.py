@@ -99,4 +99,6 @@ class Window:
             "threads": torch.get_num_threads(),
             "versions": versions,
         }
-        print(json.dumps(result), flush=True)
+        # In one piece: processes that train together print at the same time.
+        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()

@@ -13,7 +13,7 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import settle_kernels, settle_threads
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
@@ -28,6 +28,7 @@ class Training:
     """A training from the start, as `mtkit train` sets it up.
 
     Attributes:
+        processes: Those that torchrun started, or this one alone.
         recipe: The run's recipe.
         precision: What its updates are computed in.
         data: What it learns from.
@@ -36,19 +37,19 @@ class Training:
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
-        device = choose_device(task["device"])
+        self.processes = join_processes(task["device"])
+        device = self.processes.device
         settle_threads()
         settle_kernels()
         self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
         self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         torch.manual_seed(self.recipe.seed)
         model = build_model(self.recipe, self.data).to(device).train()
-        processes = Processes(0, 1, device)
-        self.precision = settle_precision(self.recipe, processes)
+        self.precision = settle_precision(self.recipe, self.processes)
         learner = Learner.of(model, self.recipe, precision=self.precision)
         working = cast(EncoderDecoder, learner.working.model)
         self.objective = TranslationObjective(working, self.data, self.recipe, device)
-        self.updater = Updater(self.recipe, self.objective, learner, processes)
+        self.updater = Updater(self.recipe, self.objective, learner, self.processes)
         self._micro_batch_tokens = self.updater.fit_micro_batch()
         self._step = 0
         self._plan = self._plan_epochs()
@@ -83,11 +84,14 @@ def main() -> None:
     task = read_task()
     training = Training(task)
     window = Window(task, training.precision, "mtkit")
-    while True:
-        epoch, examples = training.draw()
-        outcome = training.update(epoch, examples)
-        source, target = training.data.train.lengths(examples)
-        window.end_update(torch.from_numpy(source), torch.from_numpy(target), outcome.num_slots)
+    try:
+        while True:
+            epoch, examples = training.draw()
+            outcome = training.update(epoch, examples)
+            source, target = training.data.train.lengths(examples)
+            window.end_update(torch.from_numpy(source), torch.from_numpy(target), outcome.num_slots)
+    finally:
+        leave_processes(training.processes, has_ended=True)
 
 
 if __name__ == "__main__":
