@@ -4,6 +4,7 @@ import inspect
 from enum import Enum
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from mtkit.cli.app import app
@@ -45,6 +46,8 @@ def _render_command(function: Any) -> list[str]:
     hints = get_type_hints(function, include_extras=True)
     rows, words = [], []
     for key, parameter in inspect.signature(function).parameters.items():
+        if hints[key] is typer.Context:
+            continue
         assert get_origin(hints[key]) is Annotated
         kind, info = get_args(hints[key])[:2]
         if isinstance(info, ArgumentInfo):

@@ -58,7 +58,11 @@ app.command(short_help="Clean corpora, train the tokenizer, store the data.")(pr
 app.command(short_help="Work out what a training will take.")(plan)
 app.command(short_help="Train the model, or go on where training stopped.")(train)
 app.command(short_help="Make the mean of several checkpoints the run's model.")(average)
-app.command(short_help="Translate stdin to stdout, line by line.")(translate)
+app.command(
+    short_help="Translate stdin to stdout, line by line.",
+    # Which it refuses with better words.
+    context_settings={"allow_extra_args": True},
+)(translate)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
 app.command(short_help="All of these in order, skipping what is up to date.")(run)

@@ -1,5 +1,6 @@
 """`mtkit translate`: text on stdin becomes text on stdout, line by line."""
 
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,7 @@ class Errors(StrEnum):
 
 
 def translate(
+    context: typer.Context,
     *,
     recipe: RecipeOption = "",
     workspace: WorkspaceOption = None,
@@ -83,6 +85,9 @@ def translate(
     ] = False,
 ) -> None:
     """Translate stdin to stdout: one line out for each line in, in order."""
+    if context.args:
+        file = shlex.quote(context.args[0])
+        raise typer.BadParameter(f"text comes from stdin: mtkit translate < {file}")
     changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
     if model and (recipe or workspace is not None):
         raise typer.BadParameter("--model excludes --recipe and --workspace")

@@ -147,6 +147,8 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = _list_choices(context["tag"], context["expected_tags"])
         case "literal_error":
             message = _list_choices(found, context["expected"])
+            if isinstance(found, str) and found.lower() == "comet":
+                message += "; COMET has a section of its own, [evaluation.comet]"
         case "too_short":
             message = f"expected {context['min_length']} or more entries, found {len(found)}"
         case "string_pattern_mismatch" if last in _FORMS:

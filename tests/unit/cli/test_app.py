@@ -73,6 +73,7 @@ def test_help_loads_nothing_heavy() -> None:
         (["train", "--gpus", "1", "--processes", "2"], "--gpus and --processes exclude each other"),
         (["average", "--last", "1", "--best", "2"], "--last and --best exclude each other"),
         (["translate", "--model", "m", "--recipe", "r"], "--model excludes --recipe"),
+        (["translate", "my text.txt"], "mtkit translate < 'my text.txt'"),
         (["score", "--hypothesis", "h"], "--hypothesis needs --reference, or --test-set"),
         (["score", "--reference", "r"], "--reference and --source go with --hypothesis"),
         (

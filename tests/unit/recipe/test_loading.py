@@ -193,6 +193,9 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
          '"constant", found "const" (did you mean \'constant\'?)'),
         ("training.max_stps=3",
          "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)"),
+        ('evaluation.metrics=["COMET"]',
+         'evaluation.metrics.0: expected "bleu" or "chrf" or "chrf++" or "ter", found "COMET"; '
+         "COMET has a section of its own, [evaluation.comet]"),
         ("modle.dropout=0.1", "modle: unknown key 'modle' (did you mean 'model'?)"),
         ("data.train.0.sorce=x",
          "data.train.0.sorce: unknown key 'sorce' (did you mean 'source'?)"),
