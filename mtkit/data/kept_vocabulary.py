@@ -101,7 +101,11 @@ def extend_vocabulary(
 
 
 def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
-    """Returns a SentencePiece model that makes each symbol one piece."""
+    """Returns a SentencePiece model that makes each symbol one piece.
+
+    In a unigram model a piece that holds a symbol could win against it, as `singer` against `ing`:
+    such pieces keep their ids, and are never used again.
+    """
     proto = ModelProto()
     proto.ParseFromString(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -123,5 +127,9 @@ def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
         else:
             continue
         changed = True
+    if changed and proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM:
+        for piece in proto.pieces:
+            if piece.type == piece.NORMAL and any(symbol in piece.piece for symbol in symbols):
+                piece.type = piece.UNUSED
     content: bytes = proto.SerializeToString() if changed else model
     return content

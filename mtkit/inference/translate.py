@@ -318,7 +318,7 @@ class Translator:
         )
 
     def _check(self, hypotheses: Sequence[Hypothesis], line: int) -> None:
-        if hypotheses and not math.isnan(hypotheses[0].log_probability):
+        if hypotheses and all(math.isfinite(one.log_probability) for one in hypotheses):
             return
         rules = [
             f"inference.{key} = {value}"
@@ -329,7 +329,8 @@ class Translator:
             line,
             "the model's probabilities are no numbers (NaN)"
             + (f", or no output goes with {' and '.join(rules)}" if rules else ""),
-            "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
+            ("take other settings; or " if rules else "")
+            + "its training diverged: use an earlier checkpoint, or train with a lower rate",
         )
 
 

@@ -6,11 +6,12 @@ the place of the recipe's bounds. `mtkit train --dry-run` measures the same on t
 
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
 from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained
@@ -265,14 +266,15 @@ def _count_pieces(recipe: Recipe) -> tuple[int, int]:
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     """Returns the mean update of the first epoch."""
     data = open_prepared(recipe, workspace)
-    epoch = plan_epoch(
+    plan = partial(
+        plan_epoch,
         data.train_order,
         weights=data.weights,
         batch_tokens=recipe.training.batch_tokens,
         length_groups=recipe.training.length_groups,
         seed=recipe.seed,
-        epoch=0,
     )
+    epoch = plan(epoch=find_epoch(lambda number: plan(epoch=number)))
     counts, sources, targets = (each.astype(float) for each in epoch.length_classes)
     num_updates = len(epoch)
     window = recipe.model.attention_window

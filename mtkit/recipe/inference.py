@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from mtkit.recipe.section import Section
 
@@ -46,7 +46,7 @@ class Inference(Section):
     """Translations given per line, best first; at most `beam_size`, unless they are sampled."""
     length_penalty: LengthPenalty = LengthPenalty()
     """How hypotheses of different lengths are compared."""
-    coverage_penalty: NonNegativeFloat = 0.0
+    coverage_penalty: Annotated[float, Field(ge=0.0, le=1_000.0)] = 0.0
     """Strength of a penalty on source tokens that were paid too little attention (arXiv 1609.08144,
     equation 14: beta)."""
     min_length: NonNegativeInt = 0

@@ -86,8 +86,11 @@ class TrainingState:
     checkpoint_seconds: float = 0.0
 
     def after_validation(self, score: float) -> "TrainingState":
-        """Returns the state with a new checkpoint's score taken in."""
-        if self.best_score is None or score > self.best_score:
+        """Returns the state with a new checkpoint's score taken in.
+
+        A score of 0, which BLEU has until four words on end are right, is no standing still.
+        """
+        if self.best_score is None or score > self.best_score or score == self.best_score == 0.0:
             return replace(self, best_score=score, num_without_best=0)
         return replace(self, num_without_best=self.num_without_best + 1)
 
@@ -283,9 +286,9 @@ def restore(checkpoint: Checkpoint, learner: Learner) -> None:
 
 
 def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
-    """Returns the checkpoints with the best scores, best first; the earlier where two are equal."""
+    """Returns the checkpoints with the best scores, best first; the later where two are equal."""
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
-    return sorted(scored, key=lambda checkpoint: -(checkpoint.score or 0.0))[:count]
+    return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
 
 def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:

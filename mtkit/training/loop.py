@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mtkit.console import warn
+from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
@@ -142,16 +143,17 @@ class Trainer:
         since = state.elapsed_seconds - state.checkpoint_seconds
         # The first process's clock counts: it is the one that saves.
         is_due = self.processes.is_first and minutes is not None and since >= 60.0 * minutes
-        updates = plan(state.epoch)
+        epoch = find_epoch(plan, first=state.epoch)
+        updates = plan(epoch)
         is_last = state.position + 1 == len(updates)
         upcoming = None
         if self.processes.device.type == "cuda":
-            epoch, position = (state.epoch + 1, 0) if is_last else (state.epoch, state.position + 1)
-            upcoming = plan(epoch)[position], epoch
+            next_epoch = find_epoch(plan, first=epoch + 1) if is_last else epoch
+            upcoming = plan(next_epoch)[0 if is_last else state.position + 1], next_epoch
         outcome = updater.update(
             state.step + 1,
             updates[state.position],
-            state.epoch,
+            epoch,
             rate=rate,
             micro_batch_tokens=state.micro_batch_tokens,
             votes=Votes(stop=stop_is_requested, checkpoint=is_due),
@@ -161,7 +163,7 @@ class Trainer:
         return outcome, replace(
             state,
             step=state.step + 1,
-            epoch=state.epoch + is_last,
+            epoch=epoch + is_last,
             position=0 if is_last else state.position + 1,
             target_tokens=state.target_tokens + outcome.num_target_tokens,
             micro_batch_tokens=outcome.micro_batch_tokens,

@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 import torch
 
-from mtkit.console import say
+from mtkit.console import say, warn
+from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
@@ -20,6 +21,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
 from mtkit.training.precision import settle_precision
+from mtkit.training.schedule import note_warmup
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory
 from mtkit.workspace import Workspace
@@ -68,7 +70,7 @@ def plan_batches(
     objective: Objective, store: TokenStore, *, num_processes: int, micro_batch_tokens: int
 ) -> BatchPlan:
     """Returns how updates of the first epoch are made up and cut."""
-    updates = objective.plan_epoch(0)
+    updates = objective.plan_epoch(find_epoch(objective.plan_epoch))
     places = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
     pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
     for place in places:
@@ -124,6 +126,8 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
         objective, data.train, num_processes=num_processes, micro_batch_tokens=limit
     )
     training = recipe.training
+    if note := note_warmup(training.schedule, max_steps=training.max_steps):
+        warn(note)
     say(batches.describe(training.batch_tokens, processes.device.type))
     say(
         f"one epoch: {len(data.train):,} pairs in {batches.num_updates:,} updates; "
@@ -169,7 +173,8 @@ def _time_updates(
     limit: int,
 ) -> float:
     """Returns the seconds of an update, from a few in this process; the first is a warm-up."""
-    updates = objective.plan_epoch(0)
+    epoch = find_epoch(objective.plan_epoch)
+    updates = objective.plan_epoch(epoch)
     model.train()
     elapsed = []
     for step in range(_NUM_UPDATES_TIMED + 1):
@@ -177,7 +182,7 @@ def _time_updates(
         updater.update(
             step + 1,
             updates[step % len(updates)],
-            0,
+            epoch,
             rate=0.0,
             micro_batch_tokens=limit,
             votes=Votes(),

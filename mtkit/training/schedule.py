@@ -41,6 +41,19 @@ def learning_rate(schedule: Schedule, step: int, *, d_model: int, max_steps: int
     return schedule.final + (schedule.peak - schedule.final) * share
 
 
+def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
+    """Returns what is wrong where a falling rate is still rising at the last step; else nothing."""
+    if not isinstance(schedule, CosineSchedule | LinearSchedule):
+        return ""
+    if schedule.warmup_steps < max_steps:
+        return ""
+    return (
+        f"training.schedule.warmup_steps = {schedule.warmup_steps:,}: warm-up isn't over before "
+        f"training.max_steps = {max_steps:,}, so that the rate never falls to "
+        f"training.schedule.final = {schedule.final:g}"
+    )
+
+
 def _progress(schedule: CosineSchedule | LinearSchedule, step: int, max_steps: int) -> float:
     """Returns the share of the way from the end of the warm-up to the last step."""
     span = max(1, max_steps - schedule.warmup_steps)

@@ -31,6 +31,7 @@ from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.precision import settle_precision
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
+from mtkit.training.schedule import note_warmup
 from mtkit.training.start_from import start_from
 from mtkit.training.summary import show_summary
 from mtkit.training.trackers import open_trackers
@@ -104,6 +105,8 @@ def _train(
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
         _warn_of_slow_arithmetic(precision, processes)
+        if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
+            warn(note)
         say(f"training {recipe.name}: {describe_parameters(model)}; {precision}")
     if is_done:
         if processes.is_first:

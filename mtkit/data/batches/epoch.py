@@ -18,8 +18,9 @@ and source length) are shuffled anew in each epoch. The line is cut into groups,
 shuffled, and each update takes some.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from fractions import Fraction
 from typing import overload
 
@@ -70,6 +71,16 @@ def plan_epoch(
     )
     generator = np.random.Generator(np.random.PCG64([_GROUP_STREAM, seed, epoch]))
     return Epoch(line, starts, generator.permutation(len(starts) - 1), length_groups)
+
+
+def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
+    """Returns the first epoch from `first` on that has an update: with low weights some have none.
+
+    Args:
+        plan: Returns the updates of an epoch.
+        first: An epoch.
+    """
+    return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
 
 
 class Epoch(Sequence[Indices]):

@@ -18,7 +18,7 @@ from mtkit.data.preparation.clean_corpora import (
     read_training_blocks,
 )
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
-from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora
+from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
 from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
@@ -73,16 +73,21 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         faults.append(nothing_left(corpora))
     with _faults_listed(faults):
         lengths = _estimate_lengths(recipe, found.sample.pairs, dev, is_all=found.sample.is_all)
+    epoch = _estimate_epoch(recipe, corpora, lengths)
     report = Report(
         recipe=recipe.name,
         languages=(recipe.data.source_language, recipe.data.target_language),
         corpora=corpora,
         tokens={},
         dev={"read": len(dev)},
-        epoch=_estimate_epoch(recipe, corpora, lengths),
+        epoch=epoch,
         max_steps=recipe.training.max_steps,
         seconds=dict(found.tally.seconds),
-        notes=[*found.tally.notes, *note_corpora(corpora, job.balance)],
+        notes=[
+            *found.tally.notes,
+            *note_corpora(corpora, job.balance),
+            *note_epoch(recipe, epoch),
+        ],
     )
     return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
 
@@ -225,7 +230,7 @@ def _estimate_epoch(
     recipe: Recipe, corpora: list[Facts], lengths: tuple[float, float] | None
 ) -> Epoch | None:
     num_pairs = round(sum(facts["kept"] * facts["weight"] for facts in corpora))
-    if lengths is None or not num_pairs:
+    if lengths is None:
         return None
     source, target = (round(length * num_pairs) for length in lengths)
     source += round(sum(facts["kept"] * facts["weight"] * facts["has_tag"] for facts in corpora))

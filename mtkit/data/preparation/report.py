@@ -104,6 +104,7 @@ class Report:
                 *facts["text"]["notes"],
                 *note_corpora(corpora, facts["text"]["balance"]),
                 *_note_tokens(tokens, is_kept=kept_folder(recipe) is not None),
+                *note_epoch(recipe, epoch),
             ],
         )
 
@@ -180,6 +181,22 @@ def note_corpora(corpora: Sequence[Facts], balance: float) -> list[str]:
         if not corpus["kept"]:
             notes.append(f"{name}: nothing of it is left")
     return notes
+
+
+def note_epoch(recipe: Recipe, epoch: Epoch | None) -> list[str]:
+    """Returns what a reader should look at where low weights leave less than an update of an epoch.
+
+    An update ends with its epoch, so that each would be as small.
+    """
+    wanted = recipe.training.batch_tokens
+    is_low = any(corpus.weight < 1.0 for corpus in recipe.data.train)
+    if epoch is None or not is_low or max(epoch.source_tokens, epoch.target_tokens) >= wanted:
+        return []
+    return [
+        f"with these weights an epoch has {epoch.pairs:,} pair{'s' * (epoch.pairs != 1)}, fewer "
+        f"than make an update of training.batch_tokens = {wanted:,}, and none is larger than its "
+        "epoch: multiply the weights of data.train by one number"
+    ]
 
 
 def _note_misaligned(name: str, stretch: Facts) -> str:

@@ -22,6 +22,7 @@ With a coverage penalty it translates a sentence at a time, which takes longer.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ class CTranslate2Engine:
         self._stops_early = stops_early
         self._max_tokens, self._source_names, self._target_names = read_names(folder)
         self._target_ids = {name: token for token, name in enumerate(self._target_names)}
+        self._never_emitted = [[self._target_names[PAD]], [self._target_names[BOS]]]
         kind, index = find_device(device, library)
         try:
             # Threads that each translate a batch of their own are quicker than threads that share
@@ -193,10 +195,67 @@ class CTranslate2Engine:
         for limit, those in _group(places, limits).items():
             outputs = self._search([sources[place] for place in those], limit, settings)
             found.update(zip(those, outputs, strict=True))
-        if sources[0].prefix and settings.beam_size > 1:
-            for place, source in enumerate(sources):
-                found[place] += _stop_at_once(source, found[place], limits[place], settings)
+        num_prefix = len(sources[0].prefix)
+        if num_prefix and settings.beam_size > 1 and settings.min_length <= num_prefix:
+            those = [place for place, limit in enumerate(limits) if num_prefix < limit]
+            may_stop = self._may_stop_at_once([sources[place] for place in those], settings)
+            for place in compress(those, may_stop):
+                # Attention is paid before a token is chosen: all with the prefix paid the same.
+                attention = found[place][0].attention[: num_prefix + 1]
+                found[place].append(_Output((*sources[place].prefix, EOS), attention=attention))
         return [found[place] for place in range(len(sources))]
+
+    def _may_stop_at_once(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[bool]:
+        """Returns of which sources our search takes the output that ends right behind its prefix.
+
+        It does where `</s>` is among the `beam_size` likeliest tokens there. Taken in any case, a
+        short output with one token that is next to impossible would outdo whole sentences.
+
+        Args:
+            sources: What is translated; their prefixes are of one length.
+            settings: How to search.
+        """
+        if not sources:
+            return []
+        num_prefix = len(sources[0].prefix)
+        running = [
+            (
+                share,
+                self._translator.translate_batch(
+                    [_name(sources[place].tokens, self._source_names) for place in share],
+                    target_prefix=[
+                        _name(sources[place].prefix, self._target_names) for place in share
+                    ],
+                    asynchronous=True,
+                    beam_size=1,
+                    # The likeliest tokens at the first place that is free; never </s>.
+                    return_alternatives=True,
+                    num_hypotheses=min(settings.beam_size, len(self._target_names) - 1),
+                    suppress_sequences=self._never_emitted,
+                    no_repeat_ngram_size=settings.no_repeat_ngram or 0,
+                    max_decoding_length=num_prefix + 1,
+                    max_input_length=0,
+                ),
+            )
+            for share in self._share_out(sources, settings)
+        ]
+        last = {
+            place: self._target_ids[result.result().hypotheses[-1][num_prefix]]
+            for share, results in running
+            for place, result in zip(share, results, strict=True)
+        }
+        targets = [
+            (*source.prefix, token)
+            for place, source in enumerate(sources)
+            for token in (EOS, last[place])
+        ]
+        scored = self.score([source.tokens for source in sources for _ in range(2)], targets)
+        ends, others = scored[::2], scored[1::2]
+        return [
+            end[num_prefix] >= other[num_prefix] for end, other in zip(ends, others, strict=True)
+        ]
 
     def _search(
         self, sources: Sequence[EncodedSource], limit: int, settings: Inference
@@ -236,7 +295,7 @@ class CTranslate2Engine:
             patience=num_ended / settings.beam_size,
             length_penalty=_find_alpha(settings),
             coverage_penalty=settings.coverage_penalty,
-            suppress_sequences=[[self._target_names[PAD]], [self._target_names[BOS]]],
+            suppress_sequences=self._never_emitted,
             no_repeat_ngram_size=settings.no_repeat_ngram or 0,
             min_decoding_length=min(max(settings.min_length, least), limit),
             max_decoding_length=limit,
@@ -345,24 +404,6 @@ def check_settings(settings: Inference) -> None:
             "for a line would depend on the lines before it",
             'take engine = "torch" on the model that was exported',
         )
-
-
-def _stop_at_once(
-    source: EncodedSource, outputs: Sequence[_Output], limit: int, settings: Inference
-) -> list[_Output]:
-    """Returns the output that ends behind a prefix, unless it may not be.
-
-    Args:
-        source: What is translated.
-        outputs: What was found for it.
-        limit: Greatest length of its outputs, `</s>` counted.
-        settings: How to search.
-    """
-    num_prefix = len(source.prefix)
-    if not settings.min_length <= num_prefix < limit:
-        return []
-    # Attention is paid before a token is chosen: all that begin with the prefix paid the same.
-    return [_Output((*source.prefix, EOS), attention=outputs[0].attention[: num_prefix + 1])]
 
 
 def _find_alpha(settings: Inference) -> float:

@@ -93,6 +93,9 @@ def draw(
 ) -> Int[Tensor, "batch beam"]:
     """Returns a token for each hypothesis, drawn among those that `sampling` leaves.
 
+    Where there is none, or log-probabilities are no numbers, that is any token; its own
+    log-probability tells.
+
     Args:
         log_probs: What may come next; -inf for what may not.
         random: Numbers from 0 up to, but not including, 1, in fp64.
@@ -102,7 +105,7 @@ def draw(
     # The first token at which the sum of probabilities passes the random share of it all.
     sums = probabilities.cumsum(dim=-1)
     targets = random[..., None] * sums[..., -1:]
-    last = (probabilities > 0.0).sum(dim=-1, keepdim=True) - 1
+    last = ((probabilities > 0.0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)
     places = torch.searchsorted(sums, targets, right=True).minimum(last)
     return tokens.gather(-1, places)[..., 0]
 

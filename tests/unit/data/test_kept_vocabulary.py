@@ -99,6 +99,20 @@ def test_special_pieces_and_bytes_are_no_symbols() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_symbol_is_one_piece_inside_a_word_too(kind: str) -> None:
+    old = train(kind=kind)
+    words = {word for sentence in SOURCES for word in sentence.lower().strip(".").split()}
+    longer = max((word for word in words if f"\u2581{word}" in old.source_pieces), key=len)
+    symbol = longer[1:-1]
+    new = extend_vocabulary(old, symbols=[symbol])
+    pieces = open_model(new.models[0]).encode(longer, out_type=str)
+    assert symbol in pieces
+    assert "".join(pieces) == f"\u2581{longer}"
+    [tokens] = new.encode_target([longer])
+    assert new.decode_target(tokens) == longer
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_segmentations_are_sampled_around_the_symbols(kind: str) -> None:
     tokenizer = extend_vocabulary(train(kind=kind), tags=["<de>"], symbols=["<ph>"])
     draw, random = tokenizer.source_resegmenter(0.5), Random(1)

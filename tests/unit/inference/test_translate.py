@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Sampling
 
 from .fakes import bracket
 
@@ -374,16 +374,30 @@ def test_models_of_an_ensemble_read_and_write_the_same(
     assert caught.value.message == f"{other} has {message} than {folder}: they can't speak together"
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_diverged_model_is_told_from_a_bad_one(make_recipe, make_model, tokenizer, beam_size):
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling()}])
+def test_a_diverged_model_is_told_from_a_bad_one(make_recipe, make_model, tokenizer, search):
     model = make_model(make_recipe())
     with torch.no_grad():
         model.output_embedding.weight.fill_(torch.nan)
-    settings = Inference(beam_size=beam_size, max_extra_tokens=3)
+    settings = Inference(max_extra_tokens=3, **search)
     translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
     with pytest.raises(MtkitError) as caught:
         translator.translate(["", "a"])
     assert caught.value.message == "input line 2: the model's probabilities are no numbers (NaN)"
+
+
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling()}])
+def test_rules_that_leave_no_output_are_told(make_recipe, make_model, tokenizer, search):
+    # No piece may come twice, and there are fewer than the output must have.
+    vocab_size = tokenizer.target_vocab_size
+    settings = Inference(
+        no_repeat_ngram=1, min_length=vocab_size, max_extra_tokens=vocab_size, **search
+    )
+    translator = Translator.of(TorchEngine(make_model(make_recipe()), "cpu"), tokenizer, settings)
+    with pytest.raises(MtkitError) as caught:
+        translator.translate(["a"])
+    assert caught.value.message.startswith("input line 1: ")
+    assert f"inference.min_length = {vocab_size} and inference.no_repeat" in caught.value.message
 
 
 def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, capsys):

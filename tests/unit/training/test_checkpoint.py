@@ -156,7 +156,7 @@ def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
     folder.prune(keeping(keep_last=2, keep_best=2))
     # Steps 5 and 6 are the last, 2 and 3 the best: none counts twice.
     assert steps(folder) == [2, 3, 5, 6]
-    assert [c.state.step for c in choose_best(folder.list(), 2)] == [2, 3]
+    assert [c.state.step for c in choose_best(folder.list(), 2)] == [3, 2]
 
 
 def test_the_best_of_all_outlives_any_number_of_later_ones(tmp_path: Path) -> None:
@@ -308,6 +308,13 @@ def test_patience_counts_checkpoints_since_the_best() -> None:
     for score, best, waited in ((3.0, 3.0, 0), (3.0, 3.0, 1), (2.0, 3.0, 2), (4.0, 4.0, 0)):
         state = state.after_validation(score)
         assert (state.best_score, state.num_without_best) == (best, waited)
+
+
+def test_a_model_without_a_point_yet_is_not_out_of_patience() -> None:
+    state = TrainingState()
+    for score, waited in ((0.0, 0), (0.0, 0), (0.5, 0), (0.0, 1), (0.0, 2)):
+        state = state.after_validation(score)
+        assert state.num_without_best == waited
 
 
 def test_a_stop_does_not_push_out_what_the_mean_is_taken_of(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from mtkit.recipe.training import (
     LinearSchedule,
     PaperSchedule,
 )
-from mtkit.training.schedule import learning_rate
+from mtkit.training.schedule import learning_rate, note_warmup
 
 
 def rate(schedule, step, *, d_model=512, max_steps=100_000):
@@ -63,3 +63,11 @@ def test_cosine(step: int, expected: float) -> None:
 def test_constant(warmup: int, step: int, expected: float) -> None:
     schedule = ConstantSchedule(kind="constant", peak=2.0, warmup_steps=warmup)
     assert rate(schedule, step) == pytest.approx(expected)
+
+
+def test_a_fall_that_never_begins_is_noted() -> None:
+    schedule = CosineSchedule(kind="cosine", peak=1.0, warmup_steps=400)
+    assert not note_warmup(schedule, max_steps=401)
+    assert "warmup_steps = 400" in note_warmup(schedule, max_steps=400)
+    # These don't end at the last step.
+    assert not note_warmup(PaperSchedule(kind="paper", warmup_steps=400), max_steps=100)

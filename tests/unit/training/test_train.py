@@ -7,10 +7,12 @@ import signal
 import pytest
 import torch
 
+from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
 from mtkit.training import train as train_module
+from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.schedule import learning_rate
@@ -185,3 +187,14 @@ def test_bf16_training_is_close_to_fp32(tiny_run) -> None:
         losses.append([line["loss"] for line in lines if line["kind"] == "train"])
     assert losses[1] == pytest.approx(losses[0], rel=5e-3)
     assert losses[1] != losses[0]
+
+
+def test_epochs_without_a_pair_are_passed_over(tiny_run, capsys) -> None:
+    run = tiny_run("data.train.0.weight=0.001", "training.max_steps=3")
+    prepare(run.recipe, run.workspace)
+    assert "fewer than make an update" in capsys.readouterr().err
+    assert run.train()
+    # An update ends with its epoch, and most epochs have none.
+    state = CheckpointFolder(run.workspace.checkpoints).list()[-1].state
+    assert state.step == 3
+    assert state.epoch > 3
