@@ -1,5 +1,7 @@
 """Multi-head scaled dot-product attention (arXiv 1706.03762, section 3.2)."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -97,6 +99,28 @@ def _find_band(
     return (band.tril() if is_causal else band)[None, None]
 
 
+def _project_with_idle_bias(
+    linear: nn.Linear, inputs: Tensor, widths: Sequence[int], *, idle: int
+) -> Tensor:
+    """Returns a linear map of the inputs; the gradient of the keys' bias is 0, as it is by right.
+
+    A softmax over keys cancels what is added to all of them. What a backward pass finds is rounding
+    alone, and Adam would make full steps of that: another cut into passes, another model.
+
+    Args:
+        linear: The map.
+        inputs: What it maps.
+        widths: Its rows, by what they make.
+        idle: The place of the keys among them.
+    """
+    if not torch.is_grad_enabled():
+        projected: Tensor = linear(inputs)
+        return projected
+    parts = list(linear.bias.split(list(widths)))
+    parts[idle] = parts[idle].detach()
+    return nn.functional.linear(inputs, linear.weight, torch.cat(parts))
+
+
 class SelfAttention(nn.Module):
     """Attention of a sequence to itself; one product makes queries, keys and values.
 
@@ -185,9 +209,8 @@ class SelfAttention(nn.Module):
         return merged
 
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        queries, keys, values = _split_heads(
-            self.query_key_value(inputs), self.num_heads, self.widths
-        )
+        projected = _project_with_idle_bias(self.query_key_value, inputs, self.widths, idle=1)
+        queries, keys, values = _split_heads(projected, self.num_heads, self.widths)
         return queries, keys, values
 
 
@@ -215,7 +238,8 @@ class CrossAttention(nn.Module):
         Float[Tensor, "batch heads src_len d_key"], Float[Tensor, "batch heads src_len d_value"]
     ]:
         """Returns the source's keys and values, which stay the same for every target step."""
-        keys, values = _split_heads(self.key_value(memory), self.num_heads, self.widths)
+        projected = _project_with_idle_bias(self.key_value, memory, self.widths, idle=0)
+        keys, values = _split_heads(projected, self.num_heads, self.widths)
         return keys, values
 
     def forward(

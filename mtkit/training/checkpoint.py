@@ -86,11 +86,8 @@ class TrainingState:
     checkpoint_seconds: float = 0.0
 
     def after_validation(self, score: float) -> "TrainingState":
-        """Returns the state with a new checkpoint's score taken in.
-
-        A score of 0, which BLEU has until four words on end are right, is no standing still.
-        """
-        if self.best_score is None or score > self.best_score or score == self.best_score == 0.0:
+        """Returns the state with a new checkpoint's score taken in; an equal one is no better."""
+        if self.best_score is None or score > self.best_score:
             return replace(self, best_score=score, num_without_best=0)
         return replace(self, num_without_best=self.num_without_best + 1)
 

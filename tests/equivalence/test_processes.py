@@ -66,6 +66,14 @@ def test_one_updates_gradients_in_single_precision(tiny_run, tmp_path: Path) -> 
         assert greatest_difference(ranks[0], one, "gradient") <= 1e-5, layout
 
 
+def test_twenty_updates_in_single_precision(tiny_run, tmp_path: Path) -> None:
+    # Each weight: also those whose gradient is 0, of which Adam would make full steps of rounding.
+    run = tiny_run()
+    [one] = train(run, tmp_path / "one", (1, 256), 20, *NO_DROPOUT, dtype="float32")
+    first, _ = train(run, tmp_path / "two", (2, 256), 20, *NO_DROPOUT, dtype="float32")
+    assert greatest_difference(first, one, "weight") <= 1e-5
+
+
 @pytest.mark.slow
 def test_fifty_updates_in_double_precision(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()

@@ -310,13 +310,6 @@ def test_patience_counts_checkpoints_since_the_best() -> None:
         assert (state.best_score, state.num_without_best) == (best, waited)
 
 
-def test_a_model_without_a_point_yet_is_not_out_of_patience() -> None:
-    state = TrainingState()
-    for score, waited in ((0.0, 0), (0.0, 0), (0.5, 0), (0.0, 1), (0.0, 2)):
-        state = state.after_validation(score)
-        assert state.num_without_best == waited
-
-
 def test_a_stop_does_not_push_out_what_the_mean_is_taken_of(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     for step, score in ((100, 9.0), (600, 1.0), (700, 2.0), (750, None), (800, 3.0), (850, None)):
