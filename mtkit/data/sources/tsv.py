@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtkit.console import warn
 from mtkit.data.sources.blocks import Block, Decoded, Reading
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import (
@@ -69,14 +70,30 @@ def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Bloc
         # The line of names, if there is one, is taken.
         first_line = reader.num_taken + 1
         for first, lines in take_blocks(reader, reading):
-            yield Block(
+            origin = TsvOrigin(reader.name, first_line + first, source_column, target_column)
+            block = Block(
                 corpus=reading.index,
                 first=first,
                 num_pairs=len(lines),
                 source=join_lines(lines),
                 target=b"",
-                origin=TsvOrigin(reader.name, first_line + first, source_column, target_column),
+                origin=origin,
             )
+            if first_line + first == 1:
+                _warn_of_names(block, origin, reading)
+            yield block
+
+
+def _warn_of_names(block: Block, origin: TsvOrigin, reading: Reading) -> None:
+    """Warns where a first line that is read as text names the two languages."""
+    start = block.source.split(b"\n", 1)[0]
+    names = start.decode(errors="replace").strip().lower().split("\t")
+    languages = [reading.source_language.lower(), reading.target_language.lower()]
+    if sorted(names) == sorted(languages):
+        warn(
+            f"{origin.name}:1: names the columns {list_names(names)}, and is read as a pair: "
+            f'source_column = "{languages[0]}", target_column = "{languages[1]}" would look them up'
+        )
 
 
 def _find_columns(corpus: PairedFileCorpus, reader: LineReader) -> tuple[int, int]:

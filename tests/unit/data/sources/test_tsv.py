@@ -82,3 +82,14 @@ def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     blocks = blocks_of(PairedFileTrainingCorpus(path=path, max_pairs=3))
     assert [block.num_pairs for block in blocks] == [2, 1]
     assert blocks[1].source == b"e\tf"
+
+
+@pytest.mark.parametrize("names", ["de\ten", "EN\tDE"])
+def test_a_line_of_names_that_is_read_as_text_is_warned_of(
+    tmp_path: Path, pairs_of, capsys, names: str
+) -> None:
+    pairs = pairs_of(corpus_of(tmp_path, f"{names}\nein\tone\n"))
+    assert len(pairs) == 2
+    assert 'source_column = "en", target_column = "de"' in capsys.readouterr().err
+    pairs_of(corpus_of(tmp_path, "ein\tone\nde\ten\n"))
+    assert capsys.readouterr().err == ""
