@@ -116,7 +116,7 @@ def _project_with_idle_bias(
     if not torch.is_grad_enabled():
         projected: Tensor = linear(inputs)
         return projected
-    parts = list(linear.bias.split(list(widths)))
+    parts = list(torch.split(linear.bias, list(widths)))
     parts[idle] = parts[idle].detach()
     return nn.functional.linear(inputs, linear.weight, torch.cat(parts))
 
