@@ -100,7 +100,7 @@ def _find_band(
 
 
 def _project_with_idle_bias(
-    linear: nn.Linear, inputs: Tensor, widths: Sequence[int], *, idle: int
+    linear: nn.Module, inputs: Tensor, widths: Sequence[int], *, idle: int
 ) -> Tensor:
     """Returns a linear map of the inputs; the gradient of the keys' bias is 0, as it is by right.
 
@@ -108,7 +108,7 @@ def _project_with_idle_bias(
     alone, and Adam would make full steps of that: another cut into passes, another model.
 
     Args:
-        linear: The map.
+        linear: The map; an `nn.Linear`, but where it learns no more.
         inputs: What it maps.
         widths: Its rows, by what they make.
         idle: The place of the keys among them.
@@ -116,6 +116,7 @@ def _project_with_idle_bias(
     if not torch.is_grad_enabled():
         projected: Tensor = linear(inputs)
         return projected
+    assert isinstance(linear, nn.Linear)
     parts = list(torch.split(linear.bias, list(widths)))
     parts[idle] = parts[idle].detach()
     return nn.functional.linear(inputs, linear.weight, torch.cat(parts))

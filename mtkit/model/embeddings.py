@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.model.dropout import Dropout
+from mtkit.model.fixed_weights import FixedMatrix
 from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
 
@@ -18,13 +19,26 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.scale = math.sqrt(d_model)
+        self._fixed: FixedMatrix | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token."""
         if tokens.device.type == "cpu" and self.weight.dtype == torch.bfloat16:
+            if not torch.is_grad_enabled():
+                return nn.functional.embedding(tokens, self.weight).float() * self.scale
             # PyTorch's CPU kernel would sum up a frequent token's gradients in bfloat16.
             return nn.functional.embedding(tokens, self.weight.float()) * self.scale
         return nn.functional.embedding(tokens, self.weight) * self.scale
+
+    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
+        """Returns each state's product with every token's vector."""
+        if self._fixed is not None:
+            return self._fixed.multiply(states)
+        return nn.functional.linear(states, self.weight)
+
+    def fix(self) -> None:
+        """Keeps a copy of the matrix for `project`, which it is from now on."""
+        self._fixed = FixedMatrix(self.weight)
 
 
 class InputEmbedding(nn.Module):

@@ -7,6 +7,7 @@ from mtkit.model.cache import DecoderCache
 from mtkit.model.decoder import Decoder
 from mtkit.model.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.model.encoder import Encoder
+from mtkit.model.fixed_weights import fix_linear_maps
 from mtkit.model.initialization import initialize
 from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
@@ -80,7 +81,12 @@ class EncoderDecoder(nn.Module):
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""
-        return nn.functional.linear(states, self.output_embedding.weight)
+        return self.output_embedding.project(states)
+
+    def fix_weights(self) -> None:
+        """Makes products on a processor quicker; from now on it can neither learn nor be saved."""
+        fix_linear_maps(self)
+        self.output_embedding.fix()
 
     def start(
         self,

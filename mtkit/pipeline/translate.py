@@ -76,7 +76,7 @@ def _is_checkpoint(place: Path) -> bool:
 
 def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Translator:
     """Returns a translator with the weights of a checkpoint, of a run that may still go on."""
-    from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, convert
+    from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
     from mtkit.inference.model_folder import load_weights, read_weights
     from mtkit.model import EncoderDecoder
     from mtkit.model.device import find_device, settle_threads
@@ -96,8 +96,7 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     load_weights(model, read_weights(place), origin=str(place))
     settle_threads()
     chosen = find_device(device)
-    precision = choose_precision(recipe.inference, chosen, recipe.model)
-    ready = convert(model.to(chosen).eval(), precision)
+    ready = make_ready(model.to(chosen).eval(), recipe.inference, chosen)
     return Translator.of(
         TorchEngine(ready, chosen),
         tokenizer,

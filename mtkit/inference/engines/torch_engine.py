@@ -25,6 +25,7 @@ from mtkit.inference.search.step_model import (
 )
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import Precision, find_device, settle_threads, suit_precision
+from mtkit.model.fixed_weights import gains_by_fixed_weights
 from mtkit.model.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -148,9 +149,21 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     settle_threads()
     place = find_device(device)
     models = [load_model_folder(folder, device=place).model for folder in folders]
-    return TorchEngine(
-        [convert(model, choose_precision(settings, place, model.model)) for model in models], place
-    )
+    return TorchEngine([make_ready(model, settings, place) for model in models], place)
+
+
+def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device) -> EncoderDecoder:
+    """Returns a network as it is quickest to search with; the one given is used up.
+
+    Args:
+        model: The network, on its device.
+        settings: Whose precision applies.
+        device: What the network runs on.
+    """
+    ready = convert(model, choose_precision(settings, device, model.model))
+    if gains_by_fixed_weights(device):
+        ready.fix_weights()
+    return ready
 
 
 def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:

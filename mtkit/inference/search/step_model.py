@@ -75,7 +75,11 @@ class EncoderDecoderSteps:
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
-        return torch.log_softmax(self._model.step(tokens, self._cache), dim=-1, dtype=torch.float32)
+        logits = self._model.step(tokens, self._cache)
+        if logits.dtype != torch.float32:
+            return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
+        # In their own place: fresh memory of that size costs as much as the softmax (docs/log.md).
+        return torch.log_softmax(logits, dim=-1, out=logits)
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""

@@ -6,6 +6,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
+from mtkit.model.fixed_weights import FixedLinear
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
 
@@ -131,3 +132,22 @@ def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
     assert choose_precision(Inference(precision="bf16"), cpu, narrow) == "bf16"
     monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "fp32")
     assert choose_precision(Inference(), cpu, wide) == "fp32"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("fixes", [False, True])
+def test_a_network_made_ready_finds_the_same(
+    make_recipe, make_model, monkeypatch, precision: str, fixes: bool
+) -> None:
+    monkeypatch.setattr(torch_engine, "gains_by_fixed_weights", lambda device: fixes)
+    settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
+    plain = torch_engine.convert(make_model(make_recipe()), precision)
+    expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
+    ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    assert fixes == any(isinstance(part, FixedLinear) for part in ready.modules())
+    found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            tolerance = 1e-4 if precision == "fp32" else 0.1
+            assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)

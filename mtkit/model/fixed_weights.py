@@ -1,0 +1,67 @@
+"""Products with weights that learn no more, on a processor.
+
+PyTorch multiplies in fp32 by MKL, which keeps to AVX2 on processors that Intel didn't make. oneDNN
+takes what a processor has, 2.3 times as much on one with AVX512, and lays a matrix out once as its
+kernels read it (docs/log.md). What comes out differs by rounding.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+_ROWS = 256
+"""Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
+
+
+class FixedMatrix:
+    """A matrix in oneDNN's own layout, and what is added to its products.
+
+    Args:
+        weight: The matrix, on a processor.
+        bias: What is added; nothing where it isn't given.
+    """
+
+    def __init__(
+        self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
+    ) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS)
+        self._bias = None if bias is None else bias.detach()
+
+    def multiply(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Returns each row times the matrix, transposed, plus the bias; no gradient flows back."""
+        assert not torch.is_grad_enabled()
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            inputs, self._weight, self._bias, "none", [], ""
+        )
+        return product
+
+
+class FixedLinear(nn.Module):
+    """A linear map that learns no more."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self._matrix = FixedMatrix(linear.weight, linear.bias)
+
+    def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Returns what the linear map does."""
+        return self._matrix.multiply(inputs)
+
+
+def gains_by_fixed_weights(device: torch.device) -> bool:
+    """Returns whether a device multiplies faster with weights that are laid out once."""
+    return (
+        device.type == "cpu"
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        # Torch has these under private names.
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def fix_linear_maps(network: nn.Module) -> None:
+    """Puts fixed maps in the place of a network's linear ones, whose weights are given up."""
+    for part in list(network.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(part, name, FixedLinear(child))
