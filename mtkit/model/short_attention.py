@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit.model.dropout import draw_levels, find_kept
 
@@ -57,13 +57,39 @@ def attend_by_products(
             none attends to all alike.
         dropout: Share of attention weights dropped.
     """
+    num_extra = max(find_softmax_width() - keys.shape[2], 0)
+    if num_extra:
+        keys, values, is_visible = _lengthen(keys, values, is_visible, num_extra)
     shape = torch.Size((*queries.shape[:3], keys.shape[2]))
     levels = draw_levels(shape).flatten(0, 1) if dropout > 0.0 else None
     bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
+    if bias is not None and num_extra:
+        bias[..., -num_extra:] = -torch.inf
     attended: Tensor = _AttendByProducts.apply(  # type: ignore[no-untyped-call]
         queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, levels, dropout
     )
     return attended.view(*shape[:3], -1)
+
+
+def find_softmax_width() -> int:
+    """Returns how many numbers in fp32 PyTorch's softmax takes at once on this processor.
+
+    A row that is shorter takes up to fourteen times as long per number, on the way back too
+    (docs/log.md).
+    """
+    return 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
+
+
+def _lengthen(
+    keys_BHMK: Tensor, values_BHMV: Tensor, is_visible: Tensor | None, num_extra: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns keys and values with more at their ends that no query attends to."""
+    longer_keys, longer_values = (
+        nn.functional.pad(heads, (0, 0, 0, num_extra)) for heads in (keys_BHMK, values_BHMV)
+    )
+    if is_visible is None:
+        is_visible = torch.ones(1, 1, 1, keys_BHMK.shape[2], dtype=torch.bool)
+    return longer_keys, longer_values, nn.functional.pad(is_visible, (0, num_extra))
 
 
 def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
@@ -111,7 +137,9 @@ class _AttendByProducts(torch.autograd.Function):
             scores_RQM = torch.bmm(queries_RQK, keys_RKM).mul_(scale)
         else:
             scores_RQM = torch.baddbmm(bias, queries_RQK, keys_RKM, alpha=scale)
-        weights_RQM = torch.softmax(scores_RQM, dim=-1)
+        # In bfloat16 a softmax of rows that are no multiple of 32 takes longer than the casts.
+        precise = torch.promote_types(scores_RQM.dtype, torch.float32)
+        weights_RQM = torch.softmax(scores_RQM.to(precise), dim=-1).to(scores_RQM.dtype)
         ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, levels_RQM)
         ctx.dropout = dropout
         return torch.bmm(_drop(weights_RQM, levels_RQM, dropout), values_RMV)
@@ -123,9 +151,11 @@ class _AttendByProducts(torch.autograd.Function):
         values_gradient = torch.bmm(dropped_RQM.transpose(1, 2), gradient_RQV)
         weights_gradient = torch.bmm(gradient_RQV, values_RMV.transpose(1, 2))
         weights_gradient = _drop(weights_gradient, levels_RQM, ctx.dropout)
+        precise = torch.promote_types(weights_RQM.dtype, torch.float32)
         scores_gradient = torch._softmax_backward_data(
-            weights_gradient, weights_RQM, -1, weights_RQM.dtype
+            weights_gradient.to(precise), weights_RQM.to(precise), -1, precise
         ).mul_(queries_RQK.shape[-1] ** -0.5)
+        scores_gradient = scores_gradient.to(weights_RQM.dtype)
         queries_gradient = torch.bmm(scores_gradient, keys_RMK)
         keys_gradient = torch.bmm(scores_gradient.transpose(1, 2), queries_RQK)
         return queries_gradient, keys_gradient, values_gradient, None, None, None

@@ -44,6 +44,38 @@ def test_is_the_paper_s_formula(d_value: int, *, requires_grad: bool) -> None:
     torch.testing.assert_close(attend(queries, keys, values).detach(), expected)
 
 
+@pytest.mark.parametrize("num_keys", [1, 7, 8, 15, 16, 17, 40])
+@pytest.mark.parametrize("masks", [False, True])
+def test_gradients_are_those_of_the_formula(num_keys: int, *, masks: bool) -> None:
+    torch.manual_seed(9)
+    inputs = [_random(2, 3, n, 4, requires_grad=True) for n in (5, num_keys, num_keys)]
+    is_token = torch.arange(num_keys) < torch.tensor([num_keys, 1 + num_keys // 2])[:, None]
+    scores = inputs[0] @ inputs[1].transpose(2, 3) / 2.0
+    if masks:
+        scores = scores.masked_fill(~is_token[:, None, None], -torch.inf)
+    weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+    expected = weights @ inputs[2]
+    found = attend(*inputs, memory_is_token=is_token if masks else None)
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, inputs, direction),
+        torch.autograd.grad(expected, inputs, direction),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("num_keys", [3, 20])
+def test_a_query_that_may_see_nothing_sees_all_alike(num_keys: int) -> None:
+    queries = torch.randn(1, 1, 2, 4, requires_grad=True)
+    keys, values = torch.randn(1, 1, num_keys, 4), torch.randn(1, 1, num_keys, 4)
+    found = attend(
+        queries, keys, values, memory_is_token=torch.zeros(1, num_keys, dtype=torch.bool)
+    )
+    torch.testing.assert_close(found.detach(), values.mean(dim=2, keepdim=True).expand(1, 1, 2, 4))
+
+
 @with_and_without_gradient
 @pytest.mark.parametrize("d_value", [4, 3])
 def test_masked_keys_weigh_nothing(d_value: int, *, requires_grad: bool) -> None:
