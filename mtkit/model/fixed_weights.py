@@ -1,16 +1,20 @@
 """Products with weights that learn no more, on a processor.
 
 PyTorch multiplies in fp32 by MKL, which keeps to AVX2 on processors that Intel didn't make. oneDNN
-takes what a processor has, 2.3 times as much on one with AVX512, and lays a matrix out once as its
-kernels read it (docs/log.md). What comes out differs by rounding.
+takes what a processor has, about twice as much on one with AVX512, and lays a matrix out once as
+its kernels read it (docs/log.md). What comes out differs by rounding.
 """
+
+import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-_ROWS = 256
+_USUAL_ROWS = 256
 """Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
+_STEPS = ((128, 128), (32, 32), (0, 8))
+"""From how many rows on their number is made a multiple of what."""
 
 
 class FixedMatrix:
@@ -24,16 +28,28 @@ class FixedMatrix:
     def __init__(
         self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
     ) -> None:
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS)
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_ROWS)
         self._bias = None if bias is None else bias.detach()
 
     def multiply(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the matrix, transposed, plus the bias; no gradient flows back."""
+        """Returns each row times the matrix, transposed, plus the bias; no gradient flows back.
+
+        oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: rows of
+        zeros see to it that there are few such numbers.
+        """
         assert not torch.is_grad_enabled()
+        num_rows = math.prod(inputs.shape[:-1])
+        rows = inputs.reshape(num_rows, inputs.shape[-1])
+        num_zeros = -num_rows % next(step for least, step in _STEPS if num_rows >= least)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self._weight, self._bias, "none", [], ""
+            nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows,
+            self._weight,
+            self._bias,
+            "none",
+            [],
+            "",
         )
-        return product
+        return product[:num_rows].view(*inputs.shape[:-1], product.shape[1])
 
 
 class FixedLinear(nn.Module):
@@ -49,7 +65,10 @@ class FixedLinear(nn.Module):
 
 
 def gains_by_fixed_weights(device: torch.device) -> bool:
-    """Returns whether a device multiplies faster with weights that are laid out once."""
+    """Returns whether a device multiplies faster with weights that are laid out once.
+
+    On AMD's processors with AVX512 it does; on Intel's, where MKL takes it too, it wasn't tried.
+    """
     return (
         device.type == "cpu"
         and torch.backends.cpu.get_cpu_capability() == "AVX512"

@@ -57,11 +57,13 @@ def attend_by_products(
             none attends to all alike.
         dropout: Share of attention weights dropped.
     """
+    shape = torch.Size((*queries.shape[:3], keys.shape[2]))
+    levels = draw_levels(shape).flatten(0, 1) if dropout > 0.0 else None
     num_extra = max(find_softmax_width() - keys.shape[2], 0)
     if num_extra:
         keys, values, is_visible = _lengthen(keys, values, is_visible, num_extra)
-    shape = torch.Size((*queries.shape[:3], keys.shape[2]))
-    levels = draw_levels(shape).flatten(0, 1) if dropout > 0.0 else None
+        shape = torch.Size((*queries.shape[:3], keys.shape[2]))
+        levels = None if levels is None else nn.functional.pad(levels, (0, num_extra))
     bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
     if bias is not None and num_extra:
         bias[..., -num_extra:] = -torch.inf
@@ -74,7 +76,7 @@ def attend_by_products(
 def find_softmax_width() -> int:
     """Returns how many numbers in fp32 PyTorch's softmax takes at once on this processor.
 
-    A row that is shorter takes up to fourteen times as long per number, on the way back too
+    A row that is shorter takes up to seventeen times as long per number, on the way back too
     (docs/log.md).
     """
     return 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8

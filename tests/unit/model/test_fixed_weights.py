@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from mtkit.model import EncoderDecoder
+from mtkit.model.device import is_imitated
 from mtkit.model.fixed_weights import (
     FixedLinear,
     FixedMatrix,
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 5, 3), (0, 4), (1, 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(7,), (3, 4), (2, 5, 3), (0, 4), (1, 1), (32,), (33,), (40, 4), (128,)], ids=str
+)
 def test_products_are_those_of_a_linear_map(shape: tuple[int, ...]) -> None:
     torch.manual_seed(1)
     linear, inputs = nn.Linear(24, 40), torch.randn(*shape, 24)
@@ -44,6 +47,23 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
         torch.testing.assert_close(found, linear(inputs.transpose(0, 2)))
 
 
+def test_few_numbers_of_rows_come_to_the_kernels(monkeypatch) -> None:
+    seen = set()
+    multiply = torch.ops.mkldnn._linear_pointwise
+
+    def note(rows: torch.Tensor, *others: object) -> torch.Tensor:
+        seen.add(rows.shape[0])
+        return multiply(rows, *others)
+
+    matrix = FixedMatrix(torch.ones(2, 3))
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", note)
+    with torch.no_grad():
+        for num_rows in range(1, 1025):
+            assert matrix.multiply(torch.ones(num_rows, 3)).tolist() == [[3.0, 3.0]] * num_rows
+    assert seen == {8, 16, 24, 32, 64, 96, 128, *range(256, 1025, 128)}
+
+
+@pytest.mark.skipif(is_imitated(_CPU), reason="this processor has no products of bfloat16")
 def test_products_in_bfloat16_are_as_near_as_torchs() -> None:
     torch.manual_seed(3)
     weight, inputs = torch.randn(40, 24).bfloat16(), torch.randn(9, 24).bfloat16()
@@ -79,6 +99,7 @@ def test_a_network_computes_what_it_did(norm: str, tied: str, activation: str) -
     fixed = copy.deepcopy(model)
     fixed.fix_weights()
     assert not any(isinstance(part, nn.Linear) for part in fixed.modules())
+    assert fixed.output_embedding._fixed is not None
     source, is_token = torch.randint(4, 30, (3, 7)), torch.ones(3, 7, dtype=torch.bool)
     target = torch.randint(4, 30, (3, 5))
     with torch.no_grad():

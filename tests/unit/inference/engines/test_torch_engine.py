@@ -6,6 +6,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
+from mtkit.model.device import is_imitated
 from mtkit.model.fixed_weights import FixedLinear
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
@@ -139,6 +140,8 @@ def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
 def test_a_network_made_ready_finds_the_same(
     make_recipe, make_model, monkeypatch, precision: str, fixes: bool
 ) -> None:
+    if fixes and (not torch.backends.mkldnn.is_available() or is_imitated(torch.device("cpu"))):
+        pytest.skip("no oneDNN, or none with products of bfloat16")
     monkeypatch.setattr(torch_engine, "gains_by_fixed_weights", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
     plain = torch_engine.convert(make_model(make_recipe()), precision)

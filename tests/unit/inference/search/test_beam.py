@@ -219,3 +219,11 @@ def test_top_k_puts_equals_in_order_of_place(rows, k):
         # Which of the impossible come last is of no account.
         possible = [place for place in ranked if row[place] > -math.inf]
         assert row_places[: len(possible)] == possible
+
+
+def test_top_k_takes_what_is_no_number_for_the_greatest():
+    # As torch.topk does; equals stand on both sides of the cut.
+    values, places = top_k(torch.tensor([[0.0, 0.0, math.nan, 0.0, -1.0]]), 2)
+    assert places.tolist() == [[2, 0]]
+    assert math.isnan(values[0, 0])
+    assert values[0, 1] == 0.0
