@@ -1,5 +1,7 @@
 """Sentences of like length, handed to an engine together."""
 
+import itertools
+import math
 from collections.abc import Sequence
 
 from mtkit.inference.engines.engine import EncodedSource, Engine
@@ -53,4 +55,26 @@ def make_batches(
             room = min(room, max_sentences or room)
         batches[-1].append(index)
         room -= 1
+    return batches
+
+
+def share_out(lengths: Sequence[int], batch_tokens: int, num_shares: int) -> list[list[int]]:
+    """Returns indices in batches of like length and size, `num_shares` or a multiple of it.
+
+    So whoever takes a share ends when the others do. There may be fewer where sentences are few.
+
+    Args:
+        lengths: Number of tokens of each sentence.
+        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
+        num_shares: How many take part.
+    """
+    total = sum(max(length, _LEAST_COUNTED_TOKENS) for length in lengths)
+    least = num_shares * max(1, math.ceil(total / (batch_tokens * num_shares)))
+    for num_batches in itertools.count(least, num_shares):
+        size = min(batch_tokens, math.ceil(total / num_batches))
+        while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
+            # There is padding, too.
+            size = min(batch_tokens, size + math.ceil(size / 50))
+        if len(batches) <= num_batches:
+            break
     return batches

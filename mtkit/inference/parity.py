@@ -92,6 +92,7 @@ def check_parity(
         n_best=settings.beam_size,
         length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
         max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
+        stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
         batch_tokens=settings.batch_tokens,
     )
     expected, found = (_search_all(engine, sources, alike) for engine in (reference, candidate))

@@ -48,6 +48,8 @@ class Translator:
         engine: What runs it; as the folder says where it isn't given.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
         settings: How to search; as the folder says where it isn't given.
+        forks: Whether forks of this process may translate together, as many as
+            `inference.processes` says: for a program with one thread that doesn't fork otherwise.
 
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged; models of an
@@ -61,6 +63,7 @@ class Translator:
         engine: EngineName | None = None,
         device: str = "auto",
         settings: Inference | None = None,
+        forks: bool = False,
     ) -> None:
         folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
         opened = [open_model_folder(folder) for folder in folders]
@@ -68,6 +71,8 @@ class Translator:
         settings = settings if settings is not None else opened[0].settings
         if engine is not None:
             settings = settings.model_copy(update={"engine": engine})
+        if not forks:
+            settings = settings.model_copy(update={"processes": 1})
         self._take(
             _open_engine(folders, settings, device),
             opened[0].tokenizer,

@@ -31,7 +31,7 @@ def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") ->
     folder = workspace.export if recipe.inference.engine == "ctranslate2" else workspace.model
     if folder == workspace.export and not (folder / CONFIG_FILE).is_file():
         raise MtkitError(f"{folder}: nothing was exported for CTranslate2", "run `mtkit export`")
-    return Translator(folder, device=device, settings=recipe.inference)
+    return Translator(folder, device=device, settings=recipe.inference, forks=True)
 
 
 def load_models(
@@ -59,7 +59,7 @@ def load_models(
         from mtkit.recipe.loading import override_section
 
         settings = override_section(settings, "inference", overrides)
-    return Translator(places, device=device, settings=settings)
+    return Translator(places, device=device, settings=settings, forks=True)
 
 
 def translate(
@@ -76,6 +76,7 @@ def _is_checkpoint(place: Path) -> bool:
 
 def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Translator:
     """Returns a translator with the weights of a checkpoint, of a run that may still go on."""
+    from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
     from mtkit.inference.model_folder import load_weights, read_weights
     from mtkit.model import EncoderDecoder
@@ -98,7 +99,7 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     chosen = find_device(device)
     ready = make_ready(model.to(chosen).eval(), recipe.inference, chosen)
     return Translator.of(
-        TorchEngine(ready, chosen),
+        open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
         tokenizer,
         recipe.inference,
         target_language=recipe.data.target_language,

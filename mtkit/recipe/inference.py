@@ -49,6 +49,10 @@ class Inference(Section):
     coverage_penalty: Annotated[float, Field(ge=0.0, le=1_000.0)] = 0.0
     """Strength of a penalty on source tokens that were paid too little attention (arXiv 1609.08144,
     equation 14: beta)."""
+    stop_margin: NonNegativeInt = 5
+    """A beam search ends for a line when no output that still grows could beat those that have
+    ended within this many more tokens, were they certain. A number as great as an output's limit
+    makes it exact: none could ever."""
     min_length: NonNegativeInt = 0
     """Fewest tokens of an output, `</s>` not counted."""
     no_repeat_ngram: PositiveInt | None = None
@@ -62,6 +66,9 @@ class Inference(Section):
     batch_tokens: PositiveInt = 4_096
     """Source tokens with padding translated at the same time, by all threads of `ctranslate2`
     together; speed and memory alone depend on it."""
+    processes: PositiveInt | Literal["auto"] = "auto"
+    """Processes that `torch` shares lines out among, on a CPU under Linux; `auto`: one for each
+    core, 16 at most. Speed and memory alone depend on it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

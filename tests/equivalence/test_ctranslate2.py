@@ -55,6 +55,8 @@ def power(beam_size: int, alpha: float = 0.6, **others: float) -> Inference:
             "n_best": beam_size,
             "length_penalty": penalty,
             "max_extra_tokens": 8,
+            # Exact: no output has as many.
+            "stop_margin": 1000,
             **others,
         }
     )

@@ -17,7 +17,10 @@ _NEAR_TIE = 1e-4
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("beam_size", [2, 4, 7])
-def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha):
+@pytest.mark.parametrize(("stop_margin", "early_stopping"), [(1000, "never"), (0, False)])
+def test_finds_the_n_best_that_transformers_finds(
+    marian_twin, beam_size, alpha, stop_margin, early_stopping
+):
     model = half_trained_model("post")
     twin = marian_twin(model, pad_id=PAD, bos_id=BOS, eos_id=EOS)
     sources = draw_sources(random.Random(11), _NUM_SENTENCES)
@@ -26,6 +29,7 @@ def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha)
         n_best=beam_size,
         length_penalty=LengthPenalty(kind="power", alpha=alpha),
         max_extra_tokens=8,
+        stop_margin=stop_margin,
     )
     ours = TorchEngine(model, "cpu").search(encoded(sources), settings)
 
@@ -37,7 +41,7 @@ def test_finds_the_n_best_that_transformers_finds(marian_twin, beam_size, alpha)
             num_beams=beam_size,
             num_return_sequences=beam_size,
             do_sample=False,
-            early_stopping="never",
+            early_stopping=early_stopping,
             length_penalty=alpha,
             max_new_tokens=len(source) + settings.max_extra_tokens,
             suppress_tokens=[PAD, BOS],

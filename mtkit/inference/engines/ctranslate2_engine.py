@@ -2,8 +2,8 @@
 
 Its beam search walks as ours does (mtkit/inference/search/beam.py) and differs in three things.
 
-It stops once `beam_size` outputs have ended, where ours goes on until none can do better; so it is
-quicker, and doesn't find a longer output that would have overtaken these.
+It stops once `beam_size` outputs have ended, where ours stops when none would do better within
+`stop_margin` tokens: either may miss a longer output that would have overtaken these.
 
 What may not be emitted (`<pad>`, `<s>`, and whatever a setting forbids) it takes out before logits
 become probabilities, where ours does so after: the tokens left share what those would have got.

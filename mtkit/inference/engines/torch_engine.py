@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from mtkit.data.batches.collate import pad
 from mtkit.data.batches.ragged import Ragged
-from mtkit.inference.engines.engine import EncodedSource, find_limit
+from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit
+from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.model_folder import load_model_folder
 from mtkit.inference.search.beam import beam_search
@@ -99,6 +100,7 @@ class TorchEngine:
                 n_best=settings.n_best,
                 penalty=settings.length_penalty,
                 coverage=settings.coverage_penalty,
+                stop_margin=settings.stop_margin,
                 rules=rules,
             )
 
@@ -135,12 +137,12 @@ class TorchEngine:
         )
 
 
-def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> TorchEngine:
+def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
     """Returns an engine with the model in a folder, or those of an ensemble.
 
     Args:
         folders: Model folders.
-        settings: Whose precision applies.
+        settings: Whose precision and number of processes apply.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Raises:
@@ -149,7 +151,8 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     settle_threads()
     place = find_device(device)
     models = [load_model_folder(folder, device=place).model for folder in folders]
-    return TorchEngine([make_ready(model, settings, place) for model in models], place)
+    engine = TorchEngine([make_ready(model, settings, place) for model in models], place)
+    return open_processes(engine, place, settings.processes)
 
 
 def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device) -> EncoderDecoder:

@@ -4,14 +4,16 @@ At each step every live hypothesis is continued by every token, and the best `2 
 candidates are ranked by log-probability. A candidate that ends in `</s>` and is among the first
 `beam` leaves for its sentence's pool of finished hypotheses; the first `beam` candidates without
 `</s>` live on. The pool keeps the `n_best` best by score, which is log-probability divided by the
-length penalty, plus the coverage penalty, which is 0 at most. What is in a pool has no influence on
-what lives on, so the first of a longer list is what a list of one would hold.
+length penalty, plus the coverage penalty, which is 0 at most. What is in a pool decides when a
+sentence ends, and has no influence on what lives on until then.
 
-Stopping is exact. A sentence ends when its pool is full and no live hypothesis can still beat the
-worst in it: a log-probability only falls as the output grows, and for alpha >= 0 the penalty only
-rises, so a live hypothesis scores at most log_probability / penalty(max_length). With the `power`
-penalty that is the rule of transformers' `early_stopping="never"`. Because a longer output can
-still overtake a finished one, a beam of 1 is greedy search for alpha = 0 alone.
+A sentence ends when its pool is full and no live hypothesis would beat the worst in it if it ended
+within the next `stop_margin` tokens, each of them certain: a log-probability only falls as the
+output grows, and for alpha >= 0 the penalty only rises, so it would score at most
+log_probability / penalty(length + stop_margin). With the length limit for a margin that is exact,
+whatever a hypothesis becomes, and with the `power` penalty the rule of transformers'
+`early_stopping="never"`; with a margin of 0 it is that of its `early_stopping=False`. Because a
+longer output can overtake one that has ended, a beam of 1 is greedy search for alpha = 0 alone.
 
 At the length limit the first `beam` candidates enter the pool, ended or not, on equal terms.
 """
@@ -41,6 +43,7 @@ def beam_search(
     n_best: int | None = None,
     penalty: LengthPenalty,
     coverage: float = 0.0,
+    stop_margin: int | None = None,
     rules: OutputRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """Returns each sentence's `n_best` best hypotheses found, best first.
@@ -57,10 +60,12 @@ def beam_search(
             fewer, the sooner none can be found that is better.
         penalty: How outputs of different lengths are compared.
         coverage: Strength of the coverage penalty.
+        stop_margin: Tokens within which a live hypothesis must be able to win, or else the sentence
+            ends; as many as the limit allows where it isn't given.
         rules: What may not be emitted.
     """
     size = beam_size if n_best is None else n_best
-    pools = [_Pool(size, penalty, limit) for limit in max_lengths.tolist()]
+    pools = [_Pool(size, penalty, limit, stop_margin) for limit in max_lengths.tolist()]
     beam = _Beam(pools, max_lengths.device)
     while beam.pools:
         log_probs_BWV = model.step(beam.newest_BW)
@@ -177,11 +182,13 @@ class _Beam:
 class _Pool:
     """The best outputs of one sentence, best first; of equal scores the one found first."""
 
-    def __init__(self, size: int, penalty: LengthPenalty, limit: int) -> None:
+    def __init__(
+        self, size: int, penalty: LengthPenalty, limit: int, stop_margin: int | None
+    ) -> None:
         self.hypotheses: list[Hypothesis] = []
         self.limit = limit
         self._size, self._penalty = size, penalty
-        self._greatest_divisor = length_penalty(penalty.kind, penalty.alpha, limit)
+        self._stop_margin = limit if stop_margin is None else stop_margin
 
     def add(self, tokens: list[int], course: list[float], adjustment: float) -> None:
         """Takes an output in, and lets the worst go where there are too many.
@@ -196,12 +203,15 @@ class _Pool:
         del self.hypotheses[self._size :]
 
     def may_still_take(self, log_probability: float, length: int) -> bool:
-        """Returns whether what a live hypothesis may become could still enter."""
+        """Returns whether what a live hypothesis becomes within the margin could still enter."""
         # Neither for a dead hypothesis nor for one that is no number.
         if length >= self.limit or not log_probability > -torch.inf:
             return False
-        is_full = len(self.hypotheses) == self._size
-        return not is_full or log_probability / self._greatest_divisor > self.hypotheses[-1].score
+        if len(self.hypotheses) < self._size:
+            return True
+        length = min(self.limit, length + self._stop_margin)
+        divisor = length_penalty(self._penalty.kind, self._penalty.alpha, length)
+        return log_probability / divisor > self.hypotheses[-1].score
 
 
 def _take(values: Tensor, indices: Tensor) -> Tensor:

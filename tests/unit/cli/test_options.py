@@ -98,8 +98,8 @@ KEYS = {
     "training.start_from": "model vocabulary",
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints",
-    "inference": "engine precision beam_size n_best length_penalty coverage_penalty min_length "
-    "no_repeat_ngram sampling max_extra_tokens max_source_tokens batch_tokens",
+    "inference": "engine precision beam_size n_best length_penalty coverage_penalty stop_margin "
+    "min_length no_repeat_ngram sampling max_extra_tokens max_source_tokens batch_tokens processes",
     "inference.length_penalty": "kind alpha",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "

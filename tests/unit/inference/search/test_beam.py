@@ -99,6 +99,21 @@ def test_a_longer_output_overtakes_even_in_a_beam_of_one_unless_alpha_is_0():
     assert [found.tokens for found in _search(table, 3, 1, _PLAIN)] == [(EOS,)]
 
 
+@pytest.mark.parametrize(
+    ("stop_margin", "expected", "num_steps"),
+    [(0, (EOS,), 1), (1, (A, A, EOS), 3), (2, (A, A, EOS), 3), (None, (A, A, EOS), 3)],
+)
+def test_a_live_hypothesis_has_a_margin_to_win_within(stop_margin, expected, num_steps):
+    # ln .6 / 1 = -0.511 has ended after step 1. A has ln .4 = -0.916, which loses if it ended at
+    # once, and wins over two tokens: -0.458. Over three, which it takes, it is -0.305.
+    table = written_out({(): {EOS: 0.6, A: 0.4}, (A,): {A: 1.0}, (A, A): {EOS: 1.0}})
+    model = TableModel([table])
+    ((best,),) = beam_search(
+        model, torch.tensor([9]), beam_size=1, penalty=_MEAN, stop_margin=stop_margin
+    )
+    assert (best.tokens, model.num_steps) == (expected, num_steps)
+
+
 def test_outputs_cut_by_the_limit_compete_on_equal_terms():
     table = written_out({(): {A: 0.8, B: 0.2}, (A,): {A: 0.7, EOS: 0.3}, (B,): {EOS: 1.0}})
     found = _search(table, 2, 3, _PLAIN)

@@ -1,0 +1,299 @@
+"""An engine in several processes, which share out among them what is searched together.
+
+Threads that share a small network's products wait for each other at each of them, a hundred times a
+step; processes that search a batch each don't (docs/log.md). The processes are forks, made when
+there is work for them: they read the weights where they are, and cost a few milliseconds.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from types import FrameType
+from typing import Literal
+
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.inference.batches import make_batches, share_out
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.recipe.inference import Inference
+
+_MOST_PROCESSES = 16
+"""Unless more are asked for: each needs memory of its own for a batch."""
+_BATCHES_OF_A_PROCESS = 4
+_LEAST_SENTENCES = 8
+"""A process is given no fewer: the engine itself is as quick with them."""
+
+_LOOK_SECONDS = 1.0
+"""How often a process looks whether the one that began it is still there."""
+
+_Found = list[list[Hypothesis]]
+
+
+def open_processes(
+    engine: Engine, device: torch.device, processes: int | Literal["auto"]
+) -> Engine:
+    """Returns an engine that searches in several processes; the one given where one is enough.
+
+    Args:
+        engine: What searches.
+        device: Where. Forks can search on a processor, and under Linux: elsewhere libraries of the
+            system's don't outlive a fork.
+        processes: How many; `auto` takes one for each of torch's threads, 16 at most.
+    """
+    if sys.platform != "linux" or device.type != "cpu":
+        return engine
+    most = min(torch.get_num_threads(), _MOST_PROCESSES)
+    num_processes = most if processes == "auto" else processes
+    return engine if num_processes == 1 else ParallelEngine(engine, num_processes)
+
+
+class ParallelEngine:
+    """Searches in processes of one thread each; scores, and searches for few, in this one.
+
+    For a program that has one thread and doesn't fork otherwise, such as the command line: a fork
+    waits for ever for a lock that another thread held when it began.
+
+    Args:
+        engine: What searches, on a processor.
+        num_processes: How many; they end when this object does, or this process.
+    """
+
+    def __init__(self, engine: Engine, num_processes: int) -> None:
+        self._engine = engine
+        self._num_processes = num_processes
+        self._workers: list[_Worker] = []
+        weakref.finalize(self, _end, self._workers)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest source and output that the engine can take."""
+        return self._engine.max_tokens
+
+    @property
+    def batches_at_once(self) -> int:
+        """Enough that processes seldom wait for the last of them."""
+        return _BATCHES_OF_A_PROCESS * self._num_processes
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, as the engine finds them.
+
+        Args:
+            sources: What is shared out; longest first is quickest.
+            settings: How to search; `batch_tokens` bounds what each process searches at a time.
+
+        Raises:
+            MtkitError: What the engine raises; a process was killed.
+        """
+        lengths = [len(source.tokens) for source in sources]
+        if len(sources) < 2 * _LEAST_SENTENCES:
+            batches = make_batches(lengths, settings.batch_tokens)
+            found = [self._engine.search(_pick(sources, batch), settings) for batch in batches]
+        else:
+            num_processes = min(self._num_processes, len(sources) // _LEAST_SENTENCES)
+            batches = share_out(lengths, settings.batch_tokens, num_processes)
+            found = self._search_beside([_pick(sources, batch) for batch in batches], settings)
+        outputs: _Found = [[] for _ in sources]
+        for batch, of_batch in zip(batches, found, strict=True):
+            for place, hypotheses in zip(batch, of_batch, strict=True):
+                outputs[place] = hypotheses
+        return outputs
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Returns the log-probability of each token of each given target, as the engine does."""
+        return self._engine.score(source_batch, target_batch)
+
+    def _search_beside(
+        self, batches: Sequence[Sequence[EncodedSource]], settings: Inference
+    ) -> list[_Found]:
+        """Returns what is found for each batch; the next goes to whichever process is free."""
+        self._begin(min(self._num_processes, len(batches)))
+        if not self._workers:
+            return [self._engine.search(batch, settings) for batch in batches]
+        found: list[_Found] = [[] for _ in batches]
+        waiting = deque(range(len(batches)))
+        at_work: dict[Connection, tuple[_Worker, int]] = {}
+        idle = list(self._workers)
+        try:
+            while waiting or at_work:
+                while waiting and idle:
+                    worker, place = idle.pop(), waiting.popleft()
+                    worker.give(batches[place], settings)
+                    at_work[worker.connection] = worker, place
+                for ready in wait(list(at_work)):
+                    assert isinstance(ready, Connection)
+                    worker, place = at_work.pop(ready)
+                    found[place] = worker.take()
+                    idle.append(worker)
+        except BaseException:
+            # A fault or Ctrl-C leaves others at work on what nobody waits for any more.
+            _end(self._workers)
+            raise
+        return found
+
+    def _begin(self, number: int) -> None:
+        """Begins processes until there are so many, or as many as the system lets there be."""
+        if self._workers and self._workers[0].parent != os.getpid():
+            # This is a fork itself, and they work for another.
+            _end(self._workers)
+        with contextlib.suppress(OSError):
+            while len(self._workers) < number:
+                self._workers.append(_start(self._engine, self._workers))
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A process that searches.
+
+    Attributes:
+        pid: Its number.
+        parent: That of the process that began it.
+        connection: Where batches go in and what is found comes out.
+    """
+
+    pid: int
+    parent: int
+    connection: Connection
+
+    def give(self, batch: Sequence[EncodedSource], settings: Inference) -> None:
+        """Has it search.
+
+        Raises:
+            MtkitError: It has ended.
+        """
+        try:
+            self.connection.send((batch, settings))
+        except OSError as error:
+            raise self._explain_end() from error
+
+    def take(self) -> _Found:
+        """Returns what it has found.
+
+        Raises:
+            MtkitError: It has ended, or the engine raised it.
+            RuntimeError: The engine failed otherwise.
+        """
+        try:
+            answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._explain_end() from error
+        if isinstance(answer, MtkitError):
+            raise answer
+        if isinstance(answer, str):
+            raise RuntimeError(f"a process that was translating has failed:\n{answer}")  # noqa: TRY004
+        found: _Found = answer
+        return found
+
+    def _explain_end(self) -> MtkitError:
+        code = _find_exit_code(self.pid)
+        return MtkitError(
+            "a process that was translating has ended"
+            + ("" if code is None else f", exit code {code}"),
+            "the system may be short of memory: set inference.processes lower, or "
+            "inference.batch_tokens",
+        )
+
+
+def _pick(sources: Sequence[EncodedSource], places: Sequence[int]) -> list[EncodedSource]:
+    return [sources[place] for place in places]
+
+
+def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
+    """Returns a process that searches with an engine; `others` are those that run already.
+
+    Raises:
+        OSError: The system doesn't let there be another.
+    """
+    here, there = Pipe()
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads that a fork doesn't have: torch's, which a single thread in
+        # the fork never calls for.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        # Not multiprocessing's: it takes stdin's lock, and flushes what its parent has written.
+        pid = os.fork()
+    if pid == 0:
+        try:
+            # While an end of theirs is open here, others wouldn't notice that the parent has gone.
+            for connection in [worker.connection for worker in others] + [here]:
+                connection.close()
+            _work(engine, there, parent)
+        finally:
+            os._exit(0)
+    there.close()
+    return _Worker(pid, parent, here)
+
+
+def _end(workers: list[_Worker]) -> None:
+    """Ends processes, at work or not, and forgets them; in a fork of their parent, forgets them."""
+    for worker in workers:
+        worker.connection.close()
+        if worker.parent == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+            _find_exit_code(worker.pid)
+    workers.clear()
+
+
+def _find_exit_code(pid: int) -> int | None:
+    """Returns what a process ended with that is about to; None where it can't be told any more."""
+    for _ in range(100):
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    return None
+
+
+def _work(engine: Engine, connection: Connection, parent: int) -> None:
+    """Searches what comes until nobody is there any more; the process's whole life."""
+    # Whoever reads the parent's output or feeds its input waits for the parent alone.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    # Ctrl-C is for the parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def look(_: int, __: FrameType | None) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+    torch.set_num_threads(1)
+    while True:
+        try:
+            batch, settings = connection.recv()
+            connection.send(_search(engine, batch, settings))
+        except (EOFError, OSError):
+            return
+
+
+def _search(
+    engine: Engine, batch: Sequence[EncodedSource], settings: Inference
+) -> _Found | MtkitError | str:
+    """Returns what is found; a user's fault; or, of any other, what Python would print."""
+    try:
+        return engine.search(batch, settings)
+    except MtkitError as error:
+        return error
+    except Exception:  # noqa: BLE001 (whatever it is, the parent raises it)
+        return traceback.format_exc()
