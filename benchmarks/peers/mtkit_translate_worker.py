@@ -6,28 +6,32 @@ from typing import Any
 from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
+from mtkit.inference import translate
 from mtkit.inference.model_config import read_config, read_settings
-from mtkit.inference.translation import Translation
 from mtkit.recipe.loading import override_section
 
 
-class CountingTranslator(Translator):
-    """A translator that says how many tokens it has found."""
+class TokenCount:
+    """Counts the tokens of the best hypotheses that engines find."""
 
-    num_tokens = 0
+    def __init__(self) -> None:
+        self.total = 0
+        search_in_batches = translate.search_in_batches
 
-    def search(self, *arguments: Any, **others: Any) -> list[Translation]:
-        """Returns what is found, and counts the tokens of the best of it."""
-        found = super().search(*arguments, **others)
-        self.num_tokens += sum(len(translation.candidates[0].tokens) for translation in found)
-        return found
+        def search_and_count(*arguments: Any) -> Any:
+            found = search_in_batches(*arguments)
+            self.total += sum(len(hypotheses[0].tokens) for hypotheses in found)
+            return found
+
+        translate.search_in_batches = search_and_count
 
 
 def main() -> None:
     task, _ = read_task()
     folder = Path(task["model"])
     settings = override_section(read_settings(folder), "inference", task["overrides"])
-    translator = CountingTranslator(
+    count = TokenCount()
+    translator = Translator(
         folder,
         engine=task["engine"],
         device="cpu",
@@ -36,10 +40,10 @@ def main() -> None:
         forks=True,
     )
 
-    def translate(lines: list[str]) -> tuple[list[str], int]:
-        before = translator.num_tokens
+    def translate_and_count(lines: list[str]) -> tuple[list[str], int]:
+        before = count.total
         translations = translator.translate(lines)
-        return translations, translator.num_tokens - before
+        return translations, count.total - before
 
     facts: dict[str, Any] = {"threads": task["threads"]}
     if task["engine"] == "torch":
@@ -53,7 +57,7 @@ def main() -> None:
         )
         facts["threads"] = torch.get_num_threads()
     facts["versions"] = versions_of("torch" if task["engine"] == "torch" else "ctranslate2")
-    time_steady(task, translate, facts)
+    time_steady(task, translate_and_count, facts)
 
 
 if __name__ == "__main__":
