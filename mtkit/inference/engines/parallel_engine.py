@@ -33,7 +33,6 @@ _MOST_PROCESSES = 16
 _BATCHES_OF_A_PROCESS = 4
 _LEAST_SENTENCES = 8
 """A process is given no fewer: the engine itself is as quick with them."""
-
 _LOOK_SECONDS = 1.0
 """How often a process looks whether the one that began it is still there."""
 
@@ -242,10 +241,11 @@ def _end(workers: list[_Worker]) -> None:
     """Ends processes, at work or not, and forgets them; in a fork of their parent, forgets them."""
     for worker in workers:
         worker.connection.close()
-        if worker.parent == os.getpid():
-            with contextlib.suppress(ProcessLookupError):
+        # One that was waited for before has given its number back: it may be another's.
+        with contextlib.suppress(ChildProcessError):
+            if worker.parent == os.getpid() and os.waitpid(worker.pid, os.WNOHANG)[0] == 0:
                 os.kill(worker.pid, signal.SIGKILL)
-            _find_exit_code(worker.pid)
+                _find_exit_code(worker.pid)
     workers.clear()
 
 
