@@ -59,9 +59,9 @@ def make_batches(
 
 
 def share_out(lengths: Sequence[int], batch_tokens: int, num_shares: int) -> list[list[int]]:
-    """Returns indices in batches of like length and size, `num_shares` or a multiple of it.
+    """Returns indices in batches of like length and size: `num_shares` or a multiple, if possible.
 
-    So whoever takes a share ends when the others do. There may be fewer where sentences are few.
+    So whoever takes a share ends when the others do.
 
     Args:
         lengths: Number of tokens of each sentence.

@@ -23,7 +23,7 @@ from typing import Literal
 import torch
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batches import make_batches, share_out
+from mtkit.inference.batches import search_in_batches, share_out
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference
@@ -96,14 +96,14 @@ class ParallelEngine:
         Raises:
             MtkitError: What the engine raises; a process was killed.
         """
+        num_shares = min(self._num_processes, len(sources) // _LEAST_SENTENCES)
+        if num_shares < 2:
+            return search_in_batches(self._engine, sources, settings)
         lengths = [len(source.tokens) for source in sources]
-        if len(sources) < 2 * _LEAST_SENTENCES:
-            batches = make_batches(lengths, settings.batch_tokens)
-            found = [self._engine.search(_pick(sources, batch), settings) for batch in batches]
-        else:
-            num_processes = min(self._num_processes, len(sources) // _LEAST_SENTENCES)
-            batches = share_out(lengths, settings.batch_tokens, num_processes)
-            found = self._search_beside([_pick(sources, batch) for batch in batches], settings)
+        batches = share_out(lengths, settings.batch_tokens, num_shares)
+        found = self._search_beside(
+            [[sources[place] for place in batch] for batch in batches], settings
+        )
         outputs: _Found = [[] for _ in sources]
         for batch, of_batch in zip(batches, found, strict=True):
             for place, hypotheses in zip(batch, of_batch, strict=True):
@@ -205,10 +205,6 @@ class _Worker:
             "the system may be short of memory: set inference.processes lower, or "
             "inference.batch_tokens",
         )
-
-
-def _pick(sources: Sequence[EncodedSource], places: Sequence[int]) -> list[EncodedSource]:
-    return [sources[place] for place in places]
 
 
 def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
