@@ -7,7 +7,8 @@
 `train` has the recipe's model (pre-norm, the only one it knows), label smoothing, Adam and the
 paper's schedule with the recipe's warm-up. What is OpenNMT-py's own: Glorot's initialisation of
 all matrices, dropout inside the feed-forward layer too, no `</s>` behind a source, gradients
-clipped to norm 5, which they don't reach; its checkpoints and `clock.jsonl` lie in FOLDER. Both
+clipped to norm 5, which they don't reach; its checkpoints and `clock.jsonl` lie in FOLDER. With
+`--step N` it goes on from that checkpoint, its clock in `clock-from-N.jsonl`. Both
 read and write the very pieces of the workspace, as numbers. Scores come from `mtkit score
 --hypothesis`, as for any other system.
 """
@@ -44,7 +45,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--batch-tokens", type=int, default=4096, help="padding counted")
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=250)
-    parser.add_argument("--step", type=int, help="the checkpoint to translate with")
+    parser.add_argument("--step", type=int, help="the checkpoint to translate with, or to go on from")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--alpha", type=float, default=0.6)
     return parser.parse_args()
@@ -69,6 +70,10 @@ def run(options: argparse.Namespace, task: dict[str, Any], *, clock: Path | None
         raise MtkitError(f"OpenNMT-py ended with {done.returncode}")
 
 
+def checkpoint_of(options: argparse.Namespace) -> str:
+    return str(options.folder.absolute() / f"model_step_{options.step}.pt")
+
+
 def train(options: argparse.Namespace, recipe: Recipe) -> None:
     schedule = recipe.training.schedule
     if recipe.model.norm != "pre" or not isinstance(schedule, PaperSchedule):
@@ -91,8 +96,10 @@ def train(options: argparse.Namespace, recipe: Recipe) -> None:
         "seed": recipe.seed,
         "updates": options.updates,
         "save_every": options.save_every,
+        "go_on_from": checkpoint_of(options) if options.step else "",
     }
-    run(options, task, clock=options.folder / "clock.jsonl")
+    log = f"clock-from-{options.step}.jsonl" if options.step else "clock.jsonl"
+    run(options, task, clock=options.folder / log)
 
 
 def translate(options: argparse.Namespace) -> None:
@@ -102,7 +109,7 @@ def translate(options: argparse.Namespace) -> None:
     sentences = [ids[:-1] for ids in tokenizer.encode_source(lines)]
     source.write_text("".join(" ".join(map(str, ids)) + "\n" for ids in sentences), "utf-8")
     task = {
-        "checkpoint": str(options.folder.absolute() / f"model_step_{options.step}.pt"),
+        "checkpoint": checkpoint_of(options),
         "source": str(source.absolute()),
         "output": str(output.absolute()),
         "beam_size": options.beam,

@@ -30,6 +30,8 @@ def training_options(task: dict[str, Any]) -> dict[str, Any]:
         "param_init": 0.0,
         "param_init_glorot": True,
     }
+    if task["go_on_from"]:
+        chosen["train_from"] = task["go_on_from"]
     return chosen
 
 
