@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mtkit.model.dropout import Dropout
-from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
+from mtkit.model.grids import split_heads
+from mtkit.model.short_attention import attend_by_products
 
 _SIZES = [(256, 16, 4, 32), (128, 32, 8, 64)]
 _REPEATS = 20
@@ -43,12 +44,11 @@ def attend(backend: SDPBackend | None, shape: tuple[int, ...], dtype: torch.dtyp
 
     def forward() -> Tensor:
         if backend is None:
-            heads = split_heads_at_once(projected, num_heads, (width,) * 3)
-            return attend_by_products(*heads, is_visible=mask, dropout=0.0)
+            parts = split_heads(projected, num_heads, (width,) * 3, ((batch_size, length),))
+            return attend_by_products(*(part[0] for part in parts), is_visible=mask, dropout=0.0)
+        heads = projected.view(batch_size, length, 3, num_heads, d_head).transpose(1, 3)
         with sdpa_kernel(backend):
-            return nn.functional.scaled_dot_product_attention(
-                *view_heads(projected, num_heads, (width,) * 3), attn_mask=mask
-            )
+            return nn.functional.scaled_dot_product_attention(*heads.unbind(dim=2), attn_mask=mask)
 
     return milliseconds(work)
 

@@ -45,7 +45,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--batch-tokens", type=int, default=4096, help="padding counted")
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=250)
-    parser.add_argument("--step", type=int, help="the checkpoint to translate with, or to go on from")
+    parser.add_argument(
+        "--step", type=int, help="the checkpoint to translate with, or to go on from"
+    )
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--alpha", type=float, default=0.6)
     return parser.parse_args()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import split_update
@@ -53,10 +53,11 @@ def main() -> None:
                 target_lengths,
                 micro_batch_tokens=options.micro_batch_tokens,
                 num_processes=1,
+                grid_slots=64,
             )
             for micro_batch in micro_batches:
-                batch = collate(*store.gather(micro_batch.sentences))
-                num_padded += batch.source_tokens.numel() + batch.target_outputs.numel()
+                batch = lay_out(*store.gather(micro_batch.sentences), micro_batch.grid_sizes)
+                num_padded += batch.source_tokens.numel() + batch.target_inputs.numel()
             num_micro_batches += len(micro_batches)
             num_target_tokens += int(target_lengths.sum())
             num_real += int(source_lengths.sum() + target_lengths.sum())

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from peers.memory import peak_bytes
 
-from mtkit.data.batches.collate import PackedBatch, collate, pack
+from mtkit.data.batches.collate import GridBatch, PackedBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.model import EncoderDecoder, can_pack
 from mtkit.model.device import suit_precision
@@ -69,7 +69,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 def _make_batch(
     num_sentences: int, model: EncoderDecoder, device: torch.device
-) -> objective.Batch | PackedBatch:
+) -> GridBatch | PackedBatch:
     generator = np.random.default_rng(num_sentences)
     size = num_sentences * _SENTENCE_TOKENS
     source, target = (
@@ -77,7 +77,8 @@ def _make_batch(
         for _ in range(2)
     )
     packs = can_pack(device, model.output_embedding.weight.dtype, d_key=64, d_value=64)
-    return (pack if packs else collate)(source, target).to(device)
+    batch = pack(source, target) if packs else lay_out(source, target, [num_sentences])
+    return batch.to(device)
 
 
 def _whole_cross_entropy(

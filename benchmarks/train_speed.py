@@ -113,6 +113,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
     """
     overrides = [
         f"training.batch_tokens={options.batch_tokens}",
+        "training.micro_batch_tokens=auto",
         "training.label_smoothing=0.1",
         "~training.start_from",
     ]

@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import mtkit.model.attention
 import mtkit.training.objective
-from mtkit.data.batches.collate import Batch, PackedBatch
+from mtkit.data.batches.collate import GridBatch, PackedBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.update import Updater
@@ -84,9 +84,9 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TranslationObjective, "count_tokens", "data")
     sections.wrap(TranslationObjective, "split_update", "data")
     sections.wrap(TokenStore, "gather", "data")
-    sections.wrap(mtkit.training.objective, "collate", "data")
+    sections.wrap(mtkit.training.objective, "lay_out", "data")
     sections.wrap(mtkit.training.objective, "pack", "data")
-    sections.wrap(Batch, "to", "data")
+    sections.wrap(GridBatch, "to", "data")
     sections.wrap(PackedBatch, "to", "data")
     model = training.objective.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.

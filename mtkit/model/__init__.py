@@ -5,6 +5,7 @@ encoder.py, decoder.py        stacks of layers, post-norm or pre-norm
 attention.py, feed_forward.py the sub-layers
 short_attention.py  attention among short sequences on a CPU, with its gradient by hand
 embeddings.py, positions.py   tokens and places to vectors
+grids.py            sentences in padded grids, all in one row
 packing.py          sentences side by side without padding, for a GPU
 normalization.py    layer normalisation
 dropout.py          dropout, quick on a CPU too
@@ -19,6 +20,7 @@ Masks are boolean, True is a real token: `source_is_token`.
 
 from mtkit.model.cache import DecoderCache
 from mtkit.model.encoder_decoder import EncoderDecoder
+from mtkit.model.grids import Grids
 from mtkit.model.packing import Packing, can_pack
 
-__all__ = ["DecoderCache", "EncoderDecoder", "Packing", "can_pack"]
+__all__ = ["DecoderCache", "EncoderDecoder", "Grids", "Packing", "can_pack"]

@@ -7,8 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mtkit.model.cache import DecoderCache, LayerCache
+from mtkit.model.grids import Grids, join_heads, split_heads
 from mtkit.model.packing import Packing, attend_within
-from mtkit.model.short_attention import attend_by_products, split_heads_at_once, view_heads
+from mtkit.model.short_attention import attend_by_products
 
 
 def attend(
@@ -158,19 +159,42 @@ class SelfAttention(nn.Module):
         self,
         inputs: Float[Tensor, "batch length d_model"],
         *,
-        is_token: Bool[Tensor, "batch length"] | Packing | None = None,
+        is_token: Bool[Tensor, "batch length"] | Grids | Packing | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "batch length d_model"]:
         """Returns what each position draws from the positions it may see.
 
         Args:
-            inputs: The sequences; one row of them, where they are packed.
-            is_token: Which positions are real, or where packed sentences stand.
+            inputs: The sequences; one row of them, where they are packed or in grids.
+            is_token: Which positions are real, or where a row's sentences stand.
             is_causal: None sees a later one.
         """
+        dropout = self.dropout if self.training else 0.0
+        if isinstance(is_token, Grids):
+            projected = _project_with_idle_bias(self.query_key_value, inputs, self.widths, idle=1)
+            heads = [
+                attend(
+                    queries,
+                    keys,
+                    values,
+                    # Padding stands behind a sentence's tokens, where none sees it anyway.
+                    memory_is_token=None if is_causal else is_token.mask(grid),
+                    is_causal=is_causal,
+                    window=self.window,
+                    dropout=dropout,
+                )
+                for grid, (queries, keys, values) in enumerate(
+                    zip(
+                        *split_heads(projected, self.num_heads, self.widths, is_token.shapes),
+                        strict=True,
+                    )
+                )
+            ]
+            joined: Tensor = self.output(join_heads(heads, inputs.shape[1]))
+            return joined
         queries, keys, values = self._project(inputs)
         if isinstance(is_token, Packing):
-            assert self.dropout == 0.0 or not self.training
+            assert dropout == 0.0
             heads_BHQV = attend_within(
                 queries,
                 keys,
@@ -188,7 +212,7 @@ class SelfAttention(nn.Module):
                 memory_is_token=is_token,
                 is_causal=is_causal,
                 window=self.window,
-                dropout=self.dropout if self.training else 0.0,
+                dropout=dropout,
             )
         merged: Tensor = self.output(_merge_heads(heads_BHQV))
         return merged
@@ -239,33 +263,53 @@ class CrossAttention(nn.Module):
         Float[Tensor, "batch heads src_len d_key"], Float[Tensor, "batch heads src_len d_value"]
     ]:
         """Returns the source's keys and values, which stay the same for every target step."""
-        projected = _project_with_idle_bias(self.key_value, memory, self.widths, idle=0)
-        keys, values = _split_heads(projected, self.num_heads, self.widths)
+        keys, values = _split_heads(self._project_memory(memory), self.num_heads, self.widths)
         return keys, values
 
     def forward(
         self,
         inputs: Float[Tensor, "batch tgt_len d_model"],
-        keys: Float[Tensor, "batch heads src_len d_key"],
-        values: Float[Tensor, "batch heads src_len d_value"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
-        target_at: Packing | None = None,
+        memory: Float[Tensor, "batch src_len d_model"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        target_at: Grids | Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns what each target position draws from the source.
 
         Args:
             inputs: The target positions.
-            keys: The source's keys.
-            values: The source's values.
-            source_is_token: Which of them are real, or where packed sentences stand.
-            target_at: Where the target's sentences stand, where they are packed.
+            memory: The encoded source.
+            source_is_token: Which of its positions are real, or where a row's sentences stand.
+            target_at: Where the target's sentences stand, where they are in a row.
         """
-        (queries,) = _split_heads(
-            self.query(inputs), self.num_heads, (self.num_heads * self.d_key,)
-        )
+        dropout = self.dropout if self.training else 0.0
+        query_widths = (self.num_heads * self.d_key,)
+        if isinstance(source_is_token, Grids):
+            assert isinstance(target_at, Grids)
+            (all_queries,) = split_heads(
+                self.query(inputs), self.num_heads, query_widths, target_at.shapes
+            )
+            all_keys, all_values = split_heads(
+                self._project_memory(memory), self.num_heads, self.widths, source_is_token.shapes
+            )
+            heads = [
+                attend(
+                    queries,
+                    keys,
+                    values,
+                    memory_is_token=source_is_token.mask(grid),
+                    dropout=dropout,
+                )
+                for grid, (queries, keys, values) in enumerate(
+                    zip(all_queries, all_keys, all_values, strict=True)
+                )
+            ]
+            joined: Tensor = self.output(join_heads(heads, inputs.shape[1]))
+            return joined
+        keys, values = self.project_memory(memory)
+        (queries,) = _split_heads(self.query(inputs), self.num_heads, query_widths)
         if isinstance(source_is_token, Packing):
-            assert target_at is not None
-            assert self.dropout == 0.0 or not self.training
+            assert isinstance(target_at, Packing)
+            assert dropout == 0.0
             heads_BHTV = attend_within(queries, keys, values, target_at, source_is_token)
         else:
             heads_BHTV = attend(
@@ -273,10 +317,13 @@ class CrossAttention(nn.Module):
                 keys,
                 values,
                 memory_is_token=source_is_token,
-                dropout=self.dropout if self.training else 0.0,
+                dropout=dropout,
             )
         merged: Tensor = self.output(_merge_heads(heads_BHTV))
         return merged
+
+    def _project_memory(self, memory: Tensor) -> Tensor:
+        return _project_with_idle_bias(self.key_value, memory, self.widths, idle=0)
 
     def step(
         self, inputs: Float[Tensor, "batch beam d_model"], cache: DecoderCache, layer: LayerCache
@@ -311,9 +358,14 @@ def _mean_weights(
 
 def _split_heads(fused_BLE: Tensor, num_heads: int, widths: tuple[int, ...]) -> tuple[Tensor, ...]:
     """Returns the parts of a projection, each [batch, heads, length, width of one head]."""
+    batch_size, length, _ = fused_BLE.shape
     if fused_BLE.device.type == "cpu" and fused_BLE.requires_grad:
-        return split_heads_at_once(fused_BLE, num_heads, widths)
-    return view_heads(fused_BLE, num_heads, widths)
+        parts = split_heads(fused_BLE, num_heads, widths, ((batch_size, length),))
+        return tuple(heads for (heads,) in parts)
+    return tuple(
+        part.view(batch_size, length, num_heads, -1).transpose(1, 2)
+        for part in torch.split(fused_BLE, list(widths), dim=-1)
+    )
 
 
 def _merge_heads(heads_BHLE: Tensor) -> Tensor:

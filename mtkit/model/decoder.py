@@ -9,6 +9,7 @@ from mtkit.model.attention import CrossAttention, SelfAttention, keep_for_steps
 from mtkit.model.cache import DecoderCache, LayerCache
 from mtkit.model.dropout import Dropout
 from mtkit.model.feed_forward import FeedForward
+from mtkit.model.grids import Grids
 from mtkit.model.normalization import LayerNorm
 from mtkit.model.packing import Packing
 from mtkit.recipe.model import Model
@@ -47,18 +48,17 @@ class DecoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch tgt_len d_model"],
         memory: Float[Tensor, "batch src_len d_model"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
-        target_at: Packing | None = None,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        target_at: Grids | Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns the layer's output for all target positions at once.
 
         Padding stands behind a target's real tokens, where the causal mask already hides it.
         """
-        keys, values = self.cross_attention.project_memory(memory)
         return self._through(
             states,
             lambda inputs: self.self_attention(inputs, is_token=target_at, is_causal=True),
-            lambda inputs: self.cross_attention(inputs, keys, values, source_is_token, target_at),
+            lambda inputs: self.cross_attention(inputs, memory, source_is_token, target_at),
         )
 
     def step(
@@ -101,8 +101,8 @@ class Decoder(nn.Module):
         self,
         states: Float[Tensor, "batch tgt_len d_model"],
         memory: Float[Tensor, "batch src_len d_model"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
-        target_at: Packing | None = None,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        target_at: Grids | Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns each target position's vector, from which the next token is predicted."""
         for layer in self.layers:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from mtkit.model.dropout import Dropout
 from mtkit.model.fixed_weights import FixedMatrix
+from mtkit.model.grids import Grids
 from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
 
@@ -61,13 +62,13 @@ class InputEmbedding(nn.Module):
         tokens: Int[Tensor, "batch length"],
         first_position: int = 0,
         *,
-        packing: Packing | None = None,
+        at: Grids | Packing | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens that stand from `first_position` on, or are packed."""
+        """Returns the vectors of tokens that stand from `first_position` on, or where `at` says."""
         positions = (
             self.positions(first_position, tokens.shape[1])
-            if packing is None
-            else self.positions(0, packing.longest)[packing.places]
+            if at is None
+            else self.positions(0, at.longest)[at.places]
         )
         # Positions are in fp32; what goes on is in the precision of the weights.
         embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from mtkit.model.attention import SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.feed_forward import FeedForward
+from mtkit.model.grids import Grids
 from mtkit.model.normalization import LayerNorm
 from mtkit.model.packing import Packing
 from mtkit.recipe.model import Model
@@ -35,7 +36,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch src_len d_model"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Returns the layer's output."""
         if self.norm_first:
@@ -62,7 +63,7 @@ class Encoder(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch src_len d_model"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Returns the source's vectors, each drawn from the whole sentence."""
         for layer in self.layers:

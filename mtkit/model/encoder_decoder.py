@@ -8,6 +8,7 @@ from mtkit.model.decoder import Decoder
 from mtkit.model.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.model.encoder import Encoder
 from mtkit.model.fixed_weights import fix_linear_maps
+from mtkit.model.grids import Grids
 from mtkit.model.initialization import initialize
 from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
@@ -50,32 +51,31 @@ class EncoderDecoder(nn.Module):
     def encode(
         self,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Returns the encoded source; rows of padding hold no meaning."""
-        packing = source_is_token if isinstance(source_is_token, Packing) else None
-        embedded = self.source_embedding(source_tokens, packing=packing)
+        at = source_is_token if isinstance(source_is_token, Grids | Packing) else None
+        embedded = self.source_embedding(source_tokens, at=at)
         encoded: Tensor = self.encoder(embedded, source_is_token)
         return encoded
 
     def forward(
         self,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Packing,
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
         target_tokens: Int[Tensor, "batch tgt_len"],
-        target_at: Packing | None = None,
+        target_at: Grids | Packing | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns, for each target position, the vector that predicts the next token.
 
         Args:
             source_tokens: Source pieces, closed by `</s>`, padded at the end.
-            source_is_token: False at padding; where sentences stand, where they are packed in one
-                row.
+            source_is_token: False at padding; where sentences stand, where they are in one row.
             target_tokens: `<s>` and the target's pieces, padded at the end.
-            target_at: Where the targets stand, where they are packed in one row.
+            target_at: Where the targets stand, where they are in one row.
         """
         memory = self.encode(source_tokens, source_is_token)
-        embedded = self.target_embedding(target_tokens, packing=target_at)
+        embedded = self.target_embedding(target_tokens, at=target_at)
         states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
         return states
 

@@ -14,31 +14,6 @@ from torch import Tensor, nn
 from mtkit.model.dropout import draw_levels, find_kept
 
 
-def split_heads_at_once(
-    fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
-) -> tuple[Float[Tensor, "batch heads length _"], ...]:
-    """Returns each part of a projection by heads, as the products want them.
-
-    Args:
-        fused: Parts side by side, each of `num_heads` heads.
-        num_heads: Heads of each part.
-        widths: Width of each part, all its heads.
-    """
-    parts: tuple[Tensor, ...] = _SplitHeads.apply(fused, num_heads, widths)  # type: ignore[no-untyped-call]
-    return parts
-
-
-def view_heads(
-    fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
-) -> tuple[Float[Tensor, "batch heads length _"], ...]:
-    """Returns views of each part of a projection by heads; arguments as above."""
-    batch_size, length, _ = fused.shape
-    return tuple(
-        part.view(batch_size, length, num_heads, -1).transpose(1, 2)
-        for part in torch.split(fused, list(widths), dim=-1)
-    )
-
-
 def attend_by_products(
     queries: Float[Tensor, "batch heads queries d_key"],
     keys: Float[Tensor, "batch heads memory d_key"],
@@ -101,23 +76,6 @@ def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tenso
     if is_visible.shape[0] == 1:
         return bias[0]
     return bias.expand(-1, shape[1], -1, -1).flatten(0, 1)
-
-
-class _SplitHeads(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, fused: Tensor, num_heads: int, widths: tuple[int, ...]
-    ) -> tuple[Tensor, ...]:
-        ctx.shape, ctx.num_heads, ctx.widths = fused.shape, num_heads, widths
-        return tuple(part.contiguous() for part in view_heads(fused, num_heads, widths))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        fused = gradients[0].new_empty(ctx.shape)
-        parts = view_heads(fused, ctx.num_heads, ctx.widths)
-        for part, gradient in zip(parts, gradients, strict=True):
-            part.copy_(gradient)
-        return fused, None, None
 
 
 class _AttendByProducts(torch.autograd.Function):

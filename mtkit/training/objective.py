@@ -7,16 +7,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batches.collate import Batch, PackedBatch, collate, pack
+from mtkit.data.batches.collate import Batch, GridBatch, PackedBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.data.tokenizer import UNK
-from mtkit.model import EncoderDecoder, Packing, can_pack
+from mtkit.model import EncoderDecoder, Grids, Packing, can_pack
 from mtkit.recipe import Recipe
 from mtkit.training.loss import LossSums, projected_cross_entropy
+
+_GRID_COST = 8_192
+"""What a grid costs beside its tokens, in tokens that it might hold, times d_model."""
+_GRID_COST_WITH_KERNELS = 32_768
+"""The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
+multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
 
 
 class Objective(Protocol):
@@ -45,7 +51,7 @@ class Objective(Protocol):
         """Leaves some micro-batches on the device, for `measure` to find."""
         ...
 
-    def measure(self, examples: Indices, epoch: int) -> LossSums:
+    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its tokens, ready for `backward`."""
         ...
 
@@ -93,8 +99,14 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
-        self._prepared: dict[tuple[int, bytes], Batch | PackedBatch] = {}
+        self._prepared: dict[tuple[int, bytes], GridBatch | PackedBatch] = {}
         self._packs = can_pack_batches(model, recipe, device) if packs is None else packs
+        self._row_step = 1
+        self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
+        dtype = model.output_embedding.weight.dtype
+        if device.type == "cpu" and dtype == torch.bfloat16:
+            self._grid_slots = max(_GRID_COST_WITH_KERNELS // recipe.model.d_model, 1)
+            self._row_step = self._grid_slots
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the sentences of each update of an epoch."""
@@ -117,12 +129,20 @@ class TranslationObjective:
         lengths = self._store.lengths(examples)
         if self._sampler is not None:
             lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
-        split = split_packed_update if self._packs else split_update
-        return split(
+        if self._packs:
+            return split_packed_update(
+                examples,
+                *lengths,
+                micro_batch_tokens=micro_batch_tokens,
+                num_processes=num_processes,
+            )
+        return split_update(
             examples,
             *lengths,
             micro_batch_tokens=micro_batch_tokens,
             num_processes=num_processes,
+            grid_slots=self._grid_slots,
+            row_step=self._row_step,
         )
 
     def count_tokens(self, examples: Indices, epoch: int) -> int:
@@ -135,14 +155,14 @@ class TranslationObjective:
     def prepare(self, micro_batches: Sequence[MicroBatch], epoch: int) -> None:
         """Leaves some micro-batches on the device, for `measure` to find; forgets earlier ones."""
         self._prepared = {
-            (epoch, micro_batch.sentences.tobytes()): self._gather(micro_batch.sentences, epoch)
+            (epoch, micro_batch.sentences.tobytes()): self._gather(micro_batch, epoch)
             for micro_batch in micro_batches
         }
 
-    def measure(self, examples: Indices, epoch: int) -> LossSums:
+    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
         """Returns the loss of one micro-batch, summed over its real target tokens."""
-        batch = self._prepared.pop((epoch, examples.tobytes()), None)
-        return self._measure(self._gather(examples, epoch) if batch is None else batch)
+        batch = self._prepared.pop((epoch, micro_batch.sentences.tobytes()), None)
+        return self._measure(self._gather(micro_batch, epoch) if batch is None else batch)
 
     def measure_largest(self, micro_batch_tokens: int) -> LossSums:
         """Returns the loss of a made-up micro-batch: as many of the longest sentences as fit."""
@@ -152,21 +172,28 @@ class TranslationObjective:
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, micro_batch_tokens // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        return self._measure(self._to_batch(side, side))
+        return self._measure(self._to_batch(side, side, (count,)))
 
-    def _gather(self, examples: Indices, epoch: int) -> Batch | PackedBatch:
-        pairs = (
-            self._store.gather(examples)
+    def _gather(self, micro_batch: MicroBatch, epoch: int) -> GridBatch | PackedBatch:
+        sentences = micro_batch.sentences
+        source, target = (
+            self._store.gather(sentences)
             if self._sampler is None
-            else self._sampler.gather(examples, epoch)
+            else self._sampler.gather(sentences, epoch)
         )
-        return self._to_batch(*pairs)
+        return self._to_batch(source, target, micro_batch.grid_sizes or (len(sentences),))
 
-    def _to_batch(self, source: Ragged, target: Ragged) -> Batch | PackedBatch:
-        batch = pack(source, target) if self._packs else collate(source, target)
+    def _to_batch(
+        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...]
+    ) -> GridBatch | PackedBatch:
+        batch = (
+            pack(source, target)
+            if self._packs
+            else lay_out(source, target, grid_sizes, row_step=self._row_step)
+        )
         return batch.to(self._device)
 
-    def _measure(self, batch: Batch | PackedBatch) -> LossSums:
+    def _measure(self, batch: GridBatch | PackedBatch) -> LossSums:
         return measure_translation(
             self.model, batch, label_smoothing=self._settings.label_smoothing
         )
@@ -186,20 +213,29 @@ def can_pack_batches(model: EncoderDecoder, recipe: Recipe, device: torch.device
 
 
 def measure_translation(
-    model: EncoderDecoder, batch: Batch | PackedBatch, *, label_smoothing: float
+    model: EncoderDecoder, batch: Batch | GridBatch | PackedBatch, *, label_smoothing: float
 ) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens."""
-    if isinstance(batch, PackedBatch):
-        source, target = (
-            Packing(side.offsets, side.places, side.longest)
-            for side in (batch.source, batch.target)
-        )
-        states_ND = model(batch.source_tokens, source, batch.target_inputs, target)[0]
-        targets_N = batch.target_outputs
-    else:
-        states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
-        states_ND = states_BTD[batch.target_is_token]
-        targets_N = batch.target_outputs[batch.target_is_token]
+    match batch:
+        case PackedBatch():
+            sides = [
+                Packing(side.offsets, side.places, side.longest)
+                for side in (batch.source, batch.target)
+            ]
+            states_ND = model(batch.source_tokens, sides[0], batch.target_inputs, sides[1])[0]
+            targets_N = batch.target_outputs
+        case GridBatch():
+            grids = [
+                Grids(side.shapes, side.is_token, side.places, side.longest)
+                for side in (batch.source, batch.target)
+            ]
+            states_RD = model(batch.source_tokens, grids[0], batch.target_inputs, grids[1])[0]
+            states_ND = states_RD[batch.target.tokens_at]
+            targets_N = batch.target_outputs
+        case Batch():
+            states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
+            states_ND = states_BTD[batch.target_is_token]
+            targets_N = batch.target_outputs[batch.target_is_token]
     return projected_cross_entropy(
         states_ND, model.output_embedding.weight, targets_N, label_smoothing=label_smoothing
     )

@@ -193,7 +193,7 @@ class Updater:
                 self._processes.progress.beat(
                     f"step {step:,}, micro-batch {number} of {len(micro_batches)}"
                 )
-                measured = self._objective.measure(micro_batch.sentences, epoch)
+                measured = self._objective.measure(micro_batch, epoch)
                 # Divided before: the sum over micro-batches and processes is then the mean per
                 # token.
                 (measured.loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed import TCPStore
 
+from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import open_prepared
 from mtkit.model import EncoderDecoder
@@ -134,9 +135,9 @@ class _Recording(TranslationObjective):
         self.seen.append([])
         return super().count_tokens(examples, epoch)
 
-    def measure(self, examples: Indices, epoch: int) -> LossSums:
-        self.seen[-1].append(examples.astype("int64"))
-        return super().measure(examples, epoch)
+    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
+        self.seen[-1].append(micro_batch.sentences.astype("int64"))
+        return super().measure(micro_batch, epoch)
 
 
 class _Log(MetricsLog):

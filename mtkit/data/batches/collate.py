@@ -1,5 +1,6 @@
-"""Sentences of unequal length to tensors: padded, or packed in one row."""
+"""Sentences of unequal length to tensors: padded, in padded grids, or packed in one row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.data.batches.ragged import Ragged, join_ranges
+from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.tokenizer import BOS, PAD
 
 
@@ -88,17 +89,127 @@ class PackedBatch:
         )
 
 
+@dataclass(frozen=True)
+class GridSide:
+    """One side's sentences, in padded grids one after the other in a row.
+
+    Attributes:
+        shapes: Sentences of each grid, and the length that they are padded to.
+        is_token: bool [row]: False at padding.
+        places: int64 [row]: each token's place in its own sentence, from 0.
+        tokens_at: int64 [tokens]: where the row has a token.
+        longest: Length of the longest grid.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+    is_token: Tensor
+    places: Tensor
+    tokens_at: Tensor
+    longest: int
+
+    def to(self, device: torch.device) -> "GridSide":
+        """Returns the side on a device; the copy may still be under way on a GPU's stream."""
+        return GridSide(
+            self.shapes,
+            _send(self.is_token, device),
+            _send(self.places, device),
+            _send(self.tokens_at, device),
+            self.longest,
+        )
+
+
+@dataclass(frozen=True)
+class GridBatch:
+    """Sentence pairs in grids of similar length, all grids of a side in one row.
+
+    Attributes:
+        source_tokens: int64 [1, src_row], each sentence closed by `</s>`.
+        source: Where the source's sentences stand.
+        target_inputs: int64 [1, tgt_row]: of each sentence, `<s>` and the target.
+        target_outputs: int64 [tgt_tokens]: the targets, each closed by `</s>`, without padding.
+        target: Where the target's sentences stand.
+    """
+
+    source_tokens: Tensor
+    source: GridSide
+    target_inputs: Tensor
+    target_outputs: Tensor
+    target: GridSide
+
+    def to(self, device: torch.device) -> "GridBatch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        return GridBatch(
+            source_tokens=_send(self.source_tokens, device),
+            source=self.source.to(device),
+            target_inputs=_send(self.target_inputs, device),
+            target_outputs=_send(self.target_outputs, device),
+            target=self.target.to(device),
+        )
+
+
+def lay_out(
+    source: Ragged, target: Ragged, grid_sizes: Sequence[int], *, row_step: int = 1
+) -> GridBatch:
+    """Returns sentence pairs, each side closed by `</s>`, as one batch of grids.
+
+    Args:
+        source: The sources, grid after grid.
+        target: Their targets.
+        grid_sizes: Sentences of each grid.
+        row_step: What a row's length is a multiple of.
+    """
+    source_side, target_side = (_place(side, grid_sizes, row_step) for side in (source, target))
+    return GridBatch(
+        _spread(source.tokens, source_side),
+        source_side,
+        _spread(_shift(target), target_side),
+        torch.from_numpy(target.tokens),
+        target_side,
+    )
+
+
+def _place(side: Ragged, grid_sizes: Sequence[int], row_step: int) -> GridSide:
+    sizes = np.asarray(grid_sizes)
+    lengths = np.maximum.reduceat(side.lengths, np.cumsum(sizes) - sizes)
+    widths = np.repeat(lengths, sizes)
+    num_slots = int(widths.sum())
+    tokens_at = join_ranges(np.cumsum(widths) - widths, side.lengths)
+    is_token = np.zeros(-(-num_slots // row_step) * row_step, dtype=np.bool_)
+    is_token[tokens_at] = True
+    places = np.zeros(len(is_token), dtype=np.int64)
+    places[tokens_at] = join_ranges(np.zeros_like(side.lengths), side.lengths)
+    return GridSide(
+        tuple(zip(sizes.tolist(), lengths.tolist(), strict=True)),
+        torch.from_numpy(is_token),
+        torch.from_numpy(places),
+        torch.from_numpy(tokens_at),
+        int(lengths.max()),
+    )
+
+
+def _spread(tokens: Indices, side: GridSide) -> Tensor:
+    """Returns a row with the tokens in their places."""
+    row = torch.full((1, len(side.places)), PAD)
+    row[0, side.tokens_at] = torch.from_numpy(tokens)
+    return row
+
+
 def pack(source: Ragged, target: Ragged) -> PackedBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
-    target_inputs = np.roll(target.tokens, 1)
-    target_inputs[np.cumsum(target.lengths) - target.lengths] = BOS
     return PackedBatch(
         torch.from_numpy(source.tokens)[None],
         _locate(source),
-        torch.from_numpy(target_inputs)[None],
+        torch.from_numpy(_shift(target))[None],
         torch.from_numpy(target.tokens),
         _locate(target),
     )
+
+
+def _shift(target: Ragged) -> Indices:
+    """Returns the targets with `<s>` before each, and without its `</s>`."""
+    inputs = np.roll(target.tokens, 1)
+    inputs[np.cumsum(target.lengths) - target.lengths] = BOS
+    return inputs
 
 
 def _locate(sentences: Ragged) -> PackedSide:

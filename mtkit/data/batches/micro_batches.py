@@ -1,16 +1,16 @@
 """How an update, or a development set, is cut into what passes through the model at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mtkit.data.batches.ragged import Indices
 
-_MAX_PADDING = 0.05
-"""Padding over real tokens of both sides that fewer, larger micro-batches aren't worth."""
-_PASS_SLOTS = 400
-"""What a pass costs beside its tokens, in tokens that it might hold: on one core 430 of a model of
-4+4 layers of 128 numbers, 120 of the paper's base."""
+_GRIDS_PER_PASS = 2
+"""What a pass costs beside its tokens, in grids: on one core 430 tokens of a model of 4+4 layers of
+128 numbers, 120 of the paper's base."""
 _SHARE_SLACK = 1.15
 """How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
 a little larger than the mean would make a second pass of a few sentences."""
@@ -24,16 +24,18 @@ class MicroBatch:
     """Sentences that one process passes through the model together.
 
     Attributes:
-        sentences: Which.
-        num_padded_tokens: Tokens of the longer side, with padding.
+        sentences: Which, grid after grid: the sentences of a grid are padded to one length.
+        num_padded_tokens: Tokens of the side that has more, with padding.
         num_tokens: Tokens of both sides, without.
         num_slots: Tokens of both sides, with padding.
+        grid_sizes: Sentences of each grid; all are one where none is given.
     """
 
     sentences: Indices
     num_padded_tokens: int
     num_tokens: int
     num_slots: int
+    grid_sizes: tuple[int, ...] = ()
 
 
 def split_update(
@@ -43,16 +45,17 @@ def split_update(
     *,
     micro_batch_tokens: int,
     num_processes: int,
+    grid_slots: int = 0,
+    row_step: int = 1,
 ) -> list[list[MicroBatch]]:
     """Returns each process's micro-batches of one update.
 
-    The update is cut, without changing its order, so that a micro-batch, padding included, holds at
-    most `micro_batch_tokens` of the longer side: into as few as keep padding within 5 % of the real
-    tokens of both sides, or within what one more pass would cost, and where that leaves a choice,
-    so that least is padded. For several processes there are two ways, of which that is taken whose
-    last process ends first: to deal out the whole update's micro-batches, no fewer than there are
-    processes, largest first, to the process with the least so far; or to cut the update evenly
-    before. A process may get none.
+    The update is cut, without changing its order, into grids of alike sentences, so that padding,
+    and what a grid costs beside its tokens, come to the least. Grids make up micro-batches that,
+    padding included, hold at most `micro_batch_tokens` of either side. For several processes
+    there are two ways, of which that is taken whose last process ends first: to deal out the whole
+    update's grids, no fewer than there are processes, largest first, to the process with the least
+    so far; or to cut the update evenly before. A process may get none.
 
     Args:
         sentences: The update, from `plan_epoch`: alike ones side by side.
@@ -60,20 +63,49 @@ def split_update(
         target_lengths: Tokens of each one's target, `</s>` counted.
         micro_batch_tokens: Bound of one pass.
         num_processes: How many processes share the update.
+        grid_slots: What a grid costs beside its tokens, in tokens that it might hold.
+        row_step: What a side of a micro-batch is filled up to a multiple of.
     """
-    update = _Update(sentences, source_lengths, target_lengths)
+    update = _Update(sentences, source_lengths, target_lengths, grid_slots)
+
+    def join(grids: Sequence[_Grid]) -> list[MicroBatch]:
+        return _join(grids, micro_batch_tokens, row_step)
+
     if num_processes == 1:
-        return [update.cut(micro_batch_tokens)]
+        return [join(update.cut(micro_batch_tokens))]
     share = int(update.longer.sum() / num_processes * _SHARE_SLACK)
-    pieces = update.cut(min(micro_batch_tokens, share), min_pieces=num_processes)
+    grids = update.cut(min(micro_batch_tokens, share), min_grids=num_processes)
+    dealt = [join(part) for part in _deal(grids, num_processes)]
     lengths = source_lengths + target_lengths
     middles = np.cumsum(lengths) - lengths / 2
     bounds = np.searchsorted(middles, np.arange(1, num_processes) * lengths.sum() / num_processes)
     shares = [
-        update.take(part).cut(micro_batch_tokens) if len(part) else []
+        join(update.take(part).cut(micro_batch_tokens)) if len(part) else []
         for part in np.split(np.arange(len(sentences)), bounds)
     ]
-    return min(_deal(pieces, num_processes), shares, key=_longest_way)
+    return min(dealt, shares, key=lambda parts: _longest_way(parts, grid_slots))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Sentences that are padded to one length.
+
+    Attributes:
+        sentences: Which.
+        num_tokens: Tokens of both sides, without padding.
+        num_source_slots: Source tokens with padding.
+        num_target_slots: Target tokens with padding.
+    """
+
+    sentences: Indices
+    num_tokens: int
+    num_source_slots: int
+    num_target_slots: int
+
+    @property
+    def num_padded_tokens(self) -> int:
+        """Tokens of the longer side, with padding."""
+        return max(self.num_source_slots, self.num_target_slots)
 
 
 @dataclass(frozen=True)
@@ -84,11 +116,13 @@ class _Update:
         sentences: Which.
         source_lengths: Tokens of each one's source.
         target_lengths: Tokens of each one's target.
+        grid_slots: What a grid costs beside its tokens, in tokens that it might hold.
     """
 
     sentences: Indices
     source_lengths: Indices
     target_lengths: Indices
+    grid_slots: int
 
     @property
     def longer(self) -> Indices:
@@ -98,11 +132,14 @@ class _Update:
     def take(self, places: Indices) -> "_Update":
         """Returns what stands at some places."""
         return _Update(
-            self.sentences[places], self.source_lengths[places], self.target_lengths[places]
+            self.sentences[places],
+            self.source_lengths[places],
+            self.target_lengths[places],
+            self.grid_slots,
         )
 
-    def cut(self, bound: int, *, min_pieces: int = 1) -> list[MicroBatch]:
-        """Returns its micro-batches, the largest first."""
+    def cut(self, bound: int, *, min_grids: int = 1) -> list[_Grid]:
+        """Returns its grids, the largest first."""
         longer = self.longer
         total = int(longer.sum())
         bound = max(bound, int(longer.max()))
@@ -110,27 +147,26 @@ class _Update:
         num_stretches = -(-total // (_BOUNDS_AT_ONCE * bound))
         ends = np.arange(1, num_stretches) * total / num_stretches
         bounds = np.searchsorted(np.cumsum(longer), ends)
-        micro_batches = []
+        grids = []
         for stretch in np.split(np.arange(len(longer)), bounds):
             cuts = _choose_cuts(
                 self.source_lengths[stretch],
                 self.target_lengths[stretch],
                 bound=bound,
-                min_pieces=-(-min_pieces // num_stretches),
+                min_pieces=-(-min_grids // num_stretches),
+                piece_cost=self.grid_slots,
             )
-            micro_batches += [self.take(piece).pad() for piece in np.split(stretch, cuts)]
-        return sorted(micro_batches, key=lambda batch: -batch.num_padded_tokens)
+            grids += [self.take(piece).pad() for piece in np.split(stretch, cuts)]
+        return sorted(grids, key=lambda grid: -grid.num_padded_tokens)
 
-    def pad(self) -> MicroBatch:
-        """Returns it as one micro-batch."""
-        source, target = self.source_lengths, self.target_lengths
-        widest_source, widest_target = int(source.max()), int(target.max())
-        count = len(self.sentences)
-        return MicroBatch(
+    def pad(self) -> _Grid:
+        """Returns it as one grid."""
+        source, target, count = self.source_lengths, self.target_lengths, len(self.sentences)
+        return _Grid(
             self.sentences,
-            max(widest_source, widest_target) * count,
             int(source.sum() + target.sum()),
-            (widest_source + widest_target) * count,
+            int(source.max()) * count,
+            int(target.max()) * count,
         )
 
 
@@ -192,23 +228,63 @@ def _fill(ends: Indices, bound: int) -> list[int]:
     return starts
 
 
-def _longest_way(processes: list[list[MicroBatch]]) -> int:
+def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]:
+    """Returns micro-batches of grids, each put into the first one that still has room for it."""
+    members: list[list[_Grid]] = []
+    for grid in grids:
+        for part in members:
+            source = grid.num_source_slots + sum(one.num_source_slots for one in part)
+            target = grid.num_target_slots + sum(one.num_target_slots for one in part)
+            if max(source, target) <= bound:
+                part.append(grid)
+                break
+        else:
+            members.append([grid])
+    micro_batches = []
+    for part in members:
+        source = sum(grid.num_source_slots for grid in part)
+        target = sum(grid.num_target_slots for grid in part)
+        micro_batches.append(
+            MicroBatch(
+                np.concatenate([grid.sentences for grid in part]),
+                max(source, target),
+                sum(grid.num_tokens for grid in part),
+                sum(-(-slots // row_step) * row_step for slots in (source, target)),
+                tuple(len(grid.sentences) for grid in part),
+            )
+        )
+    return micro_batches
+
+
+def _longest_way(processes: list[list[MicroBatch]], grid_slots: int) -> int:
     """Returns what the process with most to do has to do, in tokens of both sides with padding."""
-    return max(sum(one.num_slots + _PASS_SLOTS for one in part) for part in processes)
+    return max(
+        sum(one.num_slots + (_GRIDS_PER_PASS + len(one.grid_sizes)) * grid_slots for one in part)
+        for part in processes
+    )
 
 
-def _deal(micro_batches: list[MicroBatch], num_processes: int) -> list[list[MicroBatch]]:
-    processes: list[list[MicroBatch]] = [[] for _ in range(num_processes)]
+_Dealt = TypeVar("_Dealt", MicroBatch, _Grid)
+
+
+def _deal(pieces: Sequence[_Dealt], num_processes: int) -> list[list[_Dealt]]:
+    """Returns each process's pieces: the largest first, to the one with the least so far."""
+    processes: list[list[_Dealt]] = [[] for _ in range(num_processes)]
     load = [0] * num_processes
-    for micro_batch in sorted(micro_batches, key=lambda batch: -batch.num_padded_tokens):
+    for piece in sorted(pieces, key=lambda piece: -piece.num_padded_tokens):
         least = load.index(min(load))
-        processes[least].append(micro_batch)
-        load[least] += micro_batch.num_padded_tokens
+        processes[least].append(piece)
+        load[least] += piece.num_padded_tokens
     return processes
 
 
 def _choose_cuts(
-    source_lengths: Indices, target_lengths: Indices, *, bound: int, min_pieces: int
+    source_lengths: Indices,
+    target_lengths: Indices,
+    *,
+    bound: int,
+    min_pieces: int,
+    piece_cost: int,
 ) -> Indices:
     """Returns where the pieces after the first begin, the best cut there is (see `split_update`).
 
@@ -223,24 +299,32 @@ def _choose_cuts(
         np.diff(starts, append=len(source_lengths)),
         bound,
     )
-    num_tokens = int(source_lengths.sum() + target_lengths.sum())
-    enough = num_tokens + max(_MAX_PADDING * num_tokens, _PASS_SLOTS)
+    least_possible = int(source_lengths.sum() + target_lengths.sum())
     widths = np.arange(1, costs.shape[1] + 1)
     # A piece of w blocks that ends behind block b begins behind block b - w; none begins before 0.
     begins = np.maximum(np.arange(1, num_blocks + 1)[:, None] - widths, 0)
     least = np.full(num_blocks + 1, _IMPOSSIBLE)
     least[0] = 0
-    chosen_widths: list[Indices] = []
-    while least[-1] > enough or len(chosen_widths) < min(min_pieces, num_blocks):
+    widths_by_count: list[Indices] = []
+    best, best_count = 2 * _IMPOSSIBLE, 0
+    # As long as one piece more could be worth what it costs.
+    while (
+        best > least_possible + (len(widths_by_count) + 1) * piece_cost
+        and len(widths_by_count) < num_blocks
+    ):
         totals = least[begins] + costs
         choice = totals.argmin(axis=1)
-        chosen_widths.append(choice + 1)
+        widths_by_count.append(choice + 1)
         least[1:] = np.minimum(totals[np.arange(num_blocks), choice], _IMPOSSIBLE)
         least[0] = _IMPOSSIBLE
+        count = len(widths_by_count)
+        total = int(least[-1]) + count * piece_cost
+        if total < best and count >= min(min_pieces, num_blocks):
+            best, best_count = total, count
     cuts = []
     end = num_blocks
     # Back from the last piece; where the first one begins is no cut.
-    for chosen in chosen_widths[:0:-1]:
+    for chosen in widths_by_count[1:best_count][::-1]:
         end -= int(chosen[end - 1])
         cuts.append(starts[end])
     return np.array(cuts[::-1], dtype=np.int64)

@@ -146,12 +146,13 @@ def test_cross_attention_by_hand() -> None:
     # A key is the source's first number; a value is its two numbers, swapped.
     _set_linear(attention.key_value, [[1, 0], [0, 1], [1, 0]], [0, 0, 0])
     _set_linear(attention.output, [[1, 0], [0, 1]], [0, 0])
-    keys, values = attention.project_memory(torch.tensor([[[0.0, 4.0], [1.0, 8.0], [9.0, 9.0]]]))
+    memory = torch.tensor([[[0.0, 4.0], [1.0, 8.0], [9.0, 9.0]]])
+    keys, values = attention.project_memory(memory)
     assert keys.tolist() == [[[[0.0], [1.0], [9.0]]]]
     assert values.tolist() == [[[[4.0, 0.0], [8.0, 1.0], [9.0, 9.0]]]]
     # The query ln 3 weighs keys 0 and 1 with 1/4 and 3/4: 4/4 + 24/4 and 3/4. The third is padding.
     output = attention(
-        torch.tensor([[[math.log(3), 5.0]]]), keys, values, torch.tensor([[True, True, False]])
+        torch.tensor([[[math.log(3), 5.0]]]), memory, torch.tensor([[True, True, False]])
     )
     torch.testing.assert_close(output, torch.tensor([[[7.0, 0.75]]]))
 
@@ -161,11 +162,10 @@ def test_attention_dropout_acts_in_training_alone() -> None:
     self_attention = SelfAttention(4, num_heads=2, d_key=2, d_value=2, dropout=0.5)
     cross_attention = CrossAttention(4, num_heads=2, d_key=2, d_value=2, dropout=0.5)
     states = torch.randn(1, 6, 4)
-    memory = cross_attention.project_memory(states)
     is_token = torch.ones(1, 6, dtype=torch.bool)
     for run in (
         lambda: self_attention(states),
-        lambda: cross_attention(states, *memory, is_token),
+        lambda: cross_attention(states, states, is_token),
     ):
         self_attention.train()
         cross_attention.train()

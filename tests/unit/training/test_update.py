@@ -36,14 +36,16 @@ class SmallMemory(UnigramObjective):
         pieces = np.split(examples, range(micro_batch_tokens, len(examples), micro_batch_tokens))
         return [[MicroBatch(piece, len(piece), len(piece), len(piece)) for piece in pieces]]
 
-    def measure(self, examples: Indices, epoch: int) -> LossSums:
-        self.sizes.append(len(examples))
-        if len(examples) > self.num_tokens:
+    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
+        size = len(micro_batch.sentences)
+        self.sizes.append(size)
+        if size > self.num_tokens:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return super().measure(examples, epoch)
+        return super().measure(micro_batch, epoch)
 
     def measure_largest(self, micro_batch_tokens: int) -> LossSums:
-        return self.measure(np.resize(ALL, micro_batch_tokens), 0)
+        tokens = np.resize(ALL, micro_batch_tokens)
+        return self.measure(MicroBatch(tokens, len(tokens), len(tokens), len(tokens)), 0)
 
 
 def build(objective: UnigramObjective, *overrides: str) -> tuple[Updater, Learner]:
@@ -111,8 +113,8 @@ def test_not_even_one_sentence_fits() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_changes_nothing(value: float) -> None:
     class Broken(UnigramObjective):
-        def measure(self, examples: Indices, epoch: int) -> LossSums:
-            sums = super().measure(examples, epoch)
+        def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
+            sums = super().measure(micro_batch, epoch)
             return sums._replace(loss=sums.loss * value)
 
     updater, learner = build(Broken(TOKENS, 3, batch_size=32))
@@ -163,7 +165,7 @@ def test_cuts_that_get_no_smaller_end_training() -> None:
                 num_processes=num_processes,
             )
 
-        def measure(self, examples: Indices, epoch: int) -> LossSums:
+        def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
             raise torch.OutOfMemoryError("CUDA out of memory: another program has it all")
 
     updater, _ = build(Full([0] * len(lengths), 3, batch_size=len(lengths)))

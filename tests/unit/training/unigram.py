@@ -37,13 +37,14 @@ class UnigramObjective:
     def count_tokens(self, examples: Indices, epoch: int) -> int:
         return len(examples)
 
-    def measure(self, examples: Indices, epoch: int) -> LossSums:
+    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
+        examples = micro_batch.sentences
         logits = self.model(torch.ones(len(examples), 1))
         loss = nn.functional.cross_entropy(logits, self._tokens[examples], reduction="sum")
         return LossSums(loss, loss.detach())
 
     def measure_largest(self, micro_batch_tokens: int) -> LossSums:
-        return self.measure(np.arange(min(micro_batch_tokens, len(self._tokens))), 0)
+        return self.measure(_pass(np.arange(min(micro_batch_tokens, len(self._tokens)))), 0)
 
 
 def _pass(examples: Indices) -> MicroBatch:

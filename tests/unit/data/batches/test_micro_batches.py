@@ -1,6 +1,8 @@
 """Micro-batches: every sentence once, bounds kept, little padding, work shared evenly."""
 
 import gzip
+import itertools
+import math
 import os
 from pathlib import Path
 
@@ -26,62 +28,118 @@ def test_cutting_by_hand() -> None:
     assert [piece.tolist() for piece in pieces] == [[0, 1], [2], [3], [4], [5]]
 
 
-@given(LENGTHS, st.integers(1, 5), st.integers(1, 200))
-def test_every_sentence_is_in_one_micro_batch_within_the_bound(lengths, count, bound) -> None:
+@given(
+    LENGTHS,
+    st.integers(1, 5),
+    st.integers(1, 200),
+    st.integers(0, 40),
+    st.sampled_from([1, 8]),
+)
+def test_every_sentence_is_in_one_micro_batch_within_the_bound(
+    lengths, count, bound, grid_slots, row_step
+) -> None:
     source, target = (np.array(side) for side in zip(*lengths, strict=True))
     sentences = np.arange(len(lengths)) + 1_000
-    parts = split_update(sentences, source, target, micro_batch_tokens=bound, num_processes=count)
+    parts = split_update(
+        sentences,
+        source,
+        target,
+        micro_batch_tokens=bound,
+        num_processes=count,
+        grid_slots=grid_slots,
+        row_step=row_step,
+    )
     assert len(parts) == count
     found = [micro_batch for part in parts for micro_batch in part]
     assert sorted(i for m in found for i in m.sentences.tolist()) == sentences.tolist()
     longest = int(max(source.max(), target.max()))
     for micro_batch in found:
         places = micro_batch.sentences - 1_000
-        widest = max(source[places].max(), target[places].max())
-        assert micro_batch.num_padded_tokens == widest * len(places) <= max(bound, longest)
+        slots = [padded_slots(micro_batch, side, places) for side in (source, target)]
+        assert sum(micro_batch.grid_sizes) == len(places)
+        assert micro_batch.num_padded_tokens == max(slots) <= max(bound, longest)
+        assert micro_batch.num_tokens == source[places].sum() + target[places].sum()
+        assert micro_batch.num_slots == sum(math.ceil(n / row_step) * row_step for n in slots)
 
 
-@given(LENGTHS, st.integers(1, 5))
-def test_padding_is_a_twentieth_or_less_than_another_pass_costs(lengths, count) -> None:
+def padded_slots(micro_batch, lengths, places) -> int:
+    """Returns the tokens of one side with padding, each grid as wide as its longest sentence."""
+    grids = np.split(lengths[places], np.cumsum(micro_batch.grid_sizes)[:-1])
+    return sum(int(grid.max()) * len(grid) for grid in grids)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8),
+    st.integers(0, 25),
+    st.integers(1, 40),
+)
+def test_no_cut_into_grids_costs_less(lengths, grid_slots, bound) -> None:
     source, target = (np.array(side) for side in zip(*lengths, strict=True))
-    parts = split_update(
-        np.arange(len(lengths)), source, target, micro_batch_tokens=10_000, num_processes=count
+    [part] = split_update(
+        np.arange(len(lengths)),
+        source,
+        target,
+        micro_batch_tokens=bound,
+        num_processes=1,
+        grid_slots=grid_slots,
     )
-    found = [micro_batch for part in parts for micro_batch in part]
-    real = int(source.sum() + target.sum())
-    assert sum(m.num_tokens for m in found) == real
-    assert sum(m.num_slots for m in found) - real <= max(0.05 * real, 400 * count)
+    found = sum(m.num_slots + grid_slots * len(m.grid_sizes) for m in part)
+
+    # Every cut there is.
+    def cost(cuts) -> float:
+        total = 0
+        for places in np.split(np.arange(len(lengths)), cuts):
+            widths = int(source[places].max()), int(target[places].max())
+            if len(places) > 1 and max(widths) * len(places) > max(bound, *map(max, lengths)):
+                return math.inf
+            total += sum(widths) * len(places) + grid_slots
+        return total
+
+    inner = range(1, len(lengths))
+    cuts = itertools.chain.from_iterable(
+        itertools.combinations(inner, count) for count in range(len(lengths))
+    )
+    assert found == min(cost(list(one)) for one in cuts)
 
 
-def padding(micro_batches, source, target) -> float:
+def padding(micro_batches) -> float:
     """Returns padding over real tokens, of both sides."""
-    padded = real = 0
-    for micro_batch in micro_batches:
-        for side in (source, target):
-            lengths = side[micro_batch.sentences]
-            padded += lengths.max() * len(lengths)
-            real += lengths.sum()
-    return padded / real - 1
+    slots = sum(micro_batch.num_slots for micro_batch in micro_batches)
+    return slots / sum(micro_batch.num_tokens for micro_batch in micro_batches) - 1
 
 
-def test_the_fewest_that_pad_little_by_hand() -> None:
-    # 400 sentences of 10 and 80 of 11 are 4,880 tokens a side; in one pass they take 5,280, 8 % and
-    # 800 tokens more.
-    lengths = np.array([10] * 400 + [11] * 80)
-
+def test_grids_that_are_worth_what_they_cost_by_hand() -> None:
     def sizes(lengths, bound):
         [part] = split_update(
-            np.arange(len(lengths)), lengths, lengths, micro_batch_tokens=bound, num_processes=1
+            np.arange(len(lengths)),
+            lengths,
+            lengths,
+            micro_batch_tokens=bound,
+            num_processes=1,
+            grid_slots=200,
         )
-        return sorted(len(micro_batch.sentences) for micro_batch in part)
+        return [micro_batch.grid_sizes for micro_batch in part]
 
-    assert sizes(lengths, 10_000) == [80, 400]
-    # With 40 of 10 and 240 of 11, 80 tokens more: 1 %, not worth a pass.
-    assert sizes(np.array([10] * 40 + [11] * 240), 10_000) == [280]
-    # Ten of 10 and two of 11: 8 %, but a pass costs more than 20 tokens.
-    assert sizes(np.array([10] * 10 + [11] * 2), 10_000) == [12]
+    # 400 sentences of 10 and 80 of 11 are 4,880 tokens a side; in one grid they take 800 more of
+    # both sides, which is more than a second grid costs. Both pass through together.
+    assert sizes(np.array([10] * 400 + [11] * 80), 10_000) == [(400, 80)]
+    # Unless there is room for one of them alone.
+    assert sizes(np.array([10] * 400 + [11] * 80), 4_000) == [(400,), (80,)]
+    # With 40 of 10, 80 tokens more aren't worth a grid.
+    assert sizes(np.array([10] * 40 + [11] * 240), 10_000) == [(280,)]
     # No more than three of 10 fit into 30.
-    assert sizes(np.full(9, 10), 30) == [3, 3, 3]
+    assert sizes(np.full(9, 10), 30) == [(3,), (3,), (3,)]
+
+
+def test_a_pass_holds_grids_of_which_each_side_fits() -> None:
+    # Longer on one side here, on the other there: 900 tokens of the longer side, 600 of either.
+    source, target = np.array([3] * 100 + [6] * 50), np.array([6] * 50 + [2] * 50 + [4] * 50)
+    [part] = split_update(
+        np.arange(150), source, target, micro_batch_tokens=600, num_processes=1, grid_slots=1
+    )
+    assert [micro_batch.num_padded_tokens for micro_batch in part] == [600]
+    assert sorted(part[0].grid_sizes) == [50, 50, 50]
+    assert part[0].num_slots == part[0].num_tokens == 1_200
 
 
 def draw_lengths(count: int):
@@ -161,9 +219,10 @@ def test_real_text_is_padded_by_less_than_a_twentieth(
             target[update],
             micro_batch_tokens=micro_batch_tokens,
             num_processes=1,
+            grid_slots=64,
         )
         micro_batches += part
-    assert padding(micro_batches, source, target) < 0.05
+    assert padding(micro_batches) < 0.05
 
 
 @pytest.fixture(scope="module")
