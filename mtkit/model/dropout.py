@@ -38,7 +38,7 @@ class Dropout(nn.Module):
         if self.rate == 0.0 or inputs.device.type != "cpu":
             return states + drop(inputs, self.rate)
         summed: Tensor = _DropAndAdd.apply(  # type: ignore[no-untyped-call]
-            states, inputs, draw_levels(inputs.shape), self.rate
+            states, inputs, draw_mask(inputs.shape, self.rate, inputs.dtype), self.rate
         )
         return summed
 
@@ -53,63 +53,90 @@ def drop(inputs: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"
         return inputs
     if inputs.device.type != "cpu":
         return nn.functional.dropout(inputs, rate)
-    dropped: Tensor = _Drop.apply(inputs, draw_levels(inputs.shape), rate)  # type: ignore[no-untyped-call]
+    mask = draw_mask(inputs.shape, rate, inputs.dtype)
+    dropped: Tensor = _Drop.apply(inputs, mask, rate)  # type: ignore[no-untyped-call]
     return dropped
 
 
-def draw_levels(shape: torch.Size) -> Int16[Tensor, "*shape"]:
-    """Returns numbers drawn evenly from all of int16, on the CPU.
+def draw_mask(
+    shape: torch.Size, rate: float, dtype: torch.dtype
+) -> Int16[Tensor, "*shape"] | Float[Tensor, "*shape"]:
+    """Returns what is to be dropped of numbers on the CPU, two bytes for each.
 
-    torch's generator draws a seed, and SFC64, which takes half its time, the rest.
+    In a type of 16 bits, 1 for what is kept and 0 for what is dropped; for any other numbers drawn
+    evenly from all of int16, of which the least are dropped. torch's generator draws a seed, and
+    SFC64, which takes half its time, the rest.
     """
     seed = torch.empty(2, dtype=torch.int64).random_(0, None).tolist()
     num_words = (shape.numel() + 3) // 4
     words = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words))
-    return words.view(torch.int16)[: shape.numel()].view(shape)
+    levels = words.view(torch.int16)[: shape.numel()].view(shape)
+    return _find_kept(levels, rate, dtype) if dtype.itemsize == levels.itemsize else levels
 
 
-def find_kept(
-    levels: Int16[Tensor, "*shape"], rate: float, dtype: torch.dtype
-) -> tuple[Float[Tensor, "*shape"], float]:
-    """Returns 1 for what is kept and 0 for what is dropped, and what to scale it up by.
+def drop_by(
+    numbers: Float[Tensor, "*shape"],
+    mask: Int16[Tensor, "*shape"] | Float[Tensor, "*shape"],
+    rate: float,
+) -> Float[Tensor, "*shape"]:
+    """Returns numbers, or their gradient, with those zeroed that a mask drops, and others scaled.
+
+    Args:
+        numbers: What some are dropped of.
+        mask: From `draw_mask`, with the same rate and type of numbers.
+        rate: Share that is dropped.
+    """
+    kept = _find_kept(mask, rate, numbers.dtype)
+    # The mask itself is wanted again.
+    return torch.mul(kept, numbers, out=None if kept is mask else kept).mul_(_scale_up(rate))
+
+
+def _find_kept(mask: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """Returns 1 for what is kept and 0 for what is dropped.
 
     Numbers, since PyTorch's products with booleans take five times as long.
     """
-    num_dropped_levels = min(round(rate * _LEVELS), _LEVELS - 1)
-    kept = torch.empty(levels.shape, dtype=dtype)
-    torch.ge(levels, num_dropped_levels - _LEVELS // 2, out=kept)
-    return kept, _LEVELS / (_LEVELS - num_dropped_levels)
+    if mask.dtype == dtype:
+        return mask
+    kept = torch.empty(mask.shape, dtype=dtype)
+    return torch.ge(mask, _num_dropped_levels(rate) - _LEVELS // 2, out=kept)
+
+
+def _scale_up(rate: float) -> float:
+    """Returns what leaves the mean as it is, at the rate that levels allow."""
+    return _LEVELS / (_LEVELS - _num_dropped_levels(rate))
+
+
+def _num_dropped_levels(rate: float) -> int:
+    return min(round(rate * _LEVELS), _LEVELS - 1)
 
 
 class _Drop(torch.autograd.Function):
-    """inputs * kept * scale, that keeps two bytes per number for the way back."""
+    """inputs * kept * scale."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, levels: Tensor, rate: float) -> Tensor:
-        ctx.save_for_backward(levels)
+    def forward(ctx: Any, inputs: Tensor, mask: Tensor, rate: float) -> Tensor:
+        ctx.save_for_backward(mask)
         ctx.rate = rate
-        kept, scale = find_kept(levels, rate, inputs.dtype)
-        return kept.mul_(inputs).mul_(scale)
+        return drop_by(inputs, mask, rate)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (levels,) = ctx.saved_tensors
-        kept, scale = find_kept(levels, ctx.rate, gradient.dtype)
-        return kept.mul_(gradient).mul_(scale), None, None
+        (mask,) = ctx.saved_tensors
+        return drop_by(gradient, mask, ctx.rate), None, None
 
 
 class _DropAndAdd(torch.autograd.Function):
     """states + inputs * kept * scale."""
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, inputs: Tensor, levels: Tensor, rate: float) -> Tensor:
-        ctx.save_for_backward(levels)
+    def forward(ctx: Any, states: Tensor, inputs: Tensor, mask: Tensor, rate: float) -> Tensor:
+        ctx.save_for_backward(mask)
         ctx.rate = rate
-        kept, scale = find_kept(levels, rate, inputs.dtype)
-        return torch.addcmul(states, inputs, kept, value=scale)
+        kept = _find_kept(mask, rate, inputs.dtype)
+        return torch.addcmul(states, inputs, kept, value=_scale_up(rate))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (levels,) = ctx.saved_tensors
-        kept, scale = find_kept(levels, ctx.rate, gradient.dtype)
-        return gradient, kept.mul_(gradient).mul_(scale), None, None
+        (mask,) = ctx.saved_tensors
+        return gradient, drop_by(gradient, mask, ctx.rate), None, None

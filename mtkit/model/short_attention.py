@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.model.dropout import draw_levels, find_kept
+from mtkit.model.dropout import draw_mask, drop_by
 
 
 def attend_by_products(
@@ -33,17 +33,17 @@ def attend_by_products(
         dropout: Share of attention weights dropped.
     """
     shape = torch.Size((*queries.shape[:3], keys.shape[2]))
-    levels = draw_levels(shape).flatten(0, 1) if dropout > 0.0 else None
+    mask = draw_mask(shape, dropout, queries.dtype).flatten(0, 1) if dropout > 0.0 else None
     num_extra = max(find_softmax_width() - keys.shape[2], 0)
     if num_extra:
         keys, values, is_visible = _lengthen(keys, values, is_visible, num_extra)
         shape = torch.Size((*queries.shape[:3], keys.shape[2]))
-        levels = None if levels is None else nn.functional.pad(levels, (0, num_extra))
+        mask = None if mask is None else nn.functional.pad(mask, (0, num_extra))
     bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
     if bias is not None and num_extra:
         bias[..., -num_extra:] = -torch.inf
     attended: Tensor = _AttendByProducts.apply(  # type: ignore[no-untyped-call]
-        queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, levels, dropout
+        queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, mask, dropout
     )
     return attended.view(*shape[:3], -1)
 
@@ -88,7 +88,7 @@ class _AttendByProducts(torch.autograd.Function):
         keys_RMK: Tensor,
         values_RMV: Tensor,
         bias: Tensor | None,
-        levels_RQM: Tensor | None,
+        mask_RQM: Tensor | None,
         dropout: float,
     ) -> Tensor:
         scale = queries_RQK.shape[-1] ** -0.5
@@ -100,17 +100,17 @@ class _AttendByProducts(torch.autograd.Function):
         # In bfloat16 a softmax of rows that are no multiple of 32 takes longer than the casts.
         precise = torch.promote_types(scores_RQM.dtype, torch.float32)
         weights_RQM = torch.softmax(scores_RQM.to(precise), dim=-1).to(scores_RQM.dtype)
-        ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, levels_RQM)
+        ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, mask_RQM)
         ctx.dropout = dropout
-        return torch.bmm(_drop(weights_RQM, levels_RQM, dropout), values_RMV)
+        return torch.bmm(_drop(weights_RQM, mask_RQM, dropout), values_RMV)
 
     @staticmethod
     def backward(ctx: Any, gradient_RQV: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-        queries_RQK, keys_RMK, values_RMV, weights_RQM, levels_RQM = ctx.saved_tensors
-        dropped_RQM = _drop(weights_RQM, levels_RQM, ctx.dropout)
+        queries_RQK, keys_RMK, values_RMV, weights_RQM, mask_RQM = ctx.saved_tensors
+        dropped_RQM = _drop(weights_RQM, mask_RQM, ctx.dropout)
         values_gradient = torch.bmm(dropped_RQM.transpose(1, 2), gradient_RQV)
         weights_gradient = torch.bmm(gradient_RQV, values_RMV.transpose(1, 2))
-        weights_gradient = _drop(weights_gradient, levels_RQM, ctx.dropout)
+        weights_gradient = _drop(weights_gradient, mask_RQM, ctx.dropout)
         precise = torch.promote_types(weights_RQM.dtype, torch.float32)
         scores_gradient = torch._softmax_backward_data(
             weights_gradient.to(precise), weights_RQM.to(precise), -1, precise
@@ -121,8 +121,5 @@ class _AttendByProducts(torch.autograd.Function):
         return queries_gradient, keys_gradient, values_gradient, None, None, None
 
 
-def _drop(numbers: Tensor, levels: Tensor | None, rate: float) -> Tensor:
-    if levels is None:
-        return numbers
-    kept, scale = find_kept(levels, rate, numbers.dtype)
-    return kept.mul_(numbers).mul_(scale)
+def _drop(numbers: Tensor, mask: Tensor | None, rate: float) -> Tensor:
+    return numbers if mask is None else drop_by(numbers, mask, rate)
