@@ -179,9 +179,10 @@ class Training(Section):
     updates less alike in length. The paper's eight GPUs each held one such group."""
     micro_batch_tokens: PositiveInt | Literal["auto"] = 8_192
     """Greatest size of one forward pass on one process, in tokens of the side that has more, with
-    padding; what does not fit in one pass is accumulated. Before the first update the largest pass is tried,
-    and the size halved until it fits in memory; `auto` starts from all that one process has of an
-    update. Another cut draws other dropout masks and rounds otherwise, and changes nothing else."""
+    padding; what does not fit in one pass is accumulated. Before the first update the largest pass
+    is tried, and the size halved until it fits in memory; `auto` starts from all that one process
+    has of an update. Another cut draws other dropout masks and rounds otherwise, and changes
+    nothing else."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
