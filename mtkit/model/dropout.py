@@ -96,7 +96,8 @@ def _find_kept(mask: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
 
     Numbers, since PyTorch's products with booleans take five times as long.
     """
-    if mask.dtype == dtype:
+    if mask.dtype != torch.int16:
+        assert mask.dtype == dtype
         return mask
     kept = torch.empty(mask.shape, dtype=dtype)
     return torch.ge(mask, _num_dropped_levels(rate) - _LEVELS // 2, out=kept)

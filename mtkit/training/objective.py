@@ -172,7 +172,7 @@ class TranslationObjective:
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, micro_batch_tokens // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        return self._measure(self._to_batch(side, side, (count,)))
+        return self._measure(self._to_batch(side, side, (count,), self._row_step))
 
     def _gather(self, micro_batch: MicroBatch, epoch: int) -> GridBatch | PackedBatch:
         sentences = micro_batch.sentences
@@ -181,15 +181,16 @@ class TranslationObjective:
             if self._sampler is None
             else self._sampler.gather(sentences, epoch)
         )
-        return self._to_batch(source, target, micro_batch.grid_sizes or (len(sentences),))
+        grid_sizes = micro_batch.grid_sizes or (len(sentences),)
+        return self._to_batch(source, target, grid_sizes, micro_batch.row_step)
 
     def _to_batch(
-        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...]
+        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
     ) -> GridBatch | PackedBatch:
         batch = (
             pack(source, target)
             if self._packs
-            else lay_out(source, target, grid_sizes, row_step=self._row_step)
+            else lay_out(source, target, grid_sizes, row_step=row_step)
         )
         return batch.to(self._device)
 

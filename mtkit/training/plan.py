@@ -37,7 +37,7 @@ class BatchPlan:
 
     Attributes:
         num_processes: Processes that share it.
-        micro_batch_tokens: Bound of one pass, in tokens of the longer side with padding.
+        micro_batch_tokens: Bound of one pass, in tokens of the side that has more, with padding.
         num_updates: Updates of the epoch.
         num_pairs: Sentence pairs of an update.
         num_source_tokens: Real tokens, `</s>` counted.

@@ -257,14 +257,14 @@ class Updater:
         return length
 
     def _wanted_micro_batch(self) -> int:
-        """Returns the recipe's bound; for `auto`, all that a process has of an update."""
+        """Returns the recipe's bound, or all that a process has of an update where that is less."""
         training, max_tokens = self._recipe.training, self._recipe.data.cleaning.max_tokens
+        bound = self._largest_share()
         if training.micro_batch_tokens != "auto":
-            return training.micro_batch_tokens
-        share = self._largest_share()
-        if self._processes.device.type == "cpu":
-            share = min(share, _CPU_AUTO_TOKENS)
-        return max(share, max_tokens)
+            bound = min(bound, training.micro_batch_tokens)
+        elif self._processes.device.type == "cpu":
+            bound = min(bound, _CPU_AUTO_TOKENS)
+        return max(bound, max_tokens)
 
     def _fits(self, limit: int) -> bool:
         """Returns whether this process can pass the largest micro-batch forward and backward."""

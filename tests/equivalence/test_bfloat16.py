@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.tokenizer import EOS
 from mtkit.inference.engines.torch_engine import TorchEngine, convert
@@ -37,7 +37,7 @@ def test_loss_and_gradients_are_near_fp32_s(kind: str) -> None:
         Ragged.of([[*torch.randint(4, VOCAB_SIZE, (n,)).tolist(), EOS] for n in side])
         for side in lengths
     ]
-    batch = collate(*sides)
+    batch = lay_out(*sides, [25, 15], row_step=64)
     expected = measure_translation(model, batch, label_smoothing=0.1)
     expected.loss.backward()
     gradients = {name: weight.grad for name, weight in model.named_parameters()}
@@ -69,7 +69,7 @@ def test_sums_over_thousands_of_tokens_keep_their_digits() -> None:
     tokens = torch.randint(4, VOCAB_SIZE, (2, 400, 20))
     tokens[:, :, ::2] = 7
     sides = [Ragged.of([[*row, EOS] for row in side.tolist()]) for side in tokens]
-    batch = collate(*sides)
+    batch = lay_out(*sides, [400], row_step=256)
     gradients = {}
     for name, network in (("fp32", model), ("bf16", working.model)):
         model.zero_grad(set_to_none=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import collate, pack
+from mtkit.data.batches.collate import GridBatch, collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.tokenizer import EOS
 from mtkit.model import EncoderDecoder, can_pack
@@ -147,15 +147,21 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
         for side in lengths
     ]
     outcomes = []
-    for model, make in ((on_cpu, collate), (on_gpu, collate), (on_gpu, pack)):
+
+    def in_grids(source: Ragged, target: Ragged) -> GridBatch:
+        return lay_out(source, target, [30, 20], row_step=64)
+
+    for model, make in ((on_cpu, collate), (on_gpu, collate), (on_gpu, in_grids), (on_gpu, pack)):
         model.zero_grad(set_to_none=True)
         device = next(model.parameters()).device
         sums = measure_translation(model, make(*sides).to(device), label_smoothing=0.1)
         sums.loss.backward()
         gradients = [weight.grad.float().cpu().flatten() for weight in model.parameters()]
         outcomes.append((sums.loss.item(), torch.cat(gradients)))
-    (loss, gradient), padded, packed = outcomes
+    (loss, gradient), padded, grids, packed = outcomes
     assert packed[0] == pytest.approx(loss, rel=2**-9)
     assert packed[0] == pytest.approx(padded[0], rel=2**-9)
+    assert grids[0] == pytest.approx(loss, rel=2**-9)
     # bfloat16's roundings, as in tests/equivalence/test_bfloat16.py.
     assert (packed[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
+    assert (grids[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()

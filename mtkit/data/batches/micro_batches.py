@@ -11,6 +11,8 @@ from mtkit.data.batches.ragged import Indices
 _GRIDS_PER_PASS = 2
 """What a pass costs beside its tokens, in grids: on one core 430 tokens of a model of 4+4 layers of
 128 numbers, 120 of the paper's base."""
+_ROW_STEPS = 12
+"""Least steps in a row, lest more than a twenty-fourth of it be filling, in the mean."""
 _SHARE_SLACK = 1.15
 """How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
 a little larger than the mean would make a second pass of a few sentences."""
@@ -28,7 +30,8 @@ class MicroBatch:
         num_padded_tokens: Tokens of the side that has more, with padding.
         num_tokens: Tokens of both sides, without.
         num_slots: Tokens of both sides, with padding.
-        grid_sizes: Sentences of each grid; all are one where none is given.
+        grid_sizes: Sentences of each grid; where none is given, all make one grid.
+        row_step: What each side is filled up to a multiple of; `num_slots` counts it.
     """
 
     sentences: Indices
@@ -36,6 +39,7 @@ class MicroBatch:
     num_tokens: int
     num_slots: int
     grid_sizes: tuple[int, ...] = ()
+    row_step: int = 1
 
 
 def split_update(
@@ -64,12 +68,16 @@ def split_update(
         micro_batch_tokens: Bound of one pass.
         num_processes: How many processes share the update.
         grid_slots: What a grid costs beside its tokens, in tokens that it might hold.
-        row_step: What a side of a micro-batch is filled up to a multiple of.
+        row_step: What a side of a micro-batch is filled up to a multiple of, at most: a power of
+            two, and no more than a twelfth of what a process has.
     """
     update = _Update(sentences, source_lengths, target_lengths, grid_slots)
 
+    longest_row = int(update.longer.sum()) // num_processes
+    step = 1 << max(min(row_step, longest_row // _ROW_STEPS), 1).bit_length() - 1
+
     def join(grids: Sequence[_Grid]) -> list[MicroBatch]:
-        return _join(grids, micro_batch_tokens, row_step)
+        return _join(grids, micro_batch_tokens, step)
 
     if num_processes == 1:
         return [join(update.cut(micro_batch_tokens))]
@@ -251,6 +259,7 @@ def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]
                 sum(grid.num_tokens for grid in part),
                 sum(-(-slots // row_step) * row_step for slots in (source, target)),
                 tuple(len(grid.sentences) for grid in part),
+                row_step,
             )
         )
     return micro_batches
@@ -286,7 +295,7 @@ def _choose_cuts(
     min_pieces: int,
     piece_cost: int,
 ) -> Indices:
-    """Returns where the pieces after the first begin, the best cut there is (see `split_update`).
+    """Returns where the pieces after the first begin, the best cut between blocks there is.
 
     Dynamic programming: the least padded cut of the first blocks into k pieces, for one k after the
     other.

@@ -49,14 +49,18 @@ def test_takes_any_count_of_numbers(num_numbers: int) -> None:
         assert (agreement - 0.5).abs().max() < 0.27
 
 
-def test_gradient_goes_through_the_numbers_kept() -> None:
-    inputs = torch.randn(50, 7, dtype=torch.float64, requires_grad=True)
-    dropped = Dropout(0.3)(inputs)
-    scale = torch.where(dropped == 0, 0.0, dropped / inputs).detach()
-    assert 0 < (scale == 0).sum() < scale.numel()
-    upstream = torch.randn(50, 7, dtype=torch.float64)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("adds", [False, True])
+def test_gradient_goes_through_the_numbers_kept(dtype: torch.dtype, adds: bool) -> None:
+    # Powers of two, which no number type rounds.
+    inputs = (2.0 ** torch.randint(-3, 4, (50, 7))).to(dtype).requires_grad_()
+    dropout = Dropout(0.5)
+    dropped = dropout.add(torch.zeros(50, 7, dtype=dtype), inputs) if adds else dropout(inputs)
+    scale = (dropped / inputs).detach()
+    assert set(scale.unique().tolist()) == {0.0, 2.0}
+    upstream = torch.randn(50, 7, dtype=dtype)
     dropped.backward(upstream)
-    torch.testing.assert_close(inputs.grad, upstream * scale)
+    assert torch.equal(inputs.grad, upstream * scale)
 
 
 def test_evaluation_returns_the_input_itself() -> None:
