@@ -135,7 +135,10 @@ def test_memory_of_a_token_is_what_autograd_keeps(
             continue
         num_bytes = tensor.untyped_storage().nbytes()
         # A CPU's dropout keeps two bytes a number, its norms in bf16 their inputs in fp32.
-        halves = tensor.dtype == torch.int16 or (
+        is_mask = tensor.dtype == torch.int16 or (
+            tensor.dtype == torch.bfloat16 and set(tensor.unique().tolist()) == {0.0, 1.0}
+        )
+        halves = is_mask or (
             is_half and tensor.dtype == torch.float32 and tensor.shape == (1, num_tokens, 64)
         )
         kept += num_bytes // 2 if halves else num_bytes
