@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import mtkit.model.attention
 import mtkit.training.objective
-from mtkit.data.batches.collate import GridBatch, PackedBatch
+from mtkit.data.batches.collate import RowBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.update import Updater
@@ -86,8 +86,7 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TokenStore, "gather", "data")
     sections.wrap(mtkit.training.objective, "lay_out", "data")
     sections.wrap(mtkit.training.objective, "pack", "data")
-    sections.wrap(GridBatch, "to", "data")
-    sections.wrap(PackedBatch, "to", "data")
+    sections.wrap(RowBatch, "to", "data")
     model = training.objective.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
     sections.watch(model.source_embedding, "embeddings", backward=False)

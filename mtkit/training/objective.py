@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batches.collate import Batch, GridBatch, PackedBatch, lay_out, pack
+from mtkit.data.batches.collate import Batch, GridSide, PackedSide, RowBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
@@ -99,7 +99,7 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
-        self._prepared: dict[tuple[int, bytes], GridBatch | PackedBatch] = {}
+        self._prepared: dict[tuple[int, bytes], RowBatch] = {}
         self._packs = can_pack_batches(model, recipe, device) if packs is None else packs
         self._row_step = 1
         self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
@@ -174,7 +174,7 @@ class TranslationObjective:
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
         return self._measure(self._to_batch(side, side, (count,), self._row_step))
 
-    def _gather(self, micro_batch: MicroBatch, epoch: int) -> GridBatch | PackedBatch:
+    def _gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
         sentences = micro_batch.sentences
         source, target = (
             self._store.gather(sentences)
@@ -186,7 +186,7 @@ class TranslationObjective:
 
     def _to_batch(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
-    ) -> GridBatch | PackedBatch:
+    ) -> RowBatch:
         batch = (
             pack(source, target)
             if self._packs
@@ -194,7 +194,7 @@ class TranslationObjective:
         )
         return batch.to(self._device)
 
-    def _measure(self, batch: GridBatch | PackedBatch) -> LossSums:
+    def _measure(self, batch: RowBatch) -> LossSums:
         return measure_translation(
             self.model, batch, label_smoothing=self._settings.label_smoothing
         )
@@ -214,29 +214,25 @@ def can_pack_batches(model: EncoderDecoder, recipe: Recipe, device: torch.device
 
 
 def measure_translation(
-    model: EncoderDecoder, batch: Batch | GridBatch | PackedBatch, *, label_smoothing: float
+    model: EncoderDecoder, batch: Batch | RowBatch, *, label_smoothing: float
 ) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens."""
-    match batch:
-        case PackedBatch():
-            sides = [
-                Packing(side.offsets, side.places, side.longest)
-                for side in (batch.source, batch.target)
-            ]
-            states_ND = model(batch.source_tokens, sides[0], batch.target_inputs, sides[1])[0]
-            targets_N = batch.target_outputs
-        case GridBatch():
-            grids = [
-                Grids(side.shapes, side.is_token, side.places, side.longest)
-                for side in (batch.source, batch.target)
-            ]
-            states_RD = model(batch.source_tokens, grids[0], batch.target_inputs, grids[1])[0]
-            states_ND = states_RD[batch.target.tokens_at]
-            targets_N = batch.target_outputs
-        case Batch():
-            states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
-            states_ND = states_BTD[batch.target_is_token]
-            targets_N = batch.target_outputs[batch.target_is_token]
+    if isinstance(batch, Batch):
+        states_BTD = model(batch.source_tokens, batch.source_is_token, batch.target_inputs)
+        states_ND = states_BTD[batch.target_is_token]
+        targets_N = batch.target_outputs[batch.target_is_token]
+    else:
+        source, target = _locate(batch.source), _locate(batch.target)
+        states_ND = model(batch.source_tokens, source, batch.target_inputs, target)[0]
+        if isinstance(batch.target, GridSide):
+            states_ND = states_ND[batch.target.tokens_at]
+        targets_N = batch.target_outputs
     return projected_cross_entropy(
         states_ND, model.output_embedding.weight, targets_N, label_smoothing=label_smoothing
     )
+
+
+def _locate(side: PackedSide | GridSide) -> Packing | Grids:
+    if isinstance(side, PackedSide):
+        return Packing(side.offsets, side.places, side.longest)
+    return Grids(side.shapes, side.is_token, side.places, side.longest)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import GridBatch, collate, lay_out, pack
+from mtkit.data.batches.collate import RowBatch, collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.tokenizer import EOS
 from mtkit.model import EncoderDecoder, can_pack
@@ -148,7 +148,7 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
     ]
     outcomes = []
 
-    def in_grids(source: Ragged, target: Ragged) -> GridBatch:
+    def in_grids(source: Ragged, target: Ragged) -> RowBatch:
         return lay_out(source, target, [30, 20], row_step=64)
 
     for model, make in ((on_cpu, collate), (on_gpu, collate), (on_gpu, in_grids), (on_gpu, pack)):

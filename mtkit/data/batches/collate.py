@@ -61,35 +61,6 @@ class PackedSide:
 
 
 @dataclass(frozen=True)
-class PackedBatch:
-    """Sentence pairs without padding, each side in one row.
-
-    Attributes:
-        source_tokens: int64 [1, src_tokens], each sentence closed by `</s>`.
-        source: Where the source's sentences stand.
-        target_inputs: int64 [1, tgt_tokens]: of each sentence, `<s>` and the target.
-        target_outputs: int64 [tgt_tokens]: the targets, each closed by `</s>`.
-        target: Where the target's sentences stand.
-    """
-
-    source_tokens: Tensor
-    source: PackedSide
-    target_inputs: Tensor
-    target_outputs: Tensor
-    target: PackedSide
-
-    def to(self, device: torch.device) -> "PackedBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return PackedBatch(
-            source_tokens=_send(self.source_tokens, device),
-            source=self.source.to(device),
-            target_inputs=_send(self.target_inputs, device),
-            target_outputs=_send(self.target_outputs, device),
-            target=self.target.to(device),
-        )
-
-
-@dataclass(frozen=True)
 class GridSide:
     """One side's sentences, in padded grids one after the other in a row.
 
@@ -119,26 +90,26 @@ class GridSide:
 
 
 @dataclass(frozen=True)
-class GridBatch:
-    """Sentence pairs in grids of similar length, all grids of a side in one row.
+class RowBatch:
+    """Sentence pairs with all sentences of a side in one row: packed without padding, or in grids.
 
     Attributes:
         source_tokens: int64 [1, src_row], each sentence closed by `</s>`.
         source: Where the source's sentences stand.
         target_inputs: int64 [1, tgt_row]: of each sentence, `<s>` and the target.
         target_outputs: int64 [tgt_tokens]: the targets, each closed by `</s>`, without padding.
-        target: Where the target's sentences stand.
+        target: Where the target's sentences stand, in the same way as the source's.
     """
 
     source_tokens: Tensor
-    source: GridSide
+    source: PackedSide | GridSide
     target_inputs: Tensor
     target_outputs: Tensor
-    target: GridSide
+    target: PackedSide | GridSide
 
-    def to(self, device: torch.device) -> "GridBatch":
+    def to(self, device: torch.device) -> "RowBatch":
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return GridBatch(
+        return RowBatch(
             source_tokens=_send(self.source_tokens, device),
             source=self.source.to(device),
             target_inputs=_send(self.target_inputs, device),
@@ -149,7 +120,7 @@ class GridBatch:
 
 def lay_out(
     source: Ragged, target: Ragged, grid_sizes: Sequence[int], *, row_step: int = 1
-) -> GridBatch:
+) -> RowBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one batch of grids.
 
     Args:
@@ -159,7 +130,7 @@ def lay_out(
         row_step: What a row's length is a multiple of.
     """
     source_side, target_side = (_place(side, grid_sizes, row_step) for side in (source, target))
-    return GridBatch(
+    return RowBatch(
         _spread(source.tokens, source_side),
         source_side,
         _spread(_shift(target), target_side),
@@ -194,9 +165,9 @@ def _spread(tokens: Indices, side: GridSide) -> Tensor:
     return row
 
 
-def pack(source: Ragged, target: Ragged) -> PackedBatch:
+def pack(source: Ragged, target: Ragged) -> RowBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
-    return PackedBatch(
+    return RowBatch(
         torch.from_numpy(source.tokens)[None],
         _locate(source),
         torch.from_numpy(_shift(target))[None],
