@@ -78,7 +78,7 @@ class DecoderCache:
     is_own: Bool[Tensor, "batch beam slots"] = field(init=False)
     source_bias: Float[Tensor, "batch 1 1 src_len"] | None = field(init=False, default=None)
     _first_slots: list[int] = field(init=False, default_factory=list)
-    _bias: Float[Tensor, "batch 1 beam slots"] | None = field(init=False, default=None)
+    _sight: dict[int, Float[Tensor, "batch 1 beam _"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_own = self.source_is_token.new_empty((self.source_is_token.shape[0], 1, 0))
@@ -98,9 +98,7 @@ class DecoderCache:
         self.is_own = torch.cat((self.is_own, newest.expand(batch, -1, -1)), dim=2)
         self._first_slots.append(num_slots)
         self.num_steps += 1
-        # With one slot a step there was never more than one hypothesis.
-        has_strangers = self.is_own.shape[2] > self.num_steps
-        self._bias = self._as_bias(self.is_own[:, None]) if has_strangers else None
+        self._sight.clear()
 
     def see(self, window: int | None) -> tuple[int, int, Float[Tensor, "batch 1 beam _"] | None]:
         """Returns the newest position's first slot, the oldest slot in sight, and a bias on slots.
@@ -115,8 +113,20 @@ class DecoderCache:
         oldest = 0
         if window is not None and self.num_steps > window + 1:
             oldest = self._first_slots[-window - 1]
-        bias = None if self._bias is None else self._bias[..., oldest:]
-        return self._first_slots[-1], oldest, bias
+        return self._first_slots[-1], oldest, self._see_from(oldest)
+
+    def _see_from(self, oldest: int) -> Tensor | None:
+        """Returns the bias on the slots from the oldest on, made once for all layers of a step.
+
+        It has memory of its own: CUDA's kernels read a mask sixteen bytes at a time, and a slice of
+        a longer one may begin between two such addresses.
+        """
+        # With one slot a step there was never more than one hypothesis.
+        if self.is_own.shape[2] == self.num_steps:
+            return None
+        if oldest not in self._sight:
+            self._sight[oldest] = self._as_bias(self.is_own[:, None, :, oldest:])
+        return self._sight[oldest]
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, in this order, and in each of them these hypotheses.

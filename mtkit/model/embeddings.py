@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mtkit.model.dropout import Dropout
 from mtkit.model.fixed_weights import FixedMatrix
 from mtkit.model.grids import Grids
+from mtkit.model.look_up import look_up
 from mtkit.model.packing import Packing
 from mtkit.model.positions import LearnedPositions, SinusoidalPositions
 
@@ -23,13 +24,8 @@ class TokenEmbedding(nn.Module):
         self._fixed: FixedMatrix | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """Returns the scaled vector of each token."""
-        if tokens.device.type == "cpu" and self.weight.dtype == torch.bfloat16:
-            if not torch.is_grad_enabled():
-                return nn.functional.embedding(tokens, self.weight).float() * self.scale
-            # PyTorch's CPU kernel would sum up a frequent token's gradients in bfloat16.
-            return nn.functional.embedding(tokens, self.weight.float()) * self.scale
-        return nn.functional.embedding(tokens, self.weight) * self.scale
+        """Returns the scaled vector of each token, in fp32 at least."""
+        return look_up(self.weight, tokens) * self.scale
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns each state's product with every token's vector."""
@@ -68,9 +64,9 @@ class InputEmbedding(nn.Module):
         positions = (
             self.positions(first_position, tokens.shape[1])
             if at is None
-            else self.positions(0, at.longest)[at.places]
+            else look_up(self.positions(0, at.longest), at.places)
         )
-        # Positions are in fp32; what goes on is in the precision of the weights.
+        # Both are in fp32; what goes on is in the precision of the weights.
         embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
         dropped: Tensor = self.dropout(embedded)
         return dropped

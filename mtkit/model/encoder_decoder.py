@@ -3,6 +3,7 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from mtkit.model.attention_kernels import attention_kernels
 from mtkit.model.cache import DecoderCache
 from mtkit.model.decoder import Decoder
 from mtkit.model.embeddings import InputEmbedding, TokenEmbedding
@@ -56,7 +57,8 @@ class EncoderDecoder(nn.Module):
         """Returns the encoded source; rows of padding hold no meaning."""
         at = source_is_token if isinstance(source_is_token, Grids | Packing) else None
         embedded = self.source_embedding(source_tokens, at=at)
-        encoded: Tensor = self.encoder(embedded, source_is_token)
+        with attention_kernels(embedded.device):
+            encoded: Tensor = self.encoder(embedded, source_is_token)
         return encoded
 
     def forward(
@@ -76,7 +78,8 @@ class EncoderDecoder(nn.Module):
         """
         memory = self.encode(source_tokens, source_is_token)
         embedded = self.target_embedding(target_tokens, at=target_at)
-        states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
+        with attention_kernels(embedded.device):
+            states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
         return states
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
@@ -107,7 +110,9 @@ class EncoderDecoder(nn.Module):
         """
         # All hypotheses stand at one position, which the embedding finds in the second place.
         states = self.target_embedding(tokens.flatten()[:, None], cache.num_steps)
-        return self.project(self.decoder.step(states.view(*tokens.shape, -1), cache))
+        with attention_kernels(states.device):
+            states = self.decoder.step(states.view(*tokens.shape, -1), cache)
+        return self.project(states)
 
 
 def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:

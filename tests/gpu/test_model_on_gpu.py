@@ -11,6 +11,7 @@ from mtkit.data.batches.collate import RowBatch, collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.tokenizer import EOS
 from mtkit.model import EncoderDecoder, can_pack
+from mtkit.model.cache import DecoderCache
 from mtkit.model.dropout import Dropout
 from mtkit.recipe.model import Model
 from mtkit.training.objective import measure_translation
@@ -165,3 +166,86 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
     # bfloat16's roundings, as in tests/equivalence/test_bfloat16.py.
     assert (packed[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
     assert (grids[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
+
+
+@pytest.mark.parametrize("kind", ["post", "pre"])
+@pytest.mark.parametrize("layout", ["padded", "grids", "packed"])
+def test_each_tensor_s_gradient_in_bf16_keeps_its_digits_over_a_thousand_sentences(
+    kind: str, layout: str
+) -> None:
+    # A kernel that rounds a row's sum after every use would be half off in the first positions.
+    model = _build(kind).cuda()
+    working = WorkingCopy(model, "bf16")
+    sides = []
+    for _ in range(2):
+        rows = torch.randint(4, VOCAB_SIZE, (1_600, 20))
+        rows[:, ::2] = 7
+        sides.append(Ragged.of([[*row, EOS] for row in rows.tolist()]))
+    make = {
+        "padded": collate,
+        "grids": lambda source, target: lay_out(source, target, [1_000, 600], row_step=64),
+        "packed": pack,
+    }[layout]
+    gradients = {}
+    for name, network, batch in (
+        ("fp32", model, collate(*sides)),
+        ("bf16", working.model, make(*sides)),
+    ):
+        model.zero_grad(set_to_none=True)
+        measure_translation(network, batch.to(torch.device("cuda")), label_smoothing=0.1)[
+            0
+        ].backward()
+        working.hand_over_gradients()
+        gradients[name] = {key: weight.grad for key, weight in model.named_parameters()}
+    for key, expected in gradients["fp32"].items():
+        difference = (gradients["bf16"][key] - expected).norm() / expected.norm()
+        assert difference <= 16 * 2**-9, f"{key}: {difference:.3f}"
+
+
+def test_no_attention_goes_to_cudnn_which_plans_for_every_shape() -> None:
+    model = WorkingCopy(_build("post").cuda(), "bf16").model
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for length in (5, 6, 9, 14):
+            tokens = torch.randint(4, VOCAB_SIZE, (3, length), device="cuda")
+            is_token = torch.arange(length, device="cuda") < torch.tensor(
+                [[length], [3], [length - 1]], device="cuda"
+            )
+            states = model(tokens, is_token, tokens)
+            model.project(states).float().logsumexp(dim=-1).sum().backward()
+            with torch.no_grad():
+                cache = model.start(tokens, is_token)
+                for _ in range(3):
+                    model.step(tokens[:, :1], cache)
+    names = {event.key for event in profile.key_averages()}
+    assert not {name for name in names if "cudnn" in name and "attention" in name}
+    assert {name for name in names if "efficient_attention" in name}
+    assert {name for name in names if "flash_attention" in name}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("num_sentences", "beam"), [(1, 3), (5, 3), (2, 5)])
+@torch.no_grad()
+def test_a_search_with_restricted_attention_reads_no_misaligned_mask(
+    dtype: torch.dtype, num_sentences: int, beam: int
+) -> None:
+    torch.manual_seed(24)
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "d_model": 64, "d_ff": 128}
+    section = Model(**sizes, num_heads=4, dropout=0.0, attention_window=4)
+    on_cpu = EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE).eval()
+    on_gpu = copy.deepcopy(on_cpu).to("cuda", dtype)
+    source = torch.randint(4, VOCAB_SIZE, (num_sentences, 11))
+    is_token = torch.ones_like(source, dtype=torch.bool)
+    caches: list[DecoderCache] = [
+        on_cpu.start(source, is_token),
+        on_gpu.start(source.cuda(), is_token.cuda()),
+    ]
+    share = 1e-4 if dtype == torch.float32 else 0.05
+    for _ in range(40):
+        width = caches[0].is_own.shape[1]
+        tokens = torch.randint(4, VOCAB_SIZE, (num_sentences, width))
+        expected = on_cpu.step(tokens, caches[0])
+        found = on_gpu.step(tokens.cuda(), caches[1])
+        _assert_close(found, expected, share, "logits")
+        parents = torch.randint(width, (num_sentences, beam))
+        for cache, device in zip(caches, ("cpu", "cuda"), strict=True):
+            cache.select(range(num_sentences), parents.to(device))

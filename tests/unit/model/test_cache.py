@@ -80,6 +80,23 @@ def test_slots_beyond_a_window_are_out_of_sight() -> None:
     assert bias[0, 0].eq(0.0).int().tolist() == [[1, 1, 1, 0], [1, 1, 0, 1]]
 
 
+def test_a_bias_within_a_window_begins_where_cuda_s_kernels_may_read() -> None:
+    cache = _cache(1)
+    for _ in range(7):
+        cache.begin_step()
+        cache.select([0], torch.tensor([[0, 0, 0]]))
+        _, oldest, bias = cache.see(1)
+        if bias is not None:
+            # They read a mask 16 bytes at a time; a slice behind 1, 4, 7 ... slots of 4 bytes would
+            # begin 4, 16, 28 ... bytes behind such an address.
+            assert bias.storage_offset() == 0
+            assert bias.data_ptr() % 16 == 0
+            assert bias.shape[-1] == cache.is_own.shape[2] - oldest
+            # Made once for all layers.
+            assert cache.see(1)[2] is bias
+    assert oldest % 4
+
+
 def test_a_sentence_that_is_dropped_gives_its_place_to_the_last() -> None:
     source_is_token = torch.tensor([[True, True, False], [True, False, False], [True, True, True]])
     given = source_is_token.clone()
