@@ -31,13 +31,24 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def settle_threads() -> None:
-    """Leaves torch with no more threads than there are processors for this process.
+def count_threads() -> int:
+    """Returns how many threads this process has use for, where nobody has set their number.
+
+    One a core: torch leaves out a core's second hyperthread. No more than there are processors.
+    """
+    return min(torch.get_num_threads(), count_processors())
+
+
+def settle_threads(num_processes: int = 1) -> None:
+    """Leaves torch with this process's part of the threads that the machine has use for.
 
     `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
+
+    Args:
+        num_processes: Processes that share the machine.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(min(torch.get_num_threads(), count_processors()))
+        torch.set_num_threads(max(1, count_threads() // num_processes))
 
 
 def settle_kernels() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mtkit.console import say
 from mtkit.data.prepared import open_prepared
 from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.local_processes import choose_processes
 from mtkit.recipe import Recipe
 from mtkit.training.launch import check_gpus, is_worker, launch, telling_launcher
 from mtkit.training.plan import rehearse
@@ -45,16 +46,17 @@ def train(
             train_here(recipe, workspace, device=hardware.device, options=options)
         return 0
     check_gpus(hardware.num_gpus)
-    if hardware.needs_launcher:
-        # Opened here so that a fault is told once, not by every worker.
+    chosen = choose_processes(recipe, workspace, hardware)
+    if chosen.needs_launcher:
+        # Opened here so that a fault is reported once, not by every worker.
         open_prepared(recipe, workspace)
         launch(
-            ["train", *options, *hardware.options],
-            num_processes=hardware.num_processes,
-            needs_gpus=hardware.num_gpus > 0,
-            num_nodes=hardware.num_nodes,
-            rendezvous=hardware.rendezvous,
-            max_restarts=hardware.max_restarts,
+            ["train", *options, *chosen.options],
+            num_processes=chosen.num_processes,
+            needs_gpus=chosen.num_gpus > 0,
+            num_nodes=chosen.num_nodes,
+            rendezvous=chosen.rendezvous,
+            max_restarts=chosen.max_restarts,
         )
         is_finished = is_trained(recipe, workspace)
     else:
@@ -71,9 +73,11 @@ def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None
     Raises:
         MtkitError: No data yet, no such device, or too little memory.
     """
+    chosen = choose_processes(recipe, workspace, hardware)
     rehearse(
         recipe,
         workspace,
-        num_processes=hardware.num_processes * hardware.num_nodes,
-        device=hardware.device,
+        num_processes=chosen.num_processes,
+        num_machines=chosen.num_nodes,
+        device=chosen.device,
     )

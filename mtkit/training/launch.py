@@ -25,6 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
 from mtkit.errors import MtkitError, explain_system_fault
+from mtkit.model.device import count_threads
 from mtkit.processors import count_processors
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"
@@ -120,7 +121,7 @@ def launch(
 def _surroundings(num_processes: int) -> Iterator[None]:
     """Leaves signal handlers and environment as they were when the block ends."""
     for_workers = {
-        "OMP_NUM_THREADS": str(max(1, count_processors() // num_processes)),
+        "OMP_NUM_THREADS": str(max(1, count_threads() // num_processes)),
         # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
         # this from 2.12 on.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
@@ -294,6 +295,11 @@ def _reason(error: BaseException) -> str:
 def is_worker() -> bool:
     """Returns whether torchrun started this process; it takes any exit code but 0 for a crash."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def count_machines() -> int:
+    """Returns how many machines train together."""
+    return int(os.environ.get("GROUP_WORLD_SIZE", "1"))
 
 
 def check_gpus(num_wanted: int) -> None:

@@ -97,13 +97,16 @@ def plan_batches(
     )
 
 
-def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device: str) -> None:
+def rehearse(
+    recipe: Recipe, workspace: Workspace, *, num_processes: int, num_machines: int, device: str
+) -> None:
     """Prints what a training will be, measured by a few updates in memory; writes nothing.
 
     Args:
         recipe: What is to be trained.
         workspace: Where its data are.
-        num_processes: How many processes are to share an update.
+        num_processes: Processes on this machine.
+        num_machines: Machines that train together, with as many processes each.
         device: `auto` takes a GPU where there is one.
 
     Raises:
@@ -111,7 +114,8 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     """
     data = open_prepared(recipe, workspace)
     processes = Processes(0, 1, choose_device(device))
-    settle_threads()
+    settle_threads(num_processes)
+    num_processes *= num_machines
     torch.manual_seed(recipe.seed)
     model = build_model(recipe, data).to(processes.device)
     freeze(model, recipe.training.freeze)
@@ -139,7 +143,8 @@ def rehearse(recipe: Recipe, workspace: Workspace, *, num_processes: int, device
     say(
         f"time: about {seconds:.2g} s an update, {batches.num_target_tokens / seconds:,.0f} target "
         f"tokens/s, {total} for {training.max_steps:,} updates, validation apart (from "
-        f"{_NUM_UPDATES_TIMED} updates{', shared out in thought' * (num_processes > 1)})"
+        f"{_NUM_UPDATES_TIMED} updates"
+        + (f" in one process, divided by {num_processes})" if num_processes > 1 else ")")
     )
     say("nothing was started; the same command without --dry-run trains")
 

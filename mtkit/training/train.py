@@ -23,6 +23,7 @@ from mtkit.training.checkpoint import (
 )
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.frozen import freeze
+from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
@@ -296,6 +297,7 @@ def _write_down(
         {
             "seed": recipe.seed,
             "processes": processes.count,
+            "machines": count_machines(),
             "device": processes.device.type,
             "precision": precision,
             "threads": torch.get_num_threads(),

@@ -21,7 +21,7 @@ def test_the_arithmetic_of_an_update_as_a_line() -> None:
 def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes: int) -> None:
     run = tiny_run("training.freeze=['encoder']")
     before = {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")}
-    rehearse(run.recipe, run.workspace, num_processes=num_processes, device="cpu")
+    rehearse(run.recipe, run.workspace, num_processes=num_processes, num_machines=1, device="cpu")
     assert {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")} == before
     said = capsys.readouterr().err
     store = open_prepared(run.recipe, run.workspace).train

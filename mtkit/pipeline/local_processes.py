@@ -1,0 +1,156 @@
+"""In how many processes a training on a CPU runs where the command line doesn't say.
+
+Threads of one process wait for each other thousands of times an update. Where another program takes
+a core for a while, all of them stand still. Processes of one thread each wait once an update, and
+lose no more than the core's share (docs/performance.md).
+"""
+
+import os
+import socket
+import sys
+from dataclasses import replace
+
+import torch
+
+from mtkit.console import say, warn
+from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.model.device import count_threads, suit_precision
+from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.model_costs import bytes_of_weights, bytes_per_token, count_weights
+from mtkit.processors import count_processors, measure_load
+from mtkit.recipe import Recipe
+from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.memory import free_memory_bytes
+from mtkit.units import format_memory
+from mtkit.workspace import Workspace
+
+MIN_TOKENS = 1_024
+"""Of each side of an update that a process has at least: with fewer, operations cost more than
+their arithmetic."""
+_PROCESS_BYTES = 400 << 20
+"""Of PyTorch, its kernels and the data, beside what the network takes."""
+_FREE_SHARE = 0.5
+"""Of the memory that is free: an estimate may be off, and other programs want some."""
+_BUSY = 0.5
+"""Processors kept busy by others from which on threads are worth a warning."""
+
+
+def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -> Hardware:
+    """Returns the hardware with the number of processes that a training on this CPU takes.
+
+    What the command line says stays, and so does a GPU. Otherwise `training.processes` decides; at
+    `auto` a training resumes in as many processes as it began in, and a new one takes one a core.
+    Says what it took, and why.
+
+    Args:
+        recipe: The run's recipe.
+        workspace: Where its data and checkpoints are.
+        hardware: What the command line asks for.
+
+    Raises:
+        MtkitError: No data yet.
+    """
+    if hardware.device != "auto" or hardware.num_nodes > 1 or torch.cuda.is_available():
+        return hardware
+    num_cores = count_threads()
+    begun = _read_begun(workspace)
+    if recipe.training.processes != "auto":
+        count, why = recipe.training.processes, "training.processes"
+    elif begun is not None:
+        count, why = begun, "as this training began"
+        if begun > count_processors():
+            count, why = num_cores, f"it began in {begun}, but there are {num_cores} cores"
+        elif begun == 1:
+            _warn_of_load(num_cores)
+            return hardware
+    else:
+        count, why = _suit(recipe, workspace, num_cores)
+    if count > 1 or why:
+        threads = max(1, num_cores // count)
+        say(f"training in {_name(count, 'process')} of {_name(threads, 'thread')}: {why}")
+    return hardware if count == 1 else replace(hardware, num_processes=count, device="cpu")
+
+
+def _read_begun(workspace: Workspace) -> int | None:
+    """Returns the processes on this CPU that the checkpoints were trained in; None without any."""
+    record = workspace.read_manifest().get("train", {})
+    if record.get("device") != "cpu" or not CheckpointFolder(workspace.checkpoints).list():
+        return None
+    return max(1, int(record["processes"]) // int(record.get("machines", 1)))
+
+
+def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, str]:
+    """Returns the number of processes of a new training, and why; no reason where none is due."""
+    # Who sets the number of threads has decided on the cores. Elsewhere it was not tried.
+    if num_cores == 1 or "OMP_NUM_THREADS" in os.environ or sys.platform != "linux":
+        return 1, ""
+    if not _has_loopback():
+        return 1, "processes couldn't connect to each other on localhost"
+    most = max(1, min(num_cores, recipe.training.batch_tokens // MIN_TOKENS))
+    each = _estimate_memory(recipe, open_prepared(recipe, workspace))
+    free = free_memory_bytes()
+    if free is not None and most * each > _FREE_SHARE * free:
+        fitting = max(1, int(_FREE_SHARE * free) // each)
+        return _fill(num_cores, fitting), (
+            f"{_name(most, 'process')} would take {format_memory(most * each)}, and "
+            f"{format_memory(free)} of memory are free"
+        )
+    return _fill(num_cores, most), (
+        "they keep their share of the machine beside other programs (training.processes)"
+    )
+
+
+def _has_loopback() -> bool:
+    """Checks that processes on this machine can connect to each other."""
+    try:
+        with (
+            socket.create_server(("localhost", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=5),
+        ):
+            return True
+    except OSError:
+        return False
+
+
+def _fill(num_cores: int, most: int) -> int:
+    """Returns the largest number of processes whose threads leave at most one core idle."""
+    return next(count for count in range(most, 0, -1) if num_cores % count <= 1)
+
+
+def _estimate_memory(recipe: Recipe, data: PreparedData) -> int:
+    """Returns the bytes that one process of a training takes, a little more rather than less."""
+    training, model = recipe.training, recipe.model
+    precision = training.precision
+    is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) == "bf16"
+    weights = count_weights(
+        model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    )
+    of_weights = bytes_of_weights(
+        weights.total,
+        weights.count_learning(training.freeze),
+        is_half=is_half,
+        has_average=training.moving_average is not None,
+    )
+    tokens = training.batch_tokens
+    if training.micro_batch_tokens != "auto":
+        tokens = min(tokens, training.micro_batch_tokens)
+    return _PROCESS_BYTES + of_weights + tokens * sum(bytes_per_token(model, is_half=is_half))
+
+
+def _warn_of_load(num_cores: int) -> None:
+    """Warns of other programs beside a training that goes on in the threads of one process."""
+    if num_cores == 1 or "OMP_NUM_THREADS" in os.environ:
+        return
+    load = measure_load()
+    if load >= _BUSY:
+        warn(
+            f"other programs keep {load:.1f} of {num_cores} cores busy, and this training resumes "
+            f"in one process, whose threads wait for each other: --processes {num_cores} is faster "
+            "beside them, with the same updates to rounding"
+        )
+
+
+def _name(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what}{'es' if what.endswith('s') else 's'}"

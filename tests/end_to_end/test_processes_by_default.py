@@ -1,0 +1,58 @@
+"""A training on a CPU takes its processes by itself, and resumes in as many."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtkit.processors import count_processors
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or count_processors() < 2, reason="needs two processors under Linux"
+)
+
+# Two processes' worth of an update: 1,024 tokens each.
+TWO = "training.batch_tokens=2048"
+
+
+def train(options: list[str], *more: str) -> str:
+    environment = {key: text for key, text in os.environ.items() if key != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "mtkit", "train", *options, "--set", TWO, *more],
+        env=environment,
+        # Two, also where there are more.
+        preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+def processes(workspace: Path) -> int:
+    return json.loads((workspace / "manifest.json").read_text("utf-8"))["train"]["processes"]
+
+
+@pytest.mark.slow
+def test_a_new_training_takes_two_and_another_resumes_as_it_began(tiny_run) -> None:
+    run = tiny_run()
+    root = run.workspace.root
+    said = train(run.options, "--set", "training.max_steps=2")
+    assert "training in 2 processes of 1 thread: they keep their share" in said
+    assert processes(root) == 2
+    said = train(run.options, "--set", "training.max_steps=3")
+    assert "training in 2 processes of 1 thread: as this training began" in said
+    assert "step 2: " in said
+    assert processes(root) == 2
+    # A flag decides, and the training keeps to that.
+    said = train(run.options, "--set", "training.max_steps=4", "--processes", "1")
+    assert "training in" not in said
+    assert processes(root) == 1
+    said = train(run.options, "--set", "training.max_steps=5")
+    assert "2 processes of" not in said
+    assert processes(root) == 1

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import pytest
+
+from mtkit.training import memory
+
+MEMINFO = "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "expected"),
+    [
+        (None, None, 8_000_000 * 1024),
+        ("max\n", "5\n", 8_000_000 * 1024),
+        ("4000000000\n", "1000000000\n", 3_000_000_000),
+        ("400000000000\n", "1000000000\n", 8_000_000 * 1024),
+        ("1000\n", "2000\n", 0),
+    ],
+)
+def test_free_memory_is_the_machine_s_or_the_container_s(
+    tmp_path: Path, monkeypatch, limit, used, expected
+) -> None:
+    for name, content in (("meminfo", MEMINFO), ("memory.max", limit), ("memory.current", used)):
+        if content is not None:
+            (tmp_path / name).write_text(content, encoding="ascii")
+    monkeypatch.setattr(memory, "_MEMORY_FILE", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_LIMIT_FILE", tmp_path / "memory.max")
+    monkeypatch.setattr(memory, "_USED_FILE", tmp_path / "memory.current")
+    assert memory.free_memory_bytes() == expected
+
+
+@pytest.mark.parametrize("content", [None, "", "MemAvailable\n", "MemFree: 3 kB\n"])
+def test_a_system_that_doesn_t_tell(tmp_path: Path, monkeypatch, content) -> None:
+    if content is not None:
+        (tmp_path / "meminfo").write_text(content, encoding="ascii")
+    monkeypatch.setattr(memory, "_MEMORY_FILE", tmp_path / "meminfo")
+    assert memory.free_memory_bytes() is None
