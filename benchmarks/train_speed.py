@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--reference", choices=NAMES, default="onmt", help="what ratios are to")
     parser.add_argument(
         "--processes", type=int, default=1, help="mtkit also in so many, on a processor"
+    )
+    parser.add_argument(
+        "--neighbours", type=int, default=0, help="processes that keep a core busy meanwhile"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=10, help="updates before those measured")
@@ -248,7 +253,8 @@ def measure(
     path.write_text(json.dumps(told), "utf-8")
     worker = PEERS / f"{system.name}_worker.py"
     command = [python_of(system.name, options.environments), str(worker), str(path)]
-    done = run(command, options, num_processes=system.num_processes)
+    with neighbours(options.neighbours):
+        done = run(command, options, num_processes=system.num_processes)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"target_tokens"')]
     if not lines:
         print(f"{system.label}: failed ({done.returncode})", file=sys.stderr)
@@ -257,6 +263,18 @@ def measure(
     measured: dict[str, Any] = json.loads(lines[-1])
     measured["peak_bytes"] = sum(json.loads(line)["peak_bytes"] for line in lines)
     return measured
+
+
+@contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """Keeps so many cores busy with other programs while the block runs."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def measure_peak(options: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -372,7 +390,7 @@ def print_head(machine: dict[str, Any], task: dict[str, Any], options: argparse.
         f"model: {model['num_encoder_layers']}+{model['num_decoder_layers']} layers, "
         f"{model['d_model']}, {model['d_ff']}, {model['num_heads']} heads, {model['norm']}-norm, "
         f"{task['vocab_size']:,} pieces; {task['batch_tokens']:,} tokens a side and update; "
-        f"{task['updates']} updates after {task['warm_up']}"
+        f"{task['updates']} updates after {task['warm_up']}; {options.neighbours} busy neighbours"
     )
 
 
