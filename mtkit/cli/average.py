@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    open_run,
+    repeat_options,
+)
 
 
 def average(
@@ -47,35 +54,41 @@ def average(
         typer.Option(
             "--select",
             help="Take what does best on the development set: the last checkpoint, the best, or "
-            "the mean of the last, of the best or of spaced ones.",
+            "the mean of the last, of the best or of spaced ones, of several numbers.",
         ),
     ] = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Make the mean of several checkpoints the run's model.
 
-    Which ones, and how many, the recipe says (training.averaging) unless an option does.
+    Which ones, and how many, the recipe says (training.averaging) unless an option does. The mean
+    is measured on the development set; one that does worse there than a single checkpoint is warned
+    of, or what else training.averaging.if_worse says.
     """
     options = {"--last": last, "--best": best, "--spaced": spaced, "--select": select or None}
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"{given[0]} and {given[1]} exclude each other")
-    if device != "auto" and not select:
-        raise typer.BadParameter("--device goes with --select, which runs the model")
     opened, place = open_run(recipe, workspace, overrides)
     from mtkit.training.average import average as average_checkpoints
     from mtkit.training.average import select as select_model
 
     if select:
         select_model(opened, place, device=device)
-    elif last is not None:
-        average_checkpoints(opened, place, choose="last", num_checkpoints=last)
+        return
+    averaging = opened.training.averaging
+    choose, num_checkpoints = averaging.choose, averaging.num_checkpoints
+    if last is not None:
+        choose, num_checkpoints = "last", last
     elif best is not None:
-        average_checkpoints(opened, place, choose="best", num_checkpoints=best)
+        choose, num_checkpoints = "best", best
     elif spaced is not None:
-        average_checkpoints(opened, place, choose="spaced", num_checkpoints=spaced)
-    else:
-        averaging = opened.training.averaging
-        average_checkpoints(
-            opened, place, choose=averaging.choose, num_checkpoints=averaging.num_checkpoints
-        )
+        choose, num_checkpoints = "spaced", spaced
+    average_checkpoints(
+        opened,
+        place,
+        choose=choose,
+        num_checkpoints=num_checkpoints,
+        device=device,
+        options=repeat_options(recipe, workspace, overrides),
+    )

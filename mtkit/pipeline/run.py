@@ -11,7 +11,7 @@ from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import Translation, read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.recipe import Recipe
-from mtkit.training.average import is_averaged, update_model
+from mtkit.training.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.launch import check_gpus
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
@@ -47,8 +47,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             return code
     if is_averaged(recipe, workspace):
         say("average: up to date")
+        warn_if_worse(recipe, workspace, options=options)
     else:
-        update_model(recipe, workspace)
+        update_model(recipe, workspace, device=hardware.device, options=options)
     if recipe.evaluation.test_sets:
         scored = score(recipe, workspace, device=hardware.device)
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]

@@ -119,7 +119,11 @@ class Averaging(Section):
     """The most recent checkpoints, those with the best development score, or some spread evenly, by
     step, over all that were kept."""
     num_checkpoints: PositiveInt = 5
-    """How many; also in each of the means that `mtkit average --select` compares."""
+    """How many; `mtkit average --select` compares means of this number and of others."""
+    if_worse: Literal["warn", "replace", "ignore"] = "warn"
+    """What happens where the mean does worse on the development set than one of the checkpoints
+    that were kept: `warn`; `replace` the mean by that checkpoint; `ignore`, which spares measuring
+    the mean, and so the time of one validation."""
 
 
 class MovingAverage(Section):

@@ -1,25 +1,22 @@
 """The front door of `mtkit average`: one model, the mean of several checkpoints, to `model/`."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.model_config import read_settings
-from mtkit.inference.model_folder import load_weights, save_model_folder
-from mtkit.model import EncoderDecoder
+from mtkit.inference.model_folder import save_model_folder
 from mtkit.model.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,
     Choice,
-    Measured,
     as_tables,
     choose_checkpoints,
     choose_winner,
@@ -28,28 +25,52 @@ from mtkit.training.candidates import (
     show_candidates,
 )
 from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, describe_training
-from mtkit.training.distributed import Processes
+from mtkit.training.comparison import (
+    Comparison,
+    compare,
+    find_basis,
+    is_to_be_compared,
+)
+from mtkit.training.mean import mean_weights
+from mtkit.training.measuring import measure_candidates
 from mtkit.training.metrics import LABELS
 from mtkit.training.same_run import check_same_run
-from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace
 
 _SELECTION = "selection"
 """Where the manifest says what was compared when `select` made the model."""
+_COMPARISON = "comparison"
+"""Where it says what a mean is worth beside the best single checkpoint."""
+_COMPARED_FACT = "compared on the development set"
 
 
-def average(recipe: Recipe, workspace: Workspace, *, choose: Choice, num_checkpoints: int) -> None:
+def average(
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    choose: Choice,
+    num_checkpoints: int,
+    device: str = "auto",
+    options: Sequence[str] = (),
+) -> None:
     """Leaves in `model/` the mean of some of a run's checkpoints.
+
+    Measures the mean on the development set, too, and compares it with the best single checkpoint;
+    `training.averaging.if_worse` says what happens where it does worse.
 
     Args:
         recipe: The run's recipe.
         workspace: Where the checkpoints are and the model goes.
         choose: The last, the best, or those spread evenly over all that were kept.
         num_checkpoints: How many of them.
+        device: What the mean is measured on: `cpu`, `cuda`, or `auto`, which takes a GPU where
+            there is one.
+        options: What makes a command come to the same recipe and workspace, for what is said.
 
     Raises:
-        MtkitError: No checkpoints, those of another run, or a damaged one.
+        MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
+    place = find_device(device)
     saved, data = _open_run(recipe, workspace)
     chosen = choose_checkpoints(saved, choose, num_checkpoints)
     if not chosen:
@@ -65,16 +86,28 @@ def average(recipe: Recipe, workspace: Workspace, *, choose: Choice, num_checkpo
             f"only the best {recipe.training.keep_best} of all are sure to have been kept "
             "(training.keep_best); the others are the best of the last"
         )
-    _save(recipe, workspace, data, chosen)
+    mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
+    weights = _read_mean(chosen)
+    comparison = _read_comparison(recipe, workspace, saved, chosen) or compare(
+        recipe, data, saved, mean, weights=weights, device=place
+    )
+    released = _choose_released(recipe, saved, chosen, comparison)
+    if released != chosen:
+        weights = _read_mean(released)
+    record, facts = _describe_comparison(comparison, is_mean_kept=released == chosen)
+    _save(recipe, workspace, data, released, weights, record=record, facts=facts)
     say(f"averaged {_count(chosen)}")
+    if comparison is not None:
+        _tell(comparison, is_mean_kept=released == chosen, options=options)
 
 
 def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
     """Leaves in `model/` what is worth most on the development set, checkpoint or mean.
 
-    Compares the last checkpoint, even if it was saved at a stop, the best one, and the means of the
-    last, the best and the evenly spaced `training.averaging.num_checkpoints`, as training measures
-    them; `training.validation.metric` decides.
+    Compares the last checkpoint, even if it was saved at a stop, the best one, means of several
+    numbers of the last and of the best, and that of the evenly spaced
+    `training.averaging.num_checkpoints`, as training measures them; `training.validation.metric`
+    decides.
 
     Args:
         recipe: The run's recipe.
@@ -97,7 +130,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         f"comparing on the development set: {len(data.dev):,} sentences, beam "
         f"{recipe.training.validation.beam_size}"
     )
-    measured = _measure(recipe, data, candidates, place)
+    measured = measure_candidates(recipe, data, candidates, place)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
     selection = {
@@ -106,7 +139,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         "candidates": as_tables(measured),
     }
     # The winner's mean is taken once more: all candidates' might not fit in memory.
-    _save(recipe, workspace, data, list(winner.candidate.checkpoints), selection=selection)
+    _save_selected(recipe, workspace, data, list(winner.candidate.checkpoints), selection)
     say(
         f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; the "
         f"model is made of {_count(winner.candidate.checkpoints)}"
@@ -116,23 +149,28 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     """Returns whether `update_model` would leave `model/` as it is."""
     saved = CheckpointFolder(workspace.checkpoints).list()
-    averaging = recipe.training.averaging
-    chosen = _read_selected(workspace, saved) or choose_checkpoints(
-        saved, averaging.choose, averaging.num_checkpoints
-    )
     record = workspace.read_manifest().get("model", {})
-    is_mean_of_these = record.get("made_by") == "average" and record["steps"] == _steps(chosen)
-    return (
-        is_mean_of_these
-        and workspace.model.is_dir()
-        and read_settings(workspace.model) == recipe.inference
-    )
+    if record.get("made_by") != "average" or not workspace.model.is_dir():
+        return False
+    averaging = recipe.training.averaging
+    released = _read_selected(workspace, saved)
+    if not released:
+        chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
+        comparison = _read_comparison(recipe, workspace, saved, chosen)
+        if comparison is None and is_to_be_compared(recipe, chosen):
+            return False
+        released = _choose_released(recipe, saved, chosen, comparison)
+    is_made_of_these = record["steps"] == _steps(released)
+    return is_made_of_these and read_settings(workspace.model) == recipe.inference
 
 
-def update_model(recipe: Recipe, workspace: Workspace) -> None:
+def update_model(
+    recipe: Recipe, workspace: Workspace, *, device: str = "auto", options: Sequence[str] = ()
+) -> None:
     """Leaves in `model/` the mean that the recipe asks for, or what `select` chose before.
 
-    What it chose stays chosen until the run's checkpoints are others.
+    What it chose stays chosen until the run's checkpoints are others. For the arguments see
+    `average`.
 
     Raises:
         MtkitError: No checkpoints, those of another run, or a damaged one.
@@ -140,7 +178,7 @@ def update_model(recipe: Recipe, workspace: Workspace) -> None:
     saved, data = _open_run(recipe, workspace)
     if selected := _read_selected(workspace, saved):
         selection = workspace.read_manifest()["model"][_SELECTION]
-        _save(recipe, workspace, data, selected, selection=selection)
+        _save_selected(recipe, workspace, data, selected, selection)
         say(f"kept what was selected before: {_count(selected)}")
     else:
         averaging = recipe.training.averaging
@@ -149,36 +187,74 @@ def update_model(recipe: Recipe, workspace: Workspace) -> None:
             workspace,
             choose=averaging.choose,
             num_checkpoints=averaging.num_checkpoints,
+            device=device,
+            options=options,
         )
 
 
-def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Returns the mean of each weight over several safetensors files.
+def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str] = ()) -> None:
+    """Warns again where `model/` is a mean that was found to do worse than a single checkpoint."""
+    record = workspace.read_manifest().get("model", {})
+    if _COMPARISON in record and recipe.training.averaging.if_worse != "ignore":
+        comparison = Comparison(**record[_COMPARISON])
+        if comparison.is_mean_worse and record["steps"] == comparison.mean["steps"]:
+            _tell(comparison, is_mean_kept=True, options=options)
 
-    Holds one set of fp64 sums and one weight at a time, however many files there are.
 
-    Raises:
-        MtkitError: A file is damaged, or holds other weights than the first.
-    """
-    sums: dict[str, Tensor] = {}
-    for path in files:
-        try:
-            with safe_open(path, framework="pt") as tensors:
-                names = set(tensors.keys())
-                if sums and names != sums.keys():
-                    raise MtkitError(f"{path}: holds other weights than {files[0]}")
-                for name in sorted(names):
-                    weight = tensors.get_tensor(name)
-                    if name in sums and sums[name].shape != weight.shape:
-                        raise MtkitError(f"{path}: {name} is of another shape than in {files[0]}")
-                    sums[name] = sums[name].add_(weight) if name in sums else weight.double()
-        except (OSError, SafetensorError) as error:
-            raise MtkitError(
-                f"{path}: damaged or missing: {error}",
-                f"remove {path.parent} to average the other checkpoints",
-            ) from error
-    # Each sum gives way to its mean: both sets would be half as much again.
-    return {name: sums.pop(name).div_(len(files)).to(torch.float32) for name in list(sums)}
+def _read_comparison(
+    recipe: Recipe,
+    workspace: Workspace,
+    saved: Sequence[Checkpoint],
+    chosen: Sequence[Checkpoint],
+) -> Comparison | None:
+    """Returns the comparison that was made for the present model, if it holds for this mean."""
+    if not is_to_be_compared(recipe, chosen):
+        return None
+    found = workspace.read_manifest().get("model", {}).get(_COMPARISON)
+    if found is None or found["basis"] != find_basis(recipe, saved, chosen):
+        return None
+    return Comparison(**found)
+
+
+def _choose_released(
+    recipe: Recipe,
+    saved: Sequence[Checkpoint],
+    chosen: list[Checkpoint],
+    comparison: Comparison | None,
+) -> list[Checkpoint]:
+    """Returns the checkpoints of the mean, or the single one that takes its place."""
+    is_replaced = recipe.training.averaging.if_worse == "replace"
+    if comparison is None or not (is_replaced and comparison.is_mean_worse):
+        return chosen
+    return [checkpoint for checkpoint in saved if checkpoint.state.step == comparison.single_step]
+
+
+def _describe_comparison(
+    comparison: Comparison | None, *, is_mean_kept: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns what the manifest and what the model's card say of a comparison."""
+    if comparison is None:
+        return {}, {}
+    outcome = "no checkpoint does better alone than the mean"
+    if comparison.is_mean_worse:
+        kept = "which was kept all the same" if is_mean_kept else "and was kept in its place"
+        outcome = f"a checkpoint does better alone than the mean, {kept}"
+    return {_COMPARISON: asdict(comparison)}, {
+        _COMPARED_FACT: _as_list(outcome, comparison.list_lines())
+    }
+
+
+def _tell(comparison: Comparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
+    """Says what a mean is worth beside a single checkpoint, and warns where it is worse."""
+    if not comparison.is_mean_worse:
+        say(f"the mean does no worse than a checkpoint alone: {comparison.describe()}")
+        return
+    found = f"the mean does worse than a checkpoint alone: {comparison.describe()}"
+    if is_mean_kept:
+        command = shlex.join(["mtkit", "average", *options, "--select"])
+        warn(f"{found}; to measure means of other numbers and keep the best: {command}")
+    else:
+        warn(f"{found}; the model is that checkpoint (training.averaging.if_worse)")
 
 
 def _open_run(recipe: Recipe, workspace: Workspace) -> tuple[list[Checkpoint], PreparedData]:
@@ -191,24 +267,25 @@ def _open_run(recipe: Recipe, workspace: Workspace) -> tuple[list[Checkpoint], P
     return saved, data
 
 
-def _measure(
-    recipe: Recipe, data: PreparedData, candidates: Sequence[Candidate], device: torch.device
-) -> list[Measured]:
-    """Returns the candidates as training would have measured them."""
-    validator = Validator(recipe, data, Processes(0, 1, device))
-    with torch.random.fork_rng(devices=()):
-        # The initial weights are thrown away; drawing them must not move the caller's generator.
-        model = EncoderDecoder(
-            recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-        )
-    model = model.to(device).eval()
-    measured = []
-    for number, candidate in enumerate(candidates, start=1):
-        say(f"measuring {number} of {len(candidates)}: {candidate.name}")
-        files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
-        load_weights(model, mean_weights(files), origin=str(files[0]))
-        measured.append(Measured.of(candidate, validator.validate(model)))
-    return measured
+def _read_mean(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
+    """Returns the mean of checkpoints whose files hold what was saved."""
+    for checkpoint in chosen:
+        checkpoint.check()
+    return mean_weights([checkpoint.weights_file for checkpoint in chosen])
+
+
+def _save_selected(
+    recipe: Recipe,
+    workspace: Workspace,
+    data: PreparedData,
+    chosen: Sequence[Checkpoint],
+    selection: dict[str, Any],
+) -> None:
+    """Leaves in `model/` what was selected, and in card and manifest what it was compared with."""
+    outcome = f"the best by {LABELS.get(selection['metric'], selection['metric'])} was kept"
+    lines = describe_candidates(selection["candidates"])
+    record, facts = {_SELECTION: selection}, {_COMPARED_FACT: _as_list(outcome, lines)}
+    _save(recipe, workspace, data, chosen, _read_mean(chosen), record=record, facts=facts)
 
 
 def _save(
@@ -216,8 +293,10 @@ def _save(
     workspace: Workspace,
     data: PreparedData,
     chosen: Sequence[Checkpoint],
+    weights: Mapping[str, Tensor],
     *,
-    selection: dict[str, Any] | None = None,
+    record: Mapping[str, Any],
+    facts: Mapping[str, str],
 ) -> None:
     """Leaves in `model/` the mean of some checkpoints, and in the manifest what it is.
 
@@ -226,30 +305,27 @@ def _save(
         workspace: The run.
         data: The run's data.
         chosen: One checkpoint or more, oldest first.
-        selection: What was compared, as the manifest has it, where they were selected.
+        weights: Their mean.
+        record: More for the manifest.
+        facts: More for the model's card, by name.
     """
-    for checkpoint in chosen:
-        checkpoint.check()
     steps = ", ".join(map(str, _steps(chosen)))
-    facts = describe_training(chosen[-1].state, len(data.train))
-    record: dict[str, Any] = {"made_by": "average", "steps": _steps(chosen)}
-    if selection is not None:
-        facts["compared on the development set"] = (
-            f"the best by {LABELS.get(selection['metric'], selection['metric'])} was kept\n"
-            + "\n".join(f"  - {line}" for line in describe_candidates(selection["candidates"]))
-        )
-        record[_SELECTION] = selection
     save_model_folder(
         workspace.model,
         recipe=recipe,
-        weights=mean_weights([checkpoint.weights_file for checkpoint in chosen]),
+        weights=weights,
         tokenizer=data.tokenizer,
         origin=f"the mean of the checkpoints of steps {steps}"
         if len(chosen) > 1
         else f"the checkpoint of step {steps}",
-        training_facts=facts,
+        training_facts={**describe_training(chosen[-1].state, len(data.train)), **facts},
     )
-    workspace.record("model", record)
+    workspace.record("model", {"made_by": "average", "steps": _steps(chosen), **record})
+
+
+def _as_list(title: str, lines: Sequence[str]) -> str:
+    """Returns a fact of a model's card that is a list."""
+    return "\n".join([title, *(f"  - {line}" for line in lines)])
 
 
 def _read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Checkpoint]:

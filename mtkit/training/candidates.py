@@ -1,5 +1,6 @@
 """What may become the run's model: single checkpoints and sets to take the mean of, compared."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -13,6 +14,8 @@ from mtkit.training.validation import Validation
 
 Choice = Literal["last", "best", "spaced"]
 """How the checkpoints of a mean are chosen: `training.averaging.choose`."""
+_COUNTS = (2, 3, 5, 10, 20)
+"""Of how many checkpoints means are compared, besides what the recipe says and all of them."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Measured:
 
     Attributes:
         candidate: What was measured.
-        score: What ranks it; greater is better.
-        metrics: Scores and loss by name.
+        score: What ranks it; greater is better, and what isn't finite ranks below all else.
+        metrics: Scores and loss by name; of a score that training measured, that alone.
     """
 
     candidate: Candidate
@@ -50,8 +53,9 @@ class Measured:
     @classmethod
     def of(cls, candidate: Candidate, validation: Validation) -> "Measured":
         """Returns a candidate with what a validation found."""
+        score = validation.score if math.isfinite(validation.score) else -math.inf
         loss = validation.metrics["loss"]
-        return cls(candidate, validation.score, {**validation.scores, "loss": loss})
+        return cls(candidate, score, {**validation.scores, "loss": loss})
 
 
 def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:
@@ -98,9 +102,11 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
 
 
 def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
-    """Returns the last checkpoint, the best, and the means of `count`, each set of steps once.
+    """Returns the last checkpoint, the best, and means of several numbers, each set of steps once.
 
-    The last one may have been saved at a stop; the best and the means are of regular ones.
+    Means are of the last and of the best 2, 3, 5, 10, 20, `count` and all, as far as there are so
+    many, and of `count` that are spread evenly. The last checkpoint may have been saved at a stop;
+    the best and those of the means are regular ones.
     """
     candidates: list[Candidate] = []
 
@@ -115,10 +121,13 @@ def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
     add("last", saved[-1:])
     if best := choose_best(list(saved), 1):
         add("best", best)
+    num_regular = len(choose_checkpoints(saved, "last", len(saved)))
+    counts = sorted({number for number in (*_COUNTS, count) if number < num_regular})
     for choose in get_args(Choice):
-        chosen = choose_checkpoints(saved, choose, count)
-        if len(chosen) > 1:
-            add(f"{choose} {len(chosen)}", chosen)
+        for number in [count] if choose == "spaced" else [*counts, num_regular]:
+            chosen = choose_checkpoints(saved, choose, number)
+            if len(chosen) > 1:
+                add(f"{choose} {len(chosen)}", chosen)
     return candidates
 
 
@@ -128,9 +137,15 @@ def choose_winner(measured: Sequence[Measured]) -> Measured:
 
 
 def as_tables(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Returns candidates as JSON can express them, scores in full precision."""
+    """Returns candidates as JSON can express them: scores in full precision, None for NaN."""
     return [
-        {"name": one.candidate.name, "steps": one.candidate.steps, "metrics": one.metrics}
+        {
+            "name": one.candidate.name,
+            "steps": one.candidate.steps,
+            "metrics": {
+                name: value if math.isfinite(value) else None for name, value in one.metrics.items()
+            },
+        }
         for one in measured
     ]
 
@@ -141,7 +156,8 @@ def describe_candidates(tables: Sequence[Mapping[str, Any]]) -> list[str]:
     for table in tables:
         plural = "s" * (len(table["steps"]) != 1)
         values = (
-            f"{LABELS.get(name, name)} {text}" for name, text in _write(table["metrics"]).items()
+            f"{LABELS.get(name, name)} {write_metric(name, value)}"
+            for name, value in table["metrics"].items()
         )
         steps = ", ".join(map(str, table["steps"]))
         lines.append(f"{table['name']}: {', '.join(values)} (step{plural} {steps})")
@@ -160,16 +176,15 @@ def show_candidates(measured: Sequence[Measured], winner: Measured, console: Con
         table.add_row(
             one.candidate.name,
             " ".join(f"{step:,}" for step in one.candidate.steps),
-            *_write(one.metrics).values(),
+            *(write_metric(name, value) for name, value in one.metrics.items()),
             "winner" if one is winner else "",
             style="bold" if one is winner else None,
         )
     console.print(table)
 
 
-def _write(metrics: Mapping[str, float]) -> dict[str, str]:
-    """Returns metrics with the decimals that training prints."""
-    return {
-        name: f"{value:.3f}" if name == "loss" else f"{value:.2f}"
-        for name, value in metrics.items()
-    }
+def write_metric(name: str, value: float | None, *, more_decimals: int = 0) -> str:
+    """Returns a metric with the decimals that training prints, or so many more."""
+    if value is None or not math.isfinite(value):
+        return "not finite"
+    return f"{value:.{(3 if name == 'loss' else 2) + more_decimals}f}"

@@ -1,8 +1,9 @@
 """Loss and score on the development set, by the very path that `translate` and `score` take."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,8 @@ from mtkit.training.objective import measure_translation
 _LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _LEAST_BATCH_TOKENS = 64
+_UNUSED = ("engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes")
+"""Keys of `inference` that validation overrides, or that only speed depends on."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,24 @@ class Validation:
     def scores(self) -> dict[str, float]:
         """The metrics that are scores."""
         return {name: value for name, value in self.metrics.items() if name not in LOSSES}
+
+
+def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the score of a model depends on besides its weights and the data.
+
+    Args:
+        recipe: A recipe as plain tables, as a checkpoint has it.
+    """
+    training, inference, evaluation = (
+        recipe[section] for section in ("training", "inference", "evaluation")
+    )
+    return {
+        "metric": training["validation"]["metric"],
+        "beam_size": training["validation"]["beam_size"],
+        "label_smoothing": training["label_smoothing"],
+        "inference": {key: value for key, value in inference.items() if key not in _UNUSED},
+        "evaluation": {key: evaluation.get(key) for key in ("tokenize", "smooth", "lowercase")},
+    }
 
 
 class Validator:

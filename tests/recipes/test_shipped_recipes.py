@@ -93,7 +93,8 @@ def test_wmt14_is_the_papers(
     assert training.checkpoint_every * seconds == 10 * 60
     assert training.checkpoint_minutes is None
     assert training.averaging.num_checkpoints == averaged <= training.keep_last
-    assert training.averaging.choose == "last"
+    # The mean that the paper names is what is released, be it worse than a checkpoint alone.
+    assert (training.averaging.choose, training.averaging.if_worse) == ("last", "warn")
     inference = recipe.inference
     assert (inference.beam_size, inference.max_extra_tokens) == (4, 50)
     assert (inference.length_penalty.kind, inference.length_penalty.alpha) == ("gnmt", 0.6)

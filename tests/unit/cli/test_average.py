@@ -1,5 +1,7 @@
 """`mtkit average` as it is typed: which model it leaves, what it prints, what it refuses."""
 
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
+from mtkit.training.checkpoint import CheckpointFolder
 
 
 def run(*arguments: str) -> Any:
@@ -31,7 +34,7 @@ def trained(tiny_run, kept: Path):
     ],
 )
 def test_which_checkpoints_an_option_takes(trained, options: list[str], steps: list[int]) -> None:
-    result = run(*trained.options, *options)
+    result = run(*trained.options, "--set", "training.averaging.if_worse=ignore", *options)
     assert (result.exit_code, result.stdout) == (0, "")
     assert trained.workspace.read_manifest()["model"]["steps"] == steps
     numbers = ", ".join(map(str, steps))
@@ -60,6 +63,43 @@ def test_select_prints_a_table_with_one_winner(trained) -> None:
     assert f"the winner by development BLEU is {winner[0]}; the model is made of" in result.stderr
 
 
+def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_run) -> None:
+    # The loss falls fast, so that a mean with early checkpoints is worse than the last alone.
+    rate = "training.schedule.peak=2e-2"
+    run_of_four = tiny_run(
+        "training.checkpoint_every=3", "training.validation.metric=loss", rate, name="a run"
+    )
+    assert run_of_four.train()
+    losses = [
+        -checkpoint.score
+        for checkpoint in CheckpointFolder(run_of_four.workspace.checkpoints).list()
+    ]
+    assert losses == sorted(losses, reverse=True)
+    result = run(*run_of_four.options, "--last", "4")
+    found = re.search(
+        r"warning: the mean does worse than a checkpoint alone: development loss ([\d.]+), the "
+        r"checkpoint of step 12 alone ([\d.]+); .*: (mtkit average .* --select)\n",
+        result.stderr,
+    )
+    assert found is not None, result.stderr
+    mean, best, command = float(found[1]), float(found[2]), found[3]
+    assert mean > best == pytest.approx(losses[-1], abs=5e-4)
+
+    # "averaged", then the same in the table of all.
+    result = run(*shlex.split(command)[2:])
+    assert result.exit_code == 0
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in result.stderr.splitlines()
+        if line.startswith("│")
+    ]
+    table = {row[1]: float(row[-2]) for row in rows}
+    assert table.keys() == {"12", "9 12", "6 9 12", "3 6 9 12"}
+    assert (table["12"], table["3 6 9 12"]) == (best, mean)
+    [winner] = [float(row[-2]) for row in rows if row[-1] == "winner"]
+    assert winner == min(table.values())
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -67,7 +107,6 @@ def test_select_prints_a_table_with_one_winner(trained) -> None:
         (["--best", "1", "--select"], "--best and --select exclude each other"),
         (["--spaced", "1", "--select"], "--spaced and --select exclude each other"),
         (["--spaced", "0"], "'--spaced'"),
-        (["--last", "1", "--device", "cpu"], "--device goes with --select"),
     ],
 )
 def test_a_usage_fault_exits_2(options: list[str], words: str) -> None:

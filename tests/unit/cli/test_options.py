@@ -97,7 +97,7 @@ KEYS = {
     "training.recovery": "max_skipped rate_factor max_returns",
     "training.start_from": "model vocabulary",
     "training.validation": "metric beam_size num_samples",
-    "training.averaging": "choose num_checkpoints",
+    "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision beam_size n_best length_penalty coverage_penalty stop_margin "
     "min_length no_repeat_ngram sampling max_extra_tokens max_source_tokens batch_tokens processes",
     "inference.length_penalty": "kind alpha",

@@ -88,6 +88,20 @@ def test_what_is_up_to_date_is_skipped_and_said(
     assert said[:2] == ["prepare: up to date", "train: finished already"]
 
 
+def test_a_mean_that_does_worse_is_told_of_whether_it_is_made_or_up_to_date(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(run_module, "update_model", lambda *_, **keywords: told.append(keywords))
+    monkeypatch.setattr(run_module, "warn_if_worse", lambda *_, **keywords: told.append(keywords))
+    options = ["--recipe", "phrasebook-en-de"]
+    run_all()
+    assert told == [{"device": "auto", "options": options}]
+    stages.up_to_date = {"average"}
+    run_all()
+    assert told[1:] == [{"options": options}]
+
+
 def test_a_training_that_was_stopped_ends_the_run(stages: Stages) -> None:
     stages.exit_code = 75
     assert run_all() == 75

@@ -1,4 +1,4 @@
-"""The mean of checkpoints against hand arithmetic; which ones are taken, measured and kept."""
+"""Which checkpoints a mean is taken of, what is measured and what is kept."""
 
 import json
 import shutil
@@ -7,59 +7,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import load_model_folder
 from mtkit.recipe.inference import Inference
-from mtkit.training import average as average_module
-from mtkit.training.average import average, is_averaged, mean_weights, select, update_model
+from mtkit.training import measuring
+from mtkit.training.average import average, is_averaged, select, update_model
 from mtkit.training.distributed import Processes
+from mtkit.training.mean import mean_weights
 from mtkit.training.metrics import read_metrics
 from mtkit.training.validation import Validation, Validator
 from mtkit.workspace import remove_folder
-
-
-def write(folder: Path, *values: list[float]) -> list[Path]:
-    files = []
-    for number, numbers in enumerate(values):
-        files.append(folder / f"{number}.safetensors")
-        save_file({"layer.weight": torch.tensor([numbers])}, files[-1])
-    return files
-
-
-def test_the_mean_by_hand(tmp_path: Path) -> None:
-    files = write(tmp_path, [1.0, 2.0], [4.0, -2.0], [1.0, 3.0])
-    mean = mean_weights(files)
-    assert mean.keys() == {"layer.weight"}
-    assert mean["layer.weight"].tolist() == [[2.0, 1.0]]
-    assert mean["layer.weight"].dtype == torch.float32
-
-
-def test_sums_are_in_double_precision(tmp_path: Path) -> None:
-    # In fp32, 2^24 + 1 is 2^24: the ones would be lost.
-    files = write(tmp_path, [2.0**24], [1.0], [1.0], [1.0], [1.0])
-    assert mean_weights(files)["layer.weight"].item() == pytest.approx((2**24 + 4) / 5, rel=1e-7)
-
-
-def test_files_of_different_models(tmp_path: Path) -> None:
-    files = write(tmp_path, [1.0])
-    save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(MtkitError, match="holds other weights than"):
-        mean_weights([*files, tmp_path / "other.safetensors"])
-
-
-@pytest.mark.parametrize("fault", ["missing", "damaged"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, fault: str) -> None:
-    files = write(tmp_path, [1.0], [2.0])
-    if fault == "missing":
-        files[1].unlink()
-    else:
-        files[1].write_bytes(files[1].read_bytes()[:20])
-    with pytest.raises(MtkitError, match=r"1\.safetensors: damaged or missing"):
-        mean_weights(files)
 
 
 @pytest.fixture(scope="module")
@@ -186,10 +147,11 @@ def test_checkpoints_of_another_model_are_refused(tiny_run) -> None:
 
 
 def test_the_best_beyond_those_kept_are_warned_of(trained, capsys) -> None:
-    average(trained.recipe, trained.workspace, choose="best", num_checkpoints=3)
+    recipe = with_training(trained.recipe, if_worse="ignore")
+    average(recipe, trained.workspace, choose="best", num_checkpoints=3)
     assert "warning" not in capsys.readouterr().err
-    recipe = trained.recipe.model_copy(
-        update={"training": trained.recipe.training.model_copy(update={"keep_best": 2})}
+    recipe = recipe.model_copy(
+        update={"training": recipe.training.model_copy(update={"keep_best": 2})}
     )
     average(recipe, trained.workspace, choose="best", num_checkpoints=3)
     assert "only the best 2 of all are sure to have been kept" in capsys.readouterr().err
@@ -203,12 +165,6 @@ def test_before_the_first_validation_there_is_nothing_to_average(tiny_run) -> No
     with pytest.raises(MtkitError, match="no checkpoint with a development score yet"):
         average(run.recipe, run.workspace, choose="last", num_checkpoints=2)
     assert (run.workspace.model / "model.safetensors").read_bytes() == model
-
-
-def test_weights_of_another_shape(tmp_path: Path) -> None:
-    files = write(tmp_path, [1.0, 2.0], [1.0])
-    with pytest.raises(MtkitError, match=r"layer\.weight is of another shape than in"):
-        mean_weights(files)
 
 
 def test_before_training(tiny_run) -> None:
@@ -279,15 +235,16 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
                 score = next(left)
                 return Validation(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
 
-        monkeypatch.setattr(average_module, "Validator", Judge)
+        monkeypatch.setattr(measuring, "Validator", Judge)
 
     return set_scores
 
 
 def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
     recipe = with_training(trained.recipe, num_checkpoints=2)
-    # The last, the best, the means of 4 and 8, which are the last and the best two, and 2 and 8.
-    judge([30.0, 40.0, 41.256, 12.5])
+    # The last, the best, the means of 4 and 8, which are the last and the best two, of all three,
+    # and of 2 and 8.
+    judge([30.0, 40.0, 41.256, 35.0, 12.5])
     select(recipe, trained.workspace, device="cpu")
     record = read_record(trained)
     assert (record["made_by"], record["steps"]) == ("average", [4, 8])
@@ -298,6 +255,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
             {"name": "last", "steps": [8], "metrics": {"bleu": 30.0, "loss": 2.5}},
             {"name": "best", "steps": [4], "metrics": {"bleu": 40.0, "loss": 2.5}},
             {"name": "last 2, best 2", "steps": [4, 8], "metrics": {"bleu": 41.256, "loss": 2.5}},
+            {"name": "last 3, best 3", "steps": [2, 4, 8], "metrics": {"bleu": 35.0, "loss": 2.5}},
             {"name": "spaced 2", "steps": [2, 8], "metrics": {"bleu": 12.5, "loss": 2.5}},
         ],
     }
@@ -314,18 +272,19 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
         "  - last: BLEU 30.00, loss 2.500 (step 8)\n"
         "  - best: BLEU 40.00, loss 2.500 (step 4)\n"
         "  - last 2, best 2: BLEU 41.26, loss 2.500 (steps 4, 8)\n"
+        "  - last 3, best 3: BLEU 35.00, loss 2.500 (steps 2, 4, 8)\n"
         "  - spaced 2: BLEU 12.50, loss 2.500 (steps 2, 8)\n"
     ) in card
     said = capsys.readouterr().err
     assert "comparing on the development set: 20 sentences, beam 1\n" in said
-    assert "measuring 3 of 4: last 2, best 2\n" in said
+    assert "measuring 3 of 5: last 2, best 2\n" in said
     assert (
         "winner by development BLEU is last 2, best 2; the model is made of 2 checkpoints" in said
     )
 
 
 def test_a_single_checkpoint_that_wins_is_the_model_bit_by_bit(trained, judge) -> None:
-    judge([30.0, 40.0, 40.0])
+    judge([30.0, 40.0, 40.0, 39.0])
     select(trained.recipe, trained.workspace, device="cpu")
     checkpoint = trained.workspace.checkpoints / "step-00000004"
     assert (trained.workspace.model / "model.safetensors").read_bytes() == (
@@ -337,7 +296,8 @@ def test_a_single_checkpoint_that_wins_is_the_model_bit_by_bit(trained, judge) -
 
 def test_what_was_selected_stays_until_the_checkpoints_are_others(trained, judge) -> None:
     recipe = trained.recipe
-    judge([30.0, 40.0, 35.0])
+    # The last is of the recipe's mean, once the checkpoints are others.
+    judge([30.0, 40.0, 35.0, 35.0, 36.0])
     select(recipe, trained.workspace, device="cpu")
     # The recipe's mean is of 2, 4 and 8.
     assert read_record(trained)["steps"] == [4]
@@ -360,7 +320,7 @@ def test_what_was_selected_stays_until_the_checkpoints_are_others(trained, judge
 
 
 def test_a_mean_made_by_hand_takes_the_place_of_what_was_selected(trained, judge) -> None:
-    judge([30.0, 40.0, 35.0])
+    judge([30.0, 40.0, 35.0, 35.0, 36.0])
     select(trained.recipe, trained.workspace, device="cpu")
     average(trained.recipe, trained.workspace, choose="spaced", num_checkpoints=2)
     assert read_record(trained)["steps"] == [2, 8]

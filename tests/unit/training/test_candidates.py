@@ -85,7 +85,10 @@ def test_the_candidates_of_a_run() -> None:
     assert [(one.name, one.steps) for one in list_candidates(saved, 3)] == [
         ("last", [500]),
         ("best", [200]),
+        ("last 2", [400, 500]),
         ("last 3", [300, 400, 500]),
+        ("last 5, best 5", [100, 200, 300, 400, 500]),
+        ("best 2", [200, 300]),
         ("best 3", [200, 300, 500]),
         ("spaced 3", [100, 300, 500]),
     ]
@@ -95,15 +98,43 @@ def test_a_set_of_steps_is_one_candidate_with_all_its_names() -> None:
     saved = checkpoints({100: 1.0, 200: 2.0, 300: 3.0})
     assert [(one.name, one.steps) for one in list_candidates(saved, 5)] == [
         ("last, best", [300]),
+        ("last 2, best 2", [200, 300]),
         ("last 3, best 3, spaced 3", [100, 200, 300]),
     ]
     assert [(one.name, one.steps) for one in list_candidates(saved, 2)] == [
         ("last, best", [300]),
         ("last 2, best 2", [200, 300]),
+        ("last 3, best 3", [100, 200, 300]),
         ("spaced 2", [100, 300]),
     ]
     # A mean of one is no mean.
-    assert [one.name for one in list_candidates(saved, 1)] == ["last, best"]
+    assert [one.name for one in list_candidates(saved, 1)] == [
+        "last, best", "last 2, best 2", "last 3, best 3"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("num_saved", "count", "expected"),
+    [
+        (10, 10, [2, 3, 5, 10]),
+        (12, 4, [2, 3, 4, 5, 10, 12]),
+        (30, 5, [2, 3, 5, 10, 20, 30]),
+        (4, 20, [2, 3, 4]),
+    ],
+)
+def test_means_of_several_numbers(num_saved: int, count: int, expected: list[int]) -> None:
+    # The scores fall, so that the best are the first.
+    saved = checkpoints({step: 100.0 - step for step in range(1, num_saved + 1)})
+    found = list_candidates(saved, count)
+    last = [one for one in found if one.name.startswith("last ")]
+    assert [one.steps for one in last] == [
+        list(range(num_saved - number + 1, num_saved + 1)) for number in expected
+    ]
+    best = [one for one in found if one.name.startswith("best ")]
+    assert [one.steps for one in best] == [
+        list(range(1, number + 1)) for number in expected if number < num_saved
+    ]
+    assert len([one for one in found if "spaced" in one.name]) == 1
 
 
 def test_a_checkpoint_of_a_stop_may_be_the_last_one_and_is_in_no_mean() -> None:
