@@ -36,7 +36,7 @@ class Measuring:
     def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
         settle_threads()
         with _naming_memory(device):
-            self._validator = Validator(recipe, data, Processes(0, 1, device))
+            self._validator = Validator(recipe, data, Processes(0, 1, device), forks=True)
             with torch.random.fork_rng(devices=()):
                 # The initial weights are thrown away; drawing them must not move the caller's
                 # generator.

@@ -16,6 +16,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import settle_tokenizer
 from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
@@ -89,18 +90,23 @@ class Validator:
         recipe: The run's recipe.
         data: The run's data, of which the development set is used.
         processes: Who takes part.
+        forks: Whether forks of this process translate, as with `mtkit translate`: for one that has
+            no other thread at work.
 
     Raises:
         MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
             learned positions don't reach.
     """
 
-    def __init__(self, recipe: Recipe, data: PreparedData, processes: Processes) -> None:
+    def __init__(
+        self, recipe: Recipe, data: PreparedData, processes: Processes, *, forks: bool = False
+    ) -> None:
         self._recipe = recipe
         self._tokenizer = data.tokenizer
         self._store = data.dev
         self._sources, self._references = data.dev_text
         self._processes = processes
+        self._forks = forks
         two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
         self._settings = settle_tokenizer(two, recipe.data.target_language)
         # Before the first update, not after hours: what would fail at the first validation.
@@ -157,7 +163,10 @@ class Validator:
         settings = self._recipe.inference.model_copy(
             update={"engine": "torch", "beam_size": beam_size, "n_best": 1, "sampling": None}
         )
-        engine = _TellingEngine(TorchEngine(model, self._processes.device), self._processes)
+        engine: Engine = TorchEngine(model, self._processes.device)
+        if self._forks:
+            engine = open_processes(engine, self._processes.device, settings.processes)
+        engine = _TellingEngine(engine, self._processes)
         while True:
             translator = Translator.of(
                 engine,

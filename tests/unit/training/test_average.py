@@ -229,7 +229,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
         left = iter(scores)
 
         class Judge:
-            def __init__(self, *_: object) -> None: ...
+            def __init__(self, *_: object, **__: object) -> None: ...
 
             def validate(self, _: object) -> Validation:
                 score = next(left)

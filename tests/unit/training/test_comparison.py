@@ -47,7 +47,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[float
 
     def set_scores(scores: list[float]) -> list[float]:
         class Judge:
-            def __init__(self, *_: object) -> None: ...
+            def __init__(self, *_: object, **__: object) -> None: ...
 
             def validate(self, _: object) -> Validation:
                 score = scores.pop(0)
@@ -285,7 +285,7 @@ def test_a_mean_that_cannot_be_measured(
     trained, monkeypatch: pytest.MonkeyPatch, capsys, fault: Exception
 ) -> None:
     class Broken:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             raise fault
 
     monkeypatch.setattr(measuring, "Validator", Broken)
