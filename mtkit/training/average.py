@@ -11,6 +11,7 @@ from torch import Tensor
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
+from mtkit.inference.identity import digest_model
 from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import load_weights, save_model_folder
 from mtkit.model import EncoderDecoder
@@ -125,6 +126,8 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     return (
         is_mean_of_these
         and workspace.model.is_dir()
+        # Earlier versions recorded none.
+        and record.get("digest") in (None, digest_model(workspace.model))
         and read_settings(workspace.model) == recipe.inference
     )
 
@@ -248,8 +251,8 @@ def _save(
         if len(chosen) > 1
         else f"the checkpoint of step {steps}",
         training_facts=facts,
+        record=lambda folder: workspace.record("model", {**record, "digest": digest_model(folder)}),
     )
-    workspace.record("model", record)
 
 
 def _read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
