@@ -4,6 +4,7 @@ The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in
 `model.safetensors`. It is put in place once both engines were seen to do the same with it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -46,6 +47,8 @@ _LEAST_POSITIONS = 1_024
 """Exported waves reach this far at least, so that settings can still be raised a little."""
 _FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
 """What an export may hold beside CTranslate2's own files."""
+_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
+"""How `write_atomically` names a file before it is in its place."""
 
 Item = TypeVar("Item")
 
@@ -286,7 +289,9 @@ def _is_of_export(path: Path) -> bool:
     """Returns whether an export may have left a file or folder within its own."""
     if path.name == ENGINE_FOLDER:
         return holds_export(path)
-    return path.name in _FILES and path.is_file()
+    # A command that writes the card just now, or was killed then, leaves a draft of it.
+    draft = _DRAFT.fullmatch(path.name)
+    return (draft[1] if draft is not None else path.name) in _FILES and path.is_file()
 
 
 def _choose_lines(
