@@ -14,7 +14,7 @@ from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
 from mtkit.inference.engines.ctranslate2_files import read_origin
-from mtkit.inference.identity import digest_model, identify, replaced
+from mtkit.inference.identity import digest_model, identify, reading, replaced
 from mtkit.inference.model_folder import write_scores
 from mtkit.inference.translate import Translator
 from mtkit.locks import locked
@@ -49,7 +49,8 @@ class RunModel:
         self.folder = find_model(recipe, workspace)
         if self.folder == workspace.export:
             _check_export(workspace)
-        self.identity = identify(self.folder, recipe.inference, device)
+        with reading(self.folder):
+            self.identity = identify(self.folder, recipe.inference, device)
         self._load = partial(load_run, recipe, workspace, device=device)
         self._translator: Translator | None = None
 
