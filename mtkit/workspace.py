@@ -5,14 +5,17 @@ import hashlib
 import json
 import os
 import platform
+import re
+import secrets
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.locks import locked
 
 _RECORDED_PACKAGES = (
     "mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "pyarrow", "safetensors", "ctranslate2"
@@ -53,9 +56,11 @@ class Workspace:
 
     def record(self, stage: str, facts: dict[str, Any]) -> None:
         """Adds a stage's facts, and the versions it ran with, to the manifest."""
-        manifest = self.read_manifest()
-        manifest[stage] = {**facts, "environment": _environment()}
-        write_atomically(self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False))
+        entry = {**facts, "environment": _environment()}
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.manifest_file):
+            manifest = {**self.read_manifest(), stage: entry}
+            write_atomically(self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -97,34 +102,64 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def building(folder: Path) -> Iterator[Path]:
+def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """Yields an empty draft folder that takes the place of `folder` once the block succeeds.
 
-    Where it fails, the draft is removed and `folder` stays as it was.
+    Where it fails, the draft is removed and `folder` stays as it was. Each draft is its builder's
+    alone: of two that build the same folder at once, the last to finish leaves its own, whole.
+
+    Args:
+        folder: Where the draft goes.
+        then: Called with `folder` once the draft is there, before anyone else can replace it.
     """
+    folder.parent.mkdir(parents=True, exist_ok=True)
     restore_retired(folder)
-    draft = folder.with_name(f".{folder.name}.draft")
-    remove_folder(draft)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-        for path in (draft, *draft.rglob("*")):
-            _sync(path)
-    except BaseException:
-        # On a full disk, half of a checkpoint would keep it full.
-        remove_folder(draft)
-        raise
-    put_in_place(draft, folder)
+    _remove_abandoned_drafts(folder)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
+    # Held while the draft is there: it tells others that the draft has an owner.
+    with locked(draft):
+        draft.mkdir()
+        try:
+            yield draft
+            for path in (draft, *draft.rglob("*")):
+                _sync(path)
+            put_in_place(draft, folder, then=then)
+        except BaseException:
+            # On a full disk, half of a checkpoint would keep it full.
+            remove_folder(draft)
+            raise
 
 
-def put_in_place(draft: Path, folder: Path) -> None:
-    """Leaves a finished draft as `folder`; a crash leaves the older one, or lets it be restored."""
-    retired = _retired(folder)
-    if folder.exists():
-        folder.rename(retired)
-    draft.rename(folder)
-    _sync(folder.parent)
-    discard_folder(retired)
+def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:
+    """Leaves a finished draft as `folder`; a crash leaves the older one, or lets it be restored.
+
+    Args:
+        draft: What takes the place of `folder`.
+        folder: Where it goes.
+        then: Called with `folder` once the draft is there, before anyone else can replace it.
+    """
+    with locked(folder):
+        _restore_retired(folder)
+        retired = _retired(folder)
+        if folder.exists():
+            folder.rename(retired)
+        draft.rename(folder)
+        _sync(folder.parent)
+        discard_folder(retired)
+        if then is not None:
+            then(folder)
+
+
+def _remove_abandoned_drafts(folder: Path) -> None:
+    """Removes drafts of a folder whose builders were killed, of earlier versions' too."""
+    kind = re.compile(rf"\.{re.escape(folder.name)}(\.\d+-[0-9a-f]{{8}})?\.draft(\.lock)?")
+    for path in list(folder.parent.iterdir()):
+        if kind.fullmatch(path.name):
+            draft = path.with_name(path.name.removesuffix(".lock"))
+            # What is another user's stays.
+            with suppress(BlockingIOError, PermissionError), locked(draft, waits=False) as is_held:
+                if is_held:
+                    remove_folder(draft)
 
 
 @contextmanager
@@ -181,13 +216,18 @@ def reserve(path: Path) -> None:
 
 def restore_retired(folder: Path) -> None:
     """Leaves a folder in its place that a kill between two renames of `building` took out of it."""
+    if _retired(folder).exists():
+        # Whoever is between the two renames just now holds the lock.
+        with locked(folder):
+            _restore_retired(folder)
+
+
+def _restore_retired(folder: Path) -> None:
     retired = _retired(folder)
     if folder.exists():
         discard_folder(retired)
     elif retired.exists():
-        # Another process that came upon it may be quicker.
-        with suppress(FileNotFoundError):
-            retired.rename(folder)
+        retired.rename(folder)
 
 
 def _retired(folder: Path) -> Path:
@@ -220,6 +260,11 @@ def digest(content: Any) -> str:
     """Returns a short digest of anything JSON can express, the same on every machine."""
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def digest_bytes(content: bytes) -> str:
+    """Returns a short digest of bytes: of a file that holds them, the same as `digest_file`."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def digest_file(path: Path) -> str:

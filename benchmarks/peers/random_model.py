@@ -16,10 +16,11 @@ from mtkit.errors import MtkitError
 from mtkit.inference.model_config import (
     CONFIG_FILE,
     INFERENCE_FILE,
+    WEIGHTS_FILE,
     ModelConfig,
     write_section,
 )
-from mtkit.inference.model_folder import WEIGHTS_FILE, pack_weights, write_tensors
+from mtkit.inference.model_folder import pack_weights, write_tensors
 from mtkit.model import EncoderDecoder
 from mtkit.model.positions import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 
 from mtkit.data.tokenizer import BOS, EOS, UNK
 from mtkit.errors import MtkitError, suggest
-from mtkit.inference.engines.ctranslate2_files import LENGTH_KEY, SIZES_KEY
+from mtkit.inference.engines.ctranslate2_files import (
+    LENGTH_KEY,
+    ORIGIN_KEY,
+    QUANTIZATION_KEY,
+    SIZES_KEY,
+)
 from mtkit.inference.engines.ctranslate2_library import load_library
 from mtkit.model import EncoderDecoder
 from mtkit.model.attention import CrossAttention, SelfAttention
@@ -78,6 +83,7 @@ def write_ctranslate2(
     pieces: tuple[Sequence[str], Sequence[str]],
     max_tokens: int,
     quantization: str,
+    made_from: str = "",
 ) -> None:
     """Leaves a network in an existing folder, in files of CTranslate2's.
 
@@ -88,6 +94,8 @@ def write_ctranslate2(
         max_tokens: The longest source and output that there shall be positions for, `</s>` counted;
             a model with learned positions has its own number of them.
         quantization: One of `QUANTIZATIONS`.
+        made_from: Digest of the model folder that the network was loaded from; empty where it
+            wasn't.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't run such a network.
@@ -119,6 +127,9 @@ def write_ctranslate2(
     longest = shape.max_positions if shape.positions == "learned" else max_tokens
     spec.config.add_attribute(LENGTH_KEY, longest)
     spec.config.add_attribute(SIZES_KEY, [len(source), len(target)])
+    spec.config.add_attribute(QUANTIZATION_KEY, quantization)
+    if made_from:
+        spec.config.add_attribute(ORIGIN_KEY, made_from)
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))

@@ -4,7 +4,8 @@ The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in
 `model.safetensors`. It is put in place once both engines were seen to do the same with it.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,7 @@ from mtkit.inference.engines.ctranslate2_files import holds_export
 from mtkit.inference.engines.ctranslate2_library import load_library
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.identity import digest_model, reading
 from mtkit.inference.model_card import with_export
 from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, write_section
 from mtkit.inference.model_folder import CARD_FILE, LoadedModel, load_model_folder
@@ -45,6 +47,8 @@ _LEAST_POSITIONS = 1_024
 """Exported waves reach this far at least, so that settings can still be raised a little."""
 _FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
 """What an export may hold beside CTranslate2's own files."""
+_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
+"""How `write_atomically` names a file before it is in its place."""
 
 Item = TypeVar("Item")
 
@@ -57,6 +61,7 @@ class ExportReport:
         folder: Where it lies.
         quantization: CTranslate2's number type.
         num_bytes: Size of the weights.
+        made_from: Digest of the model that was exported.
         parity: How the searches compare in fp32.
         comparison: How the translations compare as they are exported.
     """
@@ -64,6 +69,7 @@ class ExportReport:
     folder: Path
     quantization: str
     num_bytes: int
+    made_from: str
     parity: Parity
     comparison: Comparison
 
@@ -77,6 +83,7 @@ def export(
     references: Sequence[str] = (),
     settings: Inference | None = None,
     evaluation: Evaluation | None = None,
+    record: Callable[[Path], None] | None = None,
 ) -> ExportReport:
     """Leaves a folder that `mtkit translate` runs with CTranslate2; a crash leaves the older whole.
 
@@ -88,6 +95,7 @@ def export(
         references: Translations of these lines, if there are any.
         settings: Decoding defaults that shall travel with it; the model folder's where not given.
         evaluation: How BLEU sees text.
+        record: Called with the output once it is in place, before it can be replaced.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't do what the model or the settings need;
@@ -98,24 +106,28 @@ def export(
     load_library()
     output = output.absolute()
     _check_place(output, model_folder)
-    loaded = load_model_folder(model_folder)
+    with reading(model_folder):
+        loaded = load_model_folder(model_folder)
+        card = model_folder / CARD_FILE
+        written = card.read_text("utf-8") if card.is_file() else f"# {loaded.config.recipe}\n"
+        made_from = digest_model(model_folder)
     settings = settings if settings is not None else loaded.settings
     check_convertible(loaded.config.model)
     check_settings(settings)
     chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
-    job = _Job(loaded, settings, quantization, *chosen, evaluation or Evaluation())
-    with building(output) as draft:
+    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation or Evaluation())
+    with building(output, then=record) as draft:
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
         num_bytes = (files / "model.bin").stat().st_size
-        report = ExportReport(output, quantization, num_bytes, parity, comparison)
+        report = ExportReport(output, quantization, num_bytes, made_from, parity, comparison)
         exported = settings.model_copy(update={"engine": "ctranslate2"})
         write_section(draft / CONFIG_FILE, loaded.config)
         write_section(draft / INFERENCE_FILE, exported)
         loaded.tokenizer.save(draft)
-        card = model_folder / CARD_FILE
-        written = card.read_text("utf-8") if card.is_file() else f"# {loaded.config.recipe}\n"
         write_atomically(draft / CARD_FILE, with_export(written, _list_facts(report)))
+        # Something else may have been put there meanwhile.
+        _check_place(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
     return report
 
@@ -132,6 +144,7 @@ class _Job:
 
     Attributes:
         loaded: The model.
+        made_from: Its digest.
         settings: Decoding defaults that travel with it.
         quantization: CTranslate2's number type for matrices.
         lines: Text to compare both engines on; no line is blank or too long.
@@ -140,6 +153,7 @@ class _Job:
     """
 
     loaded: LoadedModel
+    made_from: str
     settings: Inference
     quantization: str
     lines: list[str]
@@ -188,6 +202,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         pieces=(tokenizer.source_pieces, tokenizer.target_pieces),
         max_tokens=max(_LEAST_POSITIONS, wanted),
         quantization=quantization,
+        made_from=job.made_from,
     )
 
 
@@ -244,6 +259,7 @@ def describe_comparison(comparison: Comparison) -> list[str]:
 def _list_facts(report: ExportReport) -> list[str]:
     return [
         f"CTranslate2 {version('ctranslate2')}, {report.quantization}",
+        f"made from the model with digest {report.made_from}",
         describe_parity(report.parity),
         *describe_comparison(report.comparison),
     ]
@@ -273,7 +289,9 @@ def _is_of_export(path: Path) -> bool:
     """Returns whether an export may have left a file or folder within its own."""
     if path.name == ENGINE_FOLDER:
         return holds_export(path)
-    return path.name in _FILES and path.is_file()
+    # A command that writes the card just now, or was killed then, leaves a draft of it.
+    draft = _DRAFT.fullmatch(path.name)
+    return (draft[1] if draft is not None else path.name) in _FILES and path.is_file()
 
 
 def _choose_lines(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from mtkit.recipe.recipe import Recipe
 
 _SCORES = "## Scores"
+_SCORES_OF_ORIGIN = "## Scores of the model that was exported"
 _EXPORT = "## Export"
 _UNSCORED = "Not scored yet; `mtkit score` fills this in."
 
@@ -79,26 +80,33 @@ print(Translator(".").translate("A sentence."))
 """
 
 
-def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
+def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin: str = "") -> str:
     """Returns the card with its scores replaced; all else stays as it was, hand-written parts too.
 
     Args:
         card: A model card; where it has no `## Scores`, the section is added at the end.
         rows: Test set, metric, score and signature of each.
+        origin: What translated, as a phrase; empty where it isn't known.
     """
     lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
     # A sacreBLEU signature is full of bars, which would end a cell.
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    if origin:
+        lines += ["", f"Translated by {origin}."]
     return _with_section(card, _SCORES, "\n".join(lines) if rows else _UNSCORED)
 
 
 def with_export(card: str, facts: Sequence[str]) -> str:
-    """Returns the card with what is known of its export, in place of that of an earlier one.
+    """Returns the card of an export, with what is known of that.
+
+    Scores become those of the model that was exported: the export may translate otherwise.
 
     Args:
-        card: A model card.
+        card: That model's card.
         facts: One a line.
     """
+    if _UNSCORED not in card:
+        card = re.sub(rf"^{_SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
     return _with_section(card, _EXPORT, "\n".join(f"- {fact}" for fact in facts))
 
 

@@ -23,6 +23,7 @@ FORMAT_VERSION = 2
 
 CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
+WEIGHTS_FILE = "model.safetensors"
 
 SectionKind = TypeVar("SectionKind", bound=BaseModel)
 

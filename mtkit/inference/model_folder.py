@@ -9,7 +9,7 @@ README.md          the model card
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from mtkit.inference.model_card import model_card, with_scores
 from mtkit.inference.model_config import (
     CONFIG_FILE,
     INFERENCE_FILE,
+    WEIGHTS_FILE,
     ModelConfig,
     open_model_folder,
     write_section,
@@ -33,7 +34,6 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.recipe import Recipe
 from mtkit.workspace import building, write_atomically
 
-WEIGHTS_FILE = "model.safetensors"
 CARD_FILE = "README.md"
 
 
@@ -137,6 +137,7 @@ def save_model_folder(
     tokenizer: SubwordTokenizer,
     origin: str,
     training_facts: Mapping[str, str] | None = None,
+    record: Callable[[Path], None] | None = None,
 ) -> None:
     """Leaves a complete model folder, in place of an older one; a crash leaves the older one whole.
 
@@ -147,6 +148,7 @@ def save_model_folder(
         tokenizer: What the model's text was cut with.
         origin: What the weights are, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
+        record: Called with the folder once it is in place, before it can be replaced.
     """
     config = ModelConfig(
         recipe=recipe.name,
@@ -162,7 +164,7 @@ def save_model_folder(
         vocab_sizes=(tokenizer.source_vocab_size, tokenizer.target_vocab_size),
         training_facts={"weights": origin, **(training_facts or {})},
     )
-    with building(folder) as draft:
+    with building(folder, then=record) as draft:
         write_section(draft / CONFIG_FILE, config)
         write_section(draft / INFERENCE_FILE, recipe.inference)
         tokenizer.save(draft)
@@ -194,12 +196,15 @@ def load_model_folder(
     return LoadedModel(model.to(device).eval(), opened.tokenizer, opened.settings, opened.config)
 
 
-def write_scores(folder: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
+def write_scores(
+    folder: Path, rows: Sequence[tuple[str, str, str, str]], *, origin: str = ""
+) -> None:
     """Leaves the model card with these scores in place of those it had.
 
     Args:
         folder: A model folder.
         rows: Test set, metric, score and signature of each.
+        origin: What translated, as a phrase: `torch` on `cpu` in `fp32`.
 
     Raises:
         MtkitError: The folder has no model card.
@@ -207,7 +212,7 @@ def write_scores(folder: Path, rows: Sequence[tuple[str, str, str, str]]) -> Non
     path = folder / CARD_FILE
     if not path.is_file():
         raise MtkitError(f"{path}: no model card", "train a model with `mtkit train`")
-    write_atomically(path, with_scores(path.read_text("utf-8"), rows))
+    write_atomically(path, with_scores(path.read_text("utf-8"), rows, origin=origin))
 
 
 def _distinct_weights(model: nn.Module) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.batches import make_batches, search_in_batches
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.identity import reading
 from mtkit.inference.long_lines import join_translations
 from mtkit.inference.model_config import OpenedFolder, open_model_folder
 from mtkit.inference.notices import LineError, Notices
@@ -66,15 +67,17 @@ class Translator:
         forks: bool = False,
     ) -> None:
         folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
-        opened = [open_model_folder(folder) for folder in folders]
-        _check_ensemble(folders, opened)
-        settings = settings if settings is not None else opened[0].settings
-        if engine is not None:
-            settings = settings.model_copy(update={"engine": engine})
-        if not forks:
-            settings = settings.model_copy(update={"processes": 1})
+        with reading(*folders):
+            opened = [open_model_folder(folder) for folder in folders]
+            _check_ensemble(folders, opened)
+            settings = settings if settings is not None else opened[0].settings
+            if engine is not None:
+                settings = settings.model_copy(update={"engine": engine})
+            if not forks:
+                settings = settings.model_copy(update={"processes": 1})
+            opened_engine = _open_engine(folders, settings, device)
         self._take(
-            _open_engine(folders, settings, device),
+            opened_engine,
             opened[0].tokenizer,
             settings,
             opened[0].config.target_language,

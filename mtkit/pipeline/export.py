@@ -9,6 +9,8 @@ from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import settle_tokenizer
+from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
+from mtkit.inference.engines.ctranslate2_files import read_origin
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
 from mtkit.inference.model_config import ModelConfig, open_model_folder
@@ -42,7 +44,7 @@ def export(
     """
     config = open_model_folder(workspace.model).config
     sources, references = _read_text(config, lines_file, workspace)
-    report = export_folder(
+    return export_folder(
         workspace.model,
         output if output is not None else workspace.export,
         quantization=quantization,
@@ -50,9 +52,15 @@ def export(
         references=references,
         settings=recipe.inference,
         evaluation=recipe.evaluation,
+        record=lambda folder: workspace.record(
+            "export",
+            {
+                "folder": str(folder),
+                "quantization": quantization,
+                "model": read_origin(folder / ENGINE_FOLDER)[0],
+            },
+        ),
     )
-    workspace.record("export", {"folder": str(report.folder), "quantization": quantization})
-    return report
 
 
 def export_model(

@@ -8,8 +8,9 @@ from mtkit.data.prepare import is_prepared
 from mtkit.evaluation.report.tables import list_rows, show_table
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
-from mtkit.pipeline.score import Translation, read_translation, score
+from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.train import train
+from mtkit.pipeline.translation_files import Translation
 from mtkit.recipe import Recipe
 from mtkit.training.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.launch import check_gpus

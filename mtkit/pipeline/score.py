@@ -1,43 +1,78 @@
 """The front door of `mtkit score`: a recipe's test sets translated and scored."""
 
-import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
-from mtkit.console import say
+from mtkit.console import say, warn
 from mtkit.data.sources.corpora import put_tag, read_pairs
-from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
+from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
+from mtkit.inference.engines.ctranslate2_files import read_origin
+from mtkit.inference.identity import digest_model, identify, reading, replaced
 from mtkit.inference.model_folder import write_scores
 from mtkit.inference.translate import Translator
+from mtkit.locks import locked
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
-from mtkit.pipeline.translate import load_run
+from mtkit.pipeline.translate import find_export_fault, find_model, load_run
+from mtkit.pipeline.translation_files import Translation, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
-from mtkit.workspace import Workspace, digest, digest_file, read_json, write_atomically
+from mtkit.workspace import Workspace, digest, read_json, write_atomically
+
+_NOT_IN_THE_SEARCH = {"engine", "precision", "batch_tokens", "processes"}
+"""Keys of `inference` that are resolved before they count, or that speed alone depends on."""
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A test set with the model's translation of it, sentence by sentence.
+class RunModel:
+    """What a run's test sets are translated with: one model, whatever other commands do meanwhile.
+
+    Args:
+        recipe: Whose decoding settings apply.
+        workspace: The run.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Attributes:
-        name: The test set's name.
-        sources: What was translated.
-        references: Sets of translations that people made.
-        hypotheses: The translations that the model made.
+        folder: Where its files are.
+        identity: What was loaded, or will be.
+
+    Raises:
+        MtkitError: There is no model or no such device; it was exported from another model.
     """
 
-    name: str
-    sources: list[str]
-    references: list[list[str]]
-    hypotheses: list[str]
+    def __init__(self, recipe: Recipe, workspace: Workspace, *, device: str) -> None:
+        self.folder = find_model(recipe, workspace)
+        if self.folder == workspace.export:
+            _check_export(workspace)
+        with reading(self.folder):
+            self.identity = identify(self.folder, recipe.inference, device)
+        self._load = partial(load_run, recipe, workspace, device=device)
+        self._translator: Translator | None = None
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Returns the translation of each line.
+
+        Raises:
+            MtkitError: The model can't be loaded, or isn't the one that it was.
+        """
+        if self._translator is None:
+            self._translator = self._load()
+            self.check()
+        return list(self._translator.translate(lines))
+
+    def check(self) -> None:
+        """Returns if the folder still holds this model.
+
+        Raises:
+            MtkitError: It doesn't.
+        """
+        if digest_model(self.folder, self.identity.engine) != self.identity.model:
+            raise replaced([self.folder])
 
 
 def score(
@@ -45,8 +80,9 @@ def score(
 ) -> list[ScoredText]:
     """Leaves translations and scores of the recipe's test sets in the workspace.
 
-    The scores stand in `scores.json`, in the manifest and in the model's card. A translation that
-    the same model made of the same text in the same way is taken as it is.
+    The scores stand in `scores.json`, in the manifest and in the card of what translated: the
+    model's, or the export's. A translation that the same files made of the same text in the same
+    way is taken as it is.
 
     Args:
         recipe: Whose test sets are scored.
@@ -58,11 +94,19 @@ def score(
         What was found out about each test set.
 
     Raises:
-        MtkitError: No test sets, no model, or corpora that can't be read.
+        MtkitError: No test sets, no model, or corpora that can't be read; an export of another
+            model; a model that another command has replaced meanwhile.
     """
+    if not recipe.evaluation.test_sets:
+        raise MtkitError(
+            f"recipe {recipe.name} has no test sets: evaluation.test_sets is empty",
+            "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
+            "mtkit score --hypothesis FILE --reference FILE",
+        )
     scored = []
     origins = _read_origins(recipe)
-    for translation in translate_test_sets(recipe, workspace, device=device):
+    model = RunModel(recipe, workspace, device=device)
+    for translation in _translate_test_sets(recipe, workspace, model):
         text = ReferenceText(
             translation.name,
             translation.references,
@@ -74,15 +118,33 @@ def score(
         scored.append(score_systems(systems, text, recipe.evaluation, language))
     # The run's own model needs no name among its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
-    model = digest_model(workspace.model)
-    if keeps_others:
-        rows = [*_read_others(workspace, model, {row.test_set for row in rows}), *rows]
-    tables = as_tables(rows)
-    facts = {"model": model, "scores": tables}
-    write_atomically(workspace.scores_file, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    workspace.record("score", facts)
-    write_scores(workspace.model, as_cells(rows))
+    _file_scores(workspace, model, rows, _describe(recipe, model), keeps_others=keeps_others)
     return scored
+
+
+def _file_scores(
+    workspace: Workspace,
+    model: RunModel,
+    rows: list[ScoreRow],
+    origin: dict[str, Any],
+    *,
+    keeps_others: bool,
+) -> None:
+    """Leaves scores in `scores.json`, in the manifest and in the card of what translated.
+
+    Raises:
+        MtkitError: Another model lies there by now, of which these scores aren't.
+    """
+    # Nobody can put another model there meanwhile.
+    with locked(workspace.scores_file), locked(model.folder):
+        model.check()
+        if keeps_others:
+            rows = [*_read_others(workspace, origin, {row.test_set for row in rows}), *rows]
+        facts = {**origin, "scores": as_tables(rows)}
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(workspace.scores_file, text)
+        workspace.record("score", facts)
+        write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
 
 
 def with_published(recipe: Recipe, test_set: str) -> Recipe:
@@ -107,91 +169,54 @@ def with_published(recipe: Recipe, test_set: str) -> Recipe:
     return recipe.model_copy(update={"evaluation": evaluation})
 
 
-def translate_test_sets(
-    recipe: Recipe, workspace: Workspace, *, device: str = "auto"
-) -> Iterator[Translation]:
-    """Yields each test set with its translation, which is made where it isn't up to date.
+def _check_export(workspace: Workspace) -> None:
+    """Returns if what was exported was made from the run's model, as far as that can be told.
 
     Raises:
-        MtkitError: No test sets, no model, or corpora that can't be read.
+        MtkitError: It was made from another.
     """
-    if not recipe.evaluation.test_sets:
-        raise MtkitError(
-            f"recipe {recipe.name} has no test sets: evaluation.test_sets is empty",
-            "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
-            "mtkit score --hypothesis FILE --reference FILE",
+    fault = find_export_fault(workspace)
+    if fault is not None:
+        raise fault
+    if not read_origin(workspace.export / ENGINE_FOLDER)[0]:
+        warn(
+            f"{workspace.export} was exported by an earlier version of mtkit, which didn't note "
+            "the model: if that was replaced since, export it again with `mtkit export`"
         )
-    model = digest_model(workspace.model)
+
+
+def _translate_test_sets(
+    recipe: Recipe, workspace: Workspace, model: RunModel
+) -> Iterator[Translation]:
+    """Yields each test set with its translation, which is made where it isn't up to date."""
     # Each is read before the first is translated: a missing file is told at once.
     text_by_name = {
         test_set.name: _read_test_set(recipe, test_set) for test_set in recipe.evaluation.test_sets
     }
     tags = {test_set.name: test_set.tag for test_set in recipe.evaluation.test_sets}
-    translator: Translator | None = None
     for name, (sources, references) in text_by_name.items():
-        files = _TranslationFiles(workspace, name)
-        made_from = {
-            "model": model,
-            # How many are translated together changes speed alone.
-            "inference": recipe.inference.model_dump(mode="json", exclude={"batch_tokens"}),
-            "source": digest([put_tag(tags[name], source) for source in sources]),
-        }
-        tag = tags[name]
-        tagged = [put_tag(tag, source) for source in sources]
-        _write_lines(files.source, tagged)
-        for path, lines in zip(files.references(len(references)), references, strict=True):
-            _write_lines(path, lines)
-        if files.are_made_from(made_from):
+        files = TranslationFiles(workspace, name)
+        tagged = [put_tag(tags[name], source) for source in sources]
+        made_from = {**_describe(recipe, model), "source": digest(tagged)}
+        translation = files.take(tagged, references, made_from)
+        if translation is not None:
             say(f"{name}: {len(sources):,} sentences, translated already")
         else:
-            translator = translator or load_run(recipe, workspace, device=device)
             say(f"{name}: translating {len(sources):,} sentences")
-            _write_lines(files.hypothesis, list(translator.translate(tagged)))
-            record = {**made_from, "hypothesis": digest_file(files.hypothesis)}
-            write_atomically(files.record, json.dumps(record, indent=2) + "\n")
-        yield replace(read_translation(workspace, name), sources=sources)
+            hypotheses = model.translate(tagged)
+            translation = files.write(tagged, references, hypotheses, made_from)
+        yield replace(translation, sources=sources)
+
+
+def _describe(recipe: Recipe, model: RunModel) -> dict[str, Any]:
+    """Returns what a translation depends on beside its source, as JSON can express it."""
+    settings = recipe.inference.model_dump(mode="json", exclude=_NOT_IN_THE_SEARCH)
+    return {**asdict(model.identity), "inference": settings}
 
 
 def read_translation(workspace: Workspace, name: str) -> Translation:
     """Returns a test set with the translation that the workspace holds of it."""
-    files = _TranslationFiles(workspace, name)
-    return Translation(
-        name,
-        sources=list(read_lines(files.source)),
-        references=[list(read_lines(path)) for path in files.found_references()],
-        hypotheses=list(read_lines(files.hypothesis)),
-    )
-
-
-class _TranslationFiles:
-    """Where a test set's translation is kept, and what it was made from."""
-
-    def __init__(self, workspace: Workspace, name: str) -> None:
-        self.source = workspace.translations / f"{name}.src"
-        self._reference = workspace.translations / f"{name}.ref"
-        self.hypothesis = workspace.translations / f"{name}.hyp"
-        self.record = workspace.translations / f"{name}.json"
-
-    def references(self, count: int) -> list[Path]:
-        """Returns where so many sets of references are kept, and leaves no more of them there."""
-        paths = [self._reference, *map(self._further_reference, range(2, count + 1))]
-        for path in self.found_references()[count:]:
-            path.unlink()
-        return paths
-
-    def found_references(self) -> list[Path]:
-        """Returns the sets of references that are there, in order."""
-        further = map(self._further_reference, itertools.count(2))
-        return [self._reference, *itertools.takewhile(Path.is_file, further)]
-
-    def _further_reference(self, number: int) -> Path:
-        return self._reference.with_name(f"{self._reference.name}{number}")
-
-    def are_made_from(self, origin: dict[str, Any]) -> bool:
-        """Returns whether the hypotheses are whole and were made from this model and text."""
-        if not (self.record.is_file() and self.hypothesis.is_file()):
-            return False
-        return read_json(self.record) == {**origin, "hypothesis": digest_file(self.hypothesis)}
+    return TranslationFiles(workspace, name).read()
 
 
 def _read_origins(recipe: Recipe) -> list[str] | None:
@@ -204,29 +229,14 @@ def _read_origins(recipe: Recipe) -> list[str] | None:
     return read_origins(recipe.evaluation)
 
 
-def _read_others(workspace: Workspace, model: str, names: set[str]) -> list[ScoreRow]:
-    """Returns the scores that this model has on other test sets than these."""
+def _read_others(workspace: Workspace, origin: dict[str, Any], names: set[str]) -> list[ScoreRow]:
+    """Returns the scores on other test sets than these that are of the same origin."""
     if not workspace.scores_file.is_file():
         return []
     saved = read_json(workspace.scores_file)
-    if saved.get("model") != model:
+    if any(saved.get(key) != value for key, value in origin.items()):
         return []
     return [from_table(row) for row in saved["scores"] if row["test_set"] not in names]
-
-
-def digest_model(folder: Path) -> str:
-    """Returns a digest of all that a model's translations depend on.
-
-    Raises:
-        MtkitError: There is no model.
-    """
-    if not folder.is_dir():
-        raise MtkitError(
-            f"no model in {folder}", "train one first: mtkit train, then mtkit average"
-        )
-    # The model card takes in the scores, so it can't be among what they are scores of.
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md")
-    return digest({str(path.relative_to(folder)): digest_file(path) for path in files})
 
 
 def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[list[str]]]:
@@ -247,7 +257,3 @@ def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[l
         )
     )
     return [source for source, _ in pairs], [[reference for _, reference in pairs]]
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    write_atomically(path, "".join(f"{line}\n" for line in lines))

@@ -3,12 +3,17 @@
 What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit.console import warn
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
+from mtkit.inference.engines.ctranslate2_files import read_origin
+from mtkit.inference.identity import digest_model
 from mtkit.inference.model_config import CONFIG_FILE, read_settings
 from mtkit.inference.translate import Translator
 from mtkit.workspace import Workspace
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") -> Translator:
     """Returns a translator with a run's model; for CTranslate2, with what was exported of it.
 
+    Warns where that was made from another model than the run has now.
+
     Args:
         recipe: Whose decoding settings apply.
         workspace: The run.
@@ -28,10 +35,45 @@ def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") ->
     Raises:
         MtkitError: There is no model, or its files are damaged.
     """
-    folder = workspace.export if recipe.inference.engine == "ctranslate2" else workspace.model
-    if folder == workspace.export and not (folder / CONFIG_FILE).is_file():
-        raise MtkitError(f"{folder}: nothing was exported for CTranslate2", "run `mtkit export`")
+    folder = find_model(recipe, workspace)
+    if folder == workspace.export and (fault := find_export_fault(workspace)) is not None:
+        warn(f"{fault.message}: {fault.hint}")
     return Translator(folder, device=device, settings=recipe.inference, forks=True)
+
+
+def find_model(recipe: "Recipe", workspace: Workspace) -> Path:
+    """Returns the folder that a run translates with: its model's, or what was exported of it.
+
+    Raises:
+        MtkitError: Nothing was exported, and CTranslate2 is to translate.
+    """
+    if recipe.inference.engine == "torch":
+        return workspace.model
+    if not (workspace.export / CONFIG_FILE).is_file():
+        raise MtkitError(
+            f"{workspace.export}: nothing was exported for CTranslate2", "run `mtkit export`"
+        )
+    return workspace.export
+
+
+def find_export_fault(workspace: Workspace) -> MtkitError | None:
+    """Returns an error where a run's export was made from another model than the run has now.
+
+    None also where that can't be told: the export doesn't name its model, or the run has none.
+
+    Raises:
+        MtkitError: The export is damaged.
+    """
+    if not workspace.model.is_dir() or not (workspace.export / ENGINE_FOLDER).is_dir():
+        return None
+    made_from, quantization = read_origin(workspace.export / ENGINE_FOLDER)
+    if made_from in ("", digest_model(workspace.model)):
+        return None
+    command = ["mtkit", "export", "--workspace", str(workspace.root), "-q", quantization]
+    return MtkitError(
+        f"{workspace.export} was made from another model than {workspace.model} holds now",
+        f"export it again: {shlex.join(command)}",
+    )
 
 
 def load_models(
@@ -70,8 +112,16 @@ def translate(
 
 
 def _is_checkpoint(place: Path) -> bool:
+    """Returns whether a place is a run's checkpoint, or weights in one.
+
+    Folders of models can lie in a folder named `checkpoints`, too.
+    """
     folder = place.parent if place.is_file() else place
-    return folder.is_dir() and folder.parent.name == "checkpoints"
+    return (
+        folder.parent.name == "checkpoints"
+        and not (folder / CONFIG_FILE).is_file()
+        and any(folder.glob("*.safetensors"))
+    )
 
 
 def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Translator:

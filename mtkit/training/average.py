@@ -10,6 +10,7 @@ from torch import Tensor
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
+from mtkit.inference.identity import digest_model
 from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import save_model_folder
 from mtkit.model.device import find_device
@@ -160,8 +161,12 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
         if comparison is None and is_to_be_compared(recipe, chosen):
             return False
         released = _choose_released(recipe, saved, chosen, comparison)
-    is_made_of_these = record["steps"] == _steps(released)
-    return is_made_of_these and read_settings(workspace.model) == recipe.inference
+    return (
+        record["steps"] == _steps(released)
+        # Earlier versions recorded none.
+        and record.get("digest") in (None, digest_model(workspace.model))
+        and read_settings(workspace.model) == recipe.inference
+    )
 
 
 def update_model(
@@ -319,8 +324,16 @@ def _save(
         if len(chosen) > 1
         else f"the checkpoint of step {steps}",
         training_facts={**describe_training(chosen[-1].state, len(data.train)), **facts},
+        record=lambda folder: workspace.record(
+            "model",
+            {
+                "made_by": "average",
+                "steps": _steps(chosen),
+                **record,
+                "digest": digest_model(folder),
+            },
+        ),
     )
-    workspace.record("model", {"made_by": "average", "steps": _steps(chosen), **record})
 
 
 def _as_list(title: str, lines: Sequence[str]) -> str:

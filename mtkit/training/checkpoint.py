@@ -22,8 +22,8 @@ from safetensors.torch import load_file
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
+from mtkit.inference.model_config import WEIGHTS_FILE
 from mtkit.inference.model_folder import (
-    WEIGHTS_FILE,
     load_weights,
     pack_weights,
     read_weights,
@@ -222,6 +222,8 @@ class CheckpointFolder:
         for pattern in (".step-*.draft", ".step-*.discarded"):
             for folder in self._folder.glob(pattern):
                 remove_folder(folder)
+        for file in self._folder.glob(".step-*.draft.lock"):
+            file.unlink(missing_ok=True)
 
     def restore_newest(self, learner: Learner) -> Checkpoint | None:
         """Leaves the learner as it was at the newest sound checkpoint, and returns that.

@@ -10,7 +10,8 @@ from torch import Tensor
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import WEIGHTS_FILE, read_weights
+from mtkit.inference.model_config import WEIGHTS_FILE
+from mtkit.inference.model_folder import read_weights
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,

@@ -8,6 +8,7 @@ from torch import Tensor
 from mtkit.console import say, warn
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.inference.identity import reading
 from mtkit.inference.model_folder import LoadedModel, load_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.recipe import Recipe
@@ -68,7 +69,8 @@ def _load(settings: StartFrom) -> LoadedModel:
             "name a model folder, such as another run's model/; a relative path in a recipe starts "
             "from data.data_root",
         )
-    return load_model_folder(settings.model)
+    with reading(settings.model):
+        return load_model_folder(settings.model)
 
 
 def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:

@@ -10,6 +10,7 @@ import torch
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
+from mtkit.inference.identity import digest_model
 from mtkit.inference.model_folder import read_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import Precision, is_imitated, settle_kernels, settle_threads
@@ -332,8 +333,15 @@ def _finish(
             tokenizer=data.tokenizer,
             origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
             training_facts=describe_training(best[0].state, len(data.train)),
+            record=lambda folder: workspace.record(
+                "model",
+                {
+                    "made_by": "train",
+                    "steps": [best[0].state.step],
+                    "digest": digest_model(folder),
+                },
+            ),
         )
-        workspace.record("model", {"made_by": "train", "steps": [best[0].state.step]})
     show_summary(
         recipe,
         workspace,

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,105 @@ def test_two_at_the_same_work(tmp_path: Path) -> None:
         pass
     with at_work_alone(tmp_path, "`work`"):
         pass
+
+
+RECORD = """
+import sys
+from pathlib import Path
+from mtkit import workspace
+workspace._environment = dict
+here = workspace.Workspace(Path(sys.argv[1]))
+for number in range(50):
+    here.record(f"stage {sys.argv[2]} {number}", {"number": number})
+"""
+BUILD = """
+import sys
+from pathlib import Path
+from mtkit.workspace import building
+with building(Path(sys.argv[1])) as draft:
+    (draft / "a").write_text(sys.argv[2])
+    print(draft.name, flush=True)
+    sys.stdin.readline()
+    (draft / "b").write_text(sys.argv[2])
+"""
+BUILD_AND_RECORD = """
+import sys
+from pathlib import Path
+from mtkit import workspace
+workspace._environment = dict
+here = workspace.Workspace(Path(sys.argv[1]))
+for number in range(20):
+    text = f"{sys.argv[2]} {number}"
+    def then(folder):
+        assert (folder / "b").read_text() == text
+        here.record("model", {"text": text})
+    with workspace.building(here.model, then=then) as draft:
+        (draft / "a").write_text(text)
+        (draft / "b").write_text(text)
+"""
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def end(process: subprocess.Popen[str], stdin: str = "") -> None:
+    _, said = process.communicate(stdin, timeout=120)
+    assert process.returncode == 0, said
+
+
+def name_draft(builder: subprocess.Popen[str]) -> str:
+    """Returns the name of the draft that a builder has begun."""
+    assert builder.stdout is not None
+    return builder.stdout.readline().strip()
+
+
+def test_processes_that_record_at_once_lose_nothing(tmp_path: Path) -> None:
+    recorders = [start(RECORD, tmp_path, number) for number in range(4)]
+    for recorder in recorders:
+        end(recorder)
+    assert Workspace(tmp_path).read_manifest().keys() == {
+        f"stage {process} {number}" for process in range(4) for number in range(50)
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_two_that_build_a_folder_at_once_each_leave_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    first, second = start(BUILD, folder, "first"), start(BUILD, folder, "second")
+    assert name_draft(first) != name_draft(second)
+    for builder, text in ((second, "second"), (first, "first")):
+        end(builder, "\n")
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": text, "b": text}
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_is_recorded_of_a_folder_is_of_the_one_that_is_there(tmp_path: Path) -> None:
+    builders = [start(BUILD_AND_RECORD, tmp_path, number) for number in range(3)]
+    for builder in builders:
+        end(builder)
+    workspace = Workspace(tmp_path)
+    recorded = workspace.read_manifest()["model"]["text"]
+    assert [path.read_text() for path in workspace.model.iterdir()] == [recorded, recorded]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "model"]
+
+
+def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    (tmp_path / ".model.draft").mkdir()  # As earlier versions named it.
+    (tmp_path / ".model.mine.draft").mkdir()
+    dead, living = start(BUILD, folder, "dead"), start(BUILD, folder, "living")
+    abandoned, wanted = name_draft(dead), name_draft(living)
+    dead.kill()
+    dead.communicate()
+    assert (tmp_path / abandoned / "a").read_text() == "dead"
+    with building(folder) as draft:
+        (draft / "a").write_text("new")
+        assert {path.name for path in tmp_path.glob("*.draft")} == {
+            draft.name, wanted, ".model.mine.draft"
+        }  # fmt: skip
+    end(living, "\n")
+    assert (folder / "b").read_text() == "living"
+    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.mine.draft"}

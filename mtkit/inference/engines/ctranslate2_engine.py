@@ -97,6 +97,16 @@ class CTranslate2Engine:
         return self._max_tokens
 
     @property
+    def device(self) -> str:
+        """Kind of what it runs on: `cpu` or `cuda`."""
+        return str(self._translator.device)
+
+    @property
+    def precision(self) -> str:
+        """What CTranslate2 computes in here, such as `int8_float32`."""
+        return str(self._translator.compute_type)
+
+    @property
     def batches_at_once(self) -> int:
         """Enough that threads seldom wait for the last of them to finish."""
         return _BATCHES_OF_A_THREAD * self._num_threads

@@ -1,4 +1,4 @@
-"""What an export adds to CTranslate2's own files, read again: `max_tokens`, sizes, names."""
+"""What an export adds to CTranslate2's own files, read again: length, sizes, names, origin."""
 
 import json
 from pathlib import Path
@@ -12,6 +12,10 @@ LENGTH_KEY = "max_tokens"
 """Under this key CTranslate2's config.json tells the greatest length of source and output."""
 SIZES_KEY = "vocab_sizes"
 """And under this one the number of source and of target pieces."""
+ORIGIN_KEY = "made_from"
+"""Under this one the digest of the model that was exported; absent in older exports."""
+QUANTIZATION_KEY = "quantization"
+"""And under this one the number type that was asked for."""
 EXPORT_AGAIN = "make it anew with `mtkit export`, or copy the whole folder again"
 
 _MODEL_FILE, _CONFIG_FILE = "model.bin", "config.json"
@@ -23,6 +27,8 @@ class _Added(BaseModel):
 
     max_tokens: PositiveInt
     vocab_sizes: tuple[PositiveInt, PositiveInt]
+    made_from: str = ""
+    quantization: str = ""
 
 
 def holds_export(folder: Path) -> bool:
@@ -51,9 +57,31 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
     """
     if not (folder / _MODEL_FILE).is_file():
         raise MtkitError(f"{folder}: no model of CTranslate2's here (no model.bin)", EXPORT_AGAIN)
+    added = _read_added(folder)
+    shared, *of_sides = (folder / name for name in _VOCABULARY_FILES)
+    source, target = (
+        _read_vocabulary(shared if shared.is_file() else of_side, size)
+        for of_side, size in zip(of_sides, added.vocab_sizes, strict=True)
+    )
+    return added.max_tokens, source, target
+
+
+def read_origin(folder: Path) -> tuple[str, str]:
+    """Returns the digest of the model that an export was made from, and its quantization.
+
+    Both are empty where an earlier version made it.
+
+    Raises:
+        MtkitError: The file is missing or damaged.
+    """
+    added = _read_added(folder)
+    return added.made_from, added.quantization
+
+
+def _read_added(folder: Path) -> _Added:
     path = folder / _CONFIG_FILE
     try:
-        added = _Added.model_validate(_read_json(path))
+        return _Added.model_validate(_read_json(path))
     except ValidationError as error:
         fault = error.errors()[0]
         key = ".".join(str(step) for step in fault["loc"])
@@ -61,12 +89,6 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
             f"{path}: not written by `mtkit export`, or damaged: {key}: {fault['msg']}",
             EXPORT_AGAIN,
         ) from error
-    shared, *of_sides = (folder / name for name in _VOCABULARY_FILES)
-    source, target = (
-        _read_vocabulary(shared if shared.is_file() else of_side, size)
-        for of_side, size in zip(of_sides, added.vocab_sizes, strict=True)
-    )
-    return added.max_tokens, source, target
 
 
 def _read_vocabulary(path: Path, size: int) -> list[str]:

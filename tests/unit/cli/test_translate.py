@@ -1,5 +1,6 @@
 """`mtkit translate` in several processes, as it is typed."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,20 @@ def test_processes_translate_as_one_does(trained, num_started) -> None:
         assert (together.exit_code, num_started) == (0, [0, 1]), together.stderr
         assert together.stdout == alone.stdout
         assert alone.stdout.count("\n") == 40
+
+
+def test_model_folders_may_lie_in_a_folder_named_checkpoints(trained, tmp_path: Path) -> None:
+    expected = translate("--model", trained.workspace.model)
+    for name in ("best", "step-00000001"):
+        folder = tmp_path / "checkpoints" / name
+        shutil.copytree(trained.workspace.model, folder)
+        found = translate("--model", folder)
+        assert (found.exit_code, found.stdout) == (0, expected.stdout), found.stderr
+    together = translate("--model", folder, "--model", tmp_path / "checkpoints" / "best")
+    assert together.exit_code == 0, together.stderr
+    # A run is none, wherever it lies, but its model is named.
+    run = tmp_path / "checkpoints" / "run"
+    shutil.copytree(trained.workspace.root, run)
+    refused = translate("--model", run)
+    assert refused.exit_code == 1
+    assert f"hint: there is one in it: {run / 'model'}" in refused.stderr

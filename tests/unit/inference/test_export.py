@@ -180,6 +180,26 @@ def test_nothing_but_an_older_export_is_replaced(folder, output):
         assert files_of(folder) == before
 
 
+def test_a_draft_of_the_card_that_a_kill_left_is_no_other_thing(both, output):
+    shutil.copytree(both / "exported", output)
+    (output / ".README.md.77.draft").write_text("# half a ca")
+    export(both / "model", output, lines=_LINES)
+    assert sorted(path.name for path in output.iterdir()) == _FILES
+
+
+def test_what_is_put_there_meanwhile_stays(folder, output, monkeypatch):
+    def judge_with_pause(*arguments):
+        output.mkdir()
+        (output / "thesis.txt").write_text("ten years of work")
+        judge(*arguments)
+
+    monkeypatch.setattr(export_module, "judge", judge_with_pause)
+    with pytest.raises(MtkitError, match=r"something else than an exported model: thesis\.txt"):
+        export(folder, output, lines=_LINES)
+    assert [path.name for path in output.iterdir()] == ["thesis.txt"]
+    assert not list(output.parent.glob(".*"))
+
+
 def drop_marks(folder: Path) -> None:
     path = folder / "ctranslate2" / "config.json"
     path.write_text(path.read_text().replace("max_tokens", "max_length"))

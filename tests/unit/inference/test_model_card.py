@@ -47,3 +47,18 @@ def test_an_export_is_told_of_once():
     assert card.endswith("fills this in.\n\n## Export\n\n- int8\n- as good\n")
     again = with_export(with_scores(card, [("dev", "chrF", "61.2", "")]), ["float32"])
     assert again.endswith("| dev | chrF | 61.2 |  |\n\n## Export\n\n- float32\n")
+
+
+def test_scores_say_what_translated():
+    card = with_scores("# m\n", [("dev", "chrF", "61.2", "")], origin="`torch` on `cpu`")
+    assert card.endswith("| dev | chrF | 61.2 |  |\n\nTranslated by `torch` on `cpu`.\n")
+    assert with_scores(card, []) == with_scores("# m\n", [])
+
+
+def test_an_export_has_no_scores_of_its_own_yet():
+    model = with_scores("# m\n", [("dev", "chrF", "61.2", "")])
+    card = with_scores(with_export(model, ["int8"]), [("dev", "chrF", "60.9", "")])
+    assert re.findall("^## .*", card, re.MULTILINE) == [
+        "## Scores of the model that was exported", "## Export", "## Scores"
+    ]  # fmt: skip
+    assert card.index("61.2") < card.index("int8") < card.index("60.9")

@@ -8,6 +8,7 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.report.tables import ScoreRow, list_rows
+from mtkit.inference.model_config import ModelConfig, write_section
 from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.score_files import ScoredText
@@ -57,9 +58,18 @@ def recipe(tmp_path: Path) -> Recipe:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path, recipe: Recipe) -> Workspace:
     workspace = Workspace(tmp_path / "run")
     workspace.model.mkdir(parents=True)
+    config = ModelConfig(
+        recipe="small",
+        source_language="en",
+        target_language="de",
+        source_vocab_size=8,
+        target_vocab_size=8,
+        model=recipe.model,
+    )
+    write_section(workspace.model / "config.json", config)
     (workspace.model / "model.safetensors").write_bytes(b"weights")
     (workspace.model / "README.md").write_text("# small\n\n## Scores\n\nNot scored yet.\n")
     return workspace

@@ -343,6 +343,8 @@ def test_a_kill_while_saving_a_step_again_loses_no_checkpoint(tmp_path: Path) ->
     # As a kill leaves it that comes between the two renames.
     saved.folder.rename(tmp_path / ".step-00000002.retired")
     (tmp_path / ".step-00000002.draft").mkdir()
+    (tmp_path / ".step-00000002.7-0123abcd.draft").mkdir()
+    (tmp_path / ".step-00000002.7-0123abcd.draft.lock").touch()
     assert folder.list() == [saved]
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
