@@ -55,17 +55,21 @@ class Workspace:
         """Adds a stage's facts, and the versions it ran with, to the manifest."""
         manifest = self.read_manifest()
         manifest[stage] = {**facts, "environment": _environment()}
-        write_atomically(self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False))
+        write_atomically(
+            self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+        )
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Returns the JSON object in a file that mtkit wrote.
 
+    NaN and infinities, which aren't JSON and which older versions could write, become None.
+
     Raises:
         MtkitError: The file is damaged.
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"), parse_constant=lambda _: None)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise MtkitError(f"{path}: damaged, no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -218,7 +222,7 @@ def remove_folder(folder: Path) -> None:
 
 def digest(content: Any) -> str:
     """Returns a short digest of anything JSON can express, the same on every machine."""
-    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

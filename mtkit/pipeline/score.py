@@ -79,7 +79,10 @@ def score(
         rows = [*_read_others(workspace, model, {row.test_set for row in rows}), *rows]
     tables = as_tables(rows)
     facts = {"model": model, "scores": tables}
-    write_atomically(workspace.scores_file, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(
+        workspace.scores_file,
+        json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+    )
     workspace.record("score", facts)
     write_scores(workspace.model, as_cells(rows))
     return scored
@@ -148,7 +151,7 @@ def translate_test_sets(
             say(f"{name}: translating {len(sources):,} sentences")
             _write_lines(files.hypothesis, list(translator.translate(tagged)))
             record = {**made_from, "hypothesis": digest_file(files.hypothesis)}
-            write_atomically(files.record, json.dumps(record, indent=2) + "\n")
+            write_atomically(files.record, json.dumps(record, indent=2, allow_nan=False) + "\n")
         yield replace(read_translation(workspace, name), sources=sources)
 
 
@@ -211,7 +214,12 @@ def _read_others(workspace: Workspace, model: str, names: set[str]) -> list[Scor
     saved = read_json(workspace.scores_file)
     if saved.get("model") != model:
         return []
-    return [from_table(row) for row in saved["scores"] if row["test_set"] not in names]
+    # A value is missing where an older version took COMET's NaN for one.
+    return [
+        from_table(row)
+        for row in saved["scores"]
+        if row["test_set"] not in names and row["value"] is not None
+    ]
 
 
 def digest_model(folder: Path) -> str:
