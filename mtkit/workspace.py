@@ -60,17 +60,20 @@ class Workspace:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.manifest_file):
             manifest = {**self.read_manifest(), stage: entry}
-            write_atomically(self.manifest_file, json.dumps(manifest, indent=2, ensure_ascii=False))
+            text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+            write_atomically(self.manifest_file, text)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Returns the JSON object in a file that mtkit wrote.
 
+    NaN and infinities, which aren't JSON and which older versions could write, become None.
+
     Raises:
         MtkitError: The file is damaged.
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"), parse_constant=lambda _: None)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise MtkitError(f"{path}: damaged, no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -258,7 +261,7 @@ def remove_folder(folder: Path) -> None:
 
 def digest(content: Any) -> str:
     """Returns a short digest of anything JSON can express, the same on every machine."""
-    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

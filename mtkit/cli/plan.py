@@ -53,7 +53,7 @@ def plan(
 
     planned = plan_training(opened, place, num_gpus=gpus, hardware=hardware, share=share)
     if as_json:
-        sys.stdout.write(json.dumps(planned.as_json(), indent=2) + "\n")
+        sys.stdout.write(json.dumps(planned.as_json(), indent=2, allow_nan=False) + "\n")
     else:
         sys.stdout.write(_render(planned))
 

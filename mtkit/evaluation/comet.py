@@ -23,6 +23,10 @@ _INSTALL = (
     "--set evaluation.comet.command=comet/bin/comet-score"
 )
 
+_LARGEST_SCORE = 1e6
+"""Models give about 0 to 1; sums in single precision must stay finite."""
+_LONGEST_SHOWN = 40
+
 
 def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
     """Returns if COMET can be asked at all, as far as that is known before.
@@ -54,7 +58,7 @@ def measure_comet(
 
     Raises:
         MtkitError: No such command, or one that fails: most often, since its model isn't there and
-            can't be fetched.
+            can't be fetched; a score that is NaN or infinite.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -77,17 +81,43 @@ def measure_comet(
         )
         try:
             tables = list(json.loads(found.read_text("utf-8")).values())
-            scores = [[float(sentence["COMET"]) for sentence in table] for table in tables]
+            scores = [[sentence["COMET"] for sentence in table] for table in tables]
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise MtkitError(
-                f"evaluation.comet.command: {comet.command} left no scores as comet-score of "
-                "unbabel-comet 2.2 leaves them",
-                _INSTALL,
-            ) from error
+            raise _unknown_form(comet) from error
+    if [len(of_system) for of_system in scores] != [len(lines) for lines in systems.values()]:
+        raise _unknown_form(comet)
     return {
-        system: _as_statistics(of_system, comet)
+        system: _as_statistics(_check_scores(of_system, system), comet)
         for system, of_system in zip(systems, scores, strict=True)
     }
+
+
+def _check_scores(scores: Sequence[Any], system: str) -> list[float]:
+    """Returns a system's scores of its sentences, once each is known to be one.
+
+    Raises:
+        MtkitError: One is NaN, infinite, far beyond any metric's range, or not a number.
+    """
+    for number, score in enumerate(scores, start=1):
+        is_number = isinstance(score, int | float) and not isinstance(score, bool)
+        # Not `>`, which is false for NaN too.
+        if not (is_number and abs(score) <= _LARGEST_SCORE):
+            raise MtkitError(
+                f"evaluation.comet: the score of sentence {number:,} of {system} is "
+                f"{json.dumps(score)[:_LONGEST_SHOWN]}, where a finite number is expected",
+                f"look at line {number:,} of the translations, the source and the references; if "
+                "nothing is wrong there, COMET's model overflows: take another "
+                "evaluation.comet.model, or evaluation.comet.gpus=0",
+            )
+    return [float(score) for score in scores]
+
+
+def _unknown_form(comet: Comet) -> MtkitError:
+    return MtkitError(
+        f"evaluation.comet.command: {comet.command} left no scores as comet-score of "
+        "unbabel-comet 2.2 leaves them",
+        _INSTALL,
+    )
 
 
 def _run(command: Sequence[str], comet: Comet) -> None:

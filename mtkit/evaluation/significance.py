@@ -113,7 +113,7 @@ def find_differences(
             value = statistics.value - systems[baseline][position].value
             resampled = scores[name][position] - scores[baseline][position]
             if test == "bootstrap":
-                p_value = _find_p_value(_exceed_mean(resampled), abs(value))
+                p_value = _find_p_value(resampled, abs(value), exceeding=_exceed_mean(resampled))
                 smallest = _find_smallest_of_bootstrap(resampled, value)
             else:
                 p_value = _find_p_value(shuffled[name][position], abs(value))
@@ -229,11 +229,19 @@ def _exceed_mean(differences: Numbers) -> Numbers:
     return exceeding
 
 
-def _find_p_value(resampled: Numbers, difference: float) -> float:
-    """Returns the share of values above the difference, where one more is counted as above."""
+def _find_p_value(
+    resampled: Numbers, difference: float, *, exceeding: Numbers | None = None
+) -> float:
+    """Returns the share of resamples that count against a difference, with one more that does.
+
+    Args:
+        resampled: The differences between two systems in the resamples; p is 1 if all are 0.
+        difference: The absolute difference on the whole test set.
+        exceeding: What is compared with it; the resampled differences where it isn't given.
+    """
     if not resampled.any():
         return 1.0
-    above = int(np.count_nonzero(resampled > difference))
+    above = int(np.count_nonzero((resampled if exceeding is None else exceeding) > difference))
     return (above + 1) / (len(resampled) + 1)
 
 

@@ -256,7 +256,7 @@ def _as_text(line: InputLine, translation: Translation) -> str:
 
 def _as_json(line: InputLine, translation: Translation) -> str:
     content = {**line.others, **translation.as_json()}
-    return _without_surrogates(json.dumps(content, ensure_ascii=False))
+    return _without_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
 def _as_score(line: InputLine, translation: Translation) -> str:

@@ -103,7 +103,9 @@ def read_settings(folder: Path) -> Inference:
 
 def write_section(path: Path, section: BaseModel) -> None:
     """Leaves a section in a JSON file."""
-    content = json.dumps(section.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    content = json.dumps(
+        section.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False
+    )
     write_atomically(path, content + "\n")
 
 

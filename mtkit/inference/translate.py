@@ -326,7 +326,8 @@ class Translator:
         )
 
     def _check(self, hypotheses: Sequence[Hypothesis], line: int) -> None:
-        if hypotheses and all(math.isfinite(one.log_probability) for one in hypotheses):
+        numbers = (number for one in hypotheses for number in (one.log_probability, one.score))
+        if hypotheses and all(map(math.isfinite, numbers)):
             return
         rules = [
             f"inference.{key} = {value}"

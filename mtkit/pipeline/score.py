@@ -141,7 +141,7 @@ def _file_scores(
         if keeps_others:
             rows = [*_read_others(workspace, origin, {row.test_set for row in rows}), *rows]
         facts = {**origin, "scores": as_tables(rows)}
-        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(workspace.scores_file, text)
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
@@ -236,7 +236,12 @@ def _read_others(workspace: Workspace, origin: dict[str, Any], names: set[str]) 
     saved = read_json(workspace.scores_file)
     if any(saved.get(key) != value for key, value in origin.items()):
         return []
-    return [from_table(row) for row in saved["scores"] if row["test_set"] not in names]
+    # A value is missing where an older version took COMET's NaN for one.
+    return [
+        from_table(row)
+        for row in saved["scores"]
+        if row["test_set"] not in names and row["value"] is not None
+    ]
 
 
 def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[list[str]]]:

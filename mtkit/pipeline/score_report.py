@@ -65,7 +65,7 @@ def _render(scored: ScoredText, suffix: str) -> str:
             "analysis": asdict(analysis),
             "facts": _list_facts(scored),
         }
-        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return render_page(
         evaluated.systems,
         analysis,

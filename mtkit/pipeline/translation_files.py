@@ -98,7 +98,7 @@ class TranslationFiles:
         with locked(self._record):
             content = _write_lines(self._hypothesis, hypotheses)
             record = {**made_from, "hypothesis": digest_bytes(content)}
-            write_atomically(self._record, json.dumps(record, indent=2) + "\n")
+            write_atomically(self._record, json.dumps(record, indent=2, allow_nan=False) + "\n")
             return self._write_text(sources, references, content)
 
     def _write_text(

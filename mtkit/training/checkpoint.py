@@ -340,7 +340,9 @@ def _write_facts(folder: Path, checkpoint: Checkpoint) -> None:
         "data_digest": checkpoint.data_digest,
         "recipe": checkpoint.recipe,
     }
-    write_atomically(folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False))
+    write_atomically(
+        folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
+    )
 
 
 def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Checkpoint]:

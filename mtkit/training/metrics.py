@@ -71,7 +71,7 @@ class MetricsLog:
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in metrics.items()
         }
-        line = json.dumps({"kind": kind, **finite})
+        line = json.dumps({"kind": kind, **finite}, allow_nan=False)
         try:
             _append_line(self._path, line)
         except OSError as error:
@@ -149,7 +149,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     lines = []
     for line in path.read_text("utf-8").split("\n"):
         try:
-            lines.append(json.loads(line))
+            lines.append(json.loads(line, parse_constant=lambda _: None))
         except json.JSONDecodeError:
             continue
     return lines
@@ -165,4 +165,4 @@ def _append_line(path: Path, line: str) -> None:
 
 
 def _rewrite(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
+    write_atomically(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))

@@ -5,6 +5,7 @@ Where both searches are held against each other, the model therefore gives these
 """
 
 import copy
+import json
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -160,6 +161,34 @@ def test_pays_for_uncovered_source_tokens_as_our_engine_does(model, folder):
     theirs = exact.search(_SOURCES, settings)
     expect_near_ties_alone(ours, theirs)
     assert tokens_of(theirs) != tokens_of(exact.search(_SOURCES, plain))
+
+
+@pytest.mark.parametrize("beta", [0.2, 1000.0])
+@pytest.mark.parametrize("sharpness", [100.0, 1000.0])
+def test_source_tokens_without_any_attention_cost_what_they_do_in_our_engine(
+    tmp_path, sharpness, beta
+):
+    # Of scores that lie so far apart a softmax makes ones and zeros.
+    model = without_pad_and_bos(half_trained_model("post"))
+    with torch.no_grad():
+        for weight in model.decoder.layers[-1].cross_attention.query.parameters():
+            weight.mul_(sharpness)
+    settings = power(4, coverage_penalty=beta)
+    ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
+    theirs = CTranslate2Engine(export(model, tmp_path), stops_early=False).search(
+        _SOURCES, settings
+    )
+    for expected, found in zip(ours, theirs, strict=True):
+        assert [h.tokens for h in found] == [h.tokens for h in expected]
+        # At such scores rounding moves a softmax by some thousandths.
+        assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-3)
+        assert [h.log_probability for h in found] == pytest.approx(
+            [h.log_probability for h in expected], abs=_SCORES
+        )
+    scores = [h.score / beta for _, h in pairs_of(theirs)]
+    # Some leave out a token altogether, which costs the logarithm of 2^-126.
+    assert min(scores) < -87.3
+    json.dumps(scores, allow_nan=False)
 
 
 def test_scores_a_given_target_token_by_token(model, folder):

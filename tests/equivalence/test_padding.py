@@ -77,6 +77,32 @@ def test_extra_padding_changes_no_output_and_no_gradient(
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
+@settings(max_examples=30, deadline=None)
+@given(pairs=pairs, source_padding=paddings, target_padding=paddings, other=st.integers(1, 18))
+def test_what_padding_holds_changes_no_bit(
+    norm: str,
+    pairs: list[tuple[list[int], list[int]]],
+    source_padding: tuple[int, int],
+    target_padding: tuple[int, int],
+    other: int,
+) -> None:
+    model = _model(norm).train()
+    sources = [source for source, _ in pairs]
+    targets = [target for _, target in pairs]
+    sides = ((sources, *source_padding), (targets, *target_padding))
+
+    one = _run(model, *(_pad(*side) for side in sides))
+    another = _run(
+        model,
+        *(_pad(lines, extra, (padding + other) % VOCAB_SIZE) for lines, extra, padding in sides),
+    )
+
+    assert torch.equal(one[0], another[0])
+    for name, gradient in one[1].items():
+        assert torch.equal(gradient, another[1][name]), name
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
 @settings(max_examples=20, deadline=None)
 @given(pairs=pairs, padding_id=st.integers(0, VOCAB_SIZE - 1))
 def test_a_batch_gives_what_its_sentences_give_alone(

@@ -36,17 +36,26 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
-@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("sees", ["all", "those before", "no padding"])
+@pytest.mark.parametrize("length", [7, 20])
 @pytest.mark.parametrize("window", [1, 2, 4])
 def test_is_a_softmax_over_the_neighbourhood(
-    window: int, *, is_causal: bool, requires_grad: bool
+    window: int, length: int, sees: str, *, requires_grad: bool
 ) -> None:
     torch.manual_seed(13)
-    queries, keys, values = torch.randn(3, 1, 1, 7, 4, dtype=torch.float64)
+    queries, keys, values = torch.randn(3, 1, 1, length, 4, dtype=torch.float64)
     queries.requires_grad_(requires_grad)
-    output = attend(queries, keys, values, window=window, is_causal=is_causal).detach()[0, 0]
-    for place in range(7):
-        last = place if is_causal else min(place + window, 6)
+    num_tokens = length - 2 if sees == "no padding" else length
+    output = attend(
+        queries,
+        keys,
+        values,
+        memory_is_token=torch.arange(length)[None] < num_tokens if sees == "no padding" else None,
+        window=window,
+        is_causal=sees == "those before",
+    ).detach()[0, 0]
+    for place in range(num_tokens):
+        last = place if sees == "those before" else min(place + window, num_tokens - 1)
         seen = range(max(0, place - window), last + 1)
         query = queries[0, 0, place].detach()
         weights = [math.exp(float(query @ keys[0, 0, key]) / 2.0) for key in seen]
@@ -54,7 +63,7 @@ def test_is_a_softmax_over_the_neighbourhood(
             weight / sum(weights) * values[0, 0, key]
             for weight, key in zip(weights, seen, strict=True)
         )
-        torch.testing.assert_close(output[place], expected)
+        torch.testing.assert_close(output[place], expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -113,7 +122,7 @@ def test_padding_far_from_any_token_is_a_number_on_every_path() -> None:
     for requires_grad in (False, True):
         queries, keys, values = (part.clone().requires_grad_(requires_grad) for part in states)
         outcomes.append(attend(queries, keys, values, memory_is_token=is_token, window=2).detach())
-    torch.testing.assert_close(*outcomes)
+    torch.testing.assert_close(*outcomes, rtol=0.0, atol=1e-12)
     assert outcomes[0].isfinite().all()
     # What stands beyond all tokens sees itself alone.
-    torch.testing.assert_close(outcomes[0][..., 8, :], states[2][..., 8, :])
+    torch.testing.assert_close(outcomes[0][..., 8, :], states[2][..., 8, :], rtol=0.0, atol=1e-12)

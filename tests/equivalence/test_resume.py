@@ -1,6 +1,8 @@
 """Stopped and resumed = never stopped, to the last bit."""
 
+import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,11 +13,14 @@ import pytest
 import torch
 
 from mtkit.data.prepare import prepare
+from mtkit.errors import MtkitError
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.learner import Learner
+from mtkit.training.loop import Trainer
 from mtkit.training.metrics import MetricsLog, read_metrics
 from mtkit.training.objective import TranslationObjective
+from mtkit.training.update import Updater
 
 WITHOUT_END = "training.max_steps=100000"
 """However late a busy machine sees a checkpoint, training still goes on."""
@@ -300,6 +305,103 @@ def test_checkpoints_by_the_clock_change_nothing(tiny_run, never_stopped) -> Non
         saved = [line["step"] for line in lines if line["kind"] == "dev"]
         assert len(saved) > 3
         assert saved[-1] == 12
+
+
+RECOVERING = (
+    "training.max_steps=16",
+    "training.checkpoint_every=2",
+    "training.log_every=1",
+    "training.recovery.max_skipped=3",
+)
+# Back to step 8 after three in a row; back to step 12 after three on both sides of the stop at 11.
+STRUCK, STOPPED_AT = (7, 8, 9, 11, 12, 13), 11
+
+
+def strike(patch: pytest.MonkeyPatch, steps: tuple[int, ...]) -> None:
+    """Lets each of these steps come to a NaN in its gradient, the first time that it is made."""
+    left = list(steps)
+    update = Updater.update
+
+    def update_struck(updater: Updater, step: int, *values, **settings):
+        with pytest.MonkeyPatch.context() as inner:
+            if step in left:
+                left.remove(step)
+                inner.setattr(Updater, "_apply", lambda *_: math.nan)
+            return update(updater, step, *values, **settings)
+
+    patch.setattr(Updater, "update", update_struck)
+
+
+def without_times(state: dict) -> dict:
+    return {key: value for key, value in state.items() if not key.endswith("_seconds")}
+
+
+def test_what_follows_from_updates_that_were_left_out_is_carried_over_a_stop(
+    tiny_run, monkeypatch
+) -> None:
+    whole, parts = tiny_run(*RECOVERING, name="whole"), tiny_run(*RECOVERING, name="parts")
+    with monkeypatch.context() as patch:
+        strike(patch, STRUCK)
+        assert whole.train()
+    with monkeypatch.context() as patch:
+        strike(patch, STRUCK)
+        train_in_two(parts, STOPPED_AT)
+    state = last_facts(whole)["state"]
+    assert (state["num_returns"], state["rate_factor"], state["num_skipped"]) == (2, 0.25, 6)
+    assert without_times(last_facts(parts)["state"]) == without_times(state)
+    assert logged(parts) == logged(whole)
+    assert parts.weights() == whole.weights()
+
+
+def test_training_goes_back_no_more_often_for_being_stopped(tiny_run, monkeypatch) -> None:
+    run = tiny_run(*RECOVERING, "training.recovery.max_returns=1")
+    strike(monkeypatch, STRUCK)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, STOPPED_AT))
+        assert not run.train()
+    with pytest.raises(MtkitError, match=r"3 updates in a row .* it went back 1 times already"):
+        run.train()
+
+
+def test_nothing_of_the_state_is_lost_on_resume(tiny_run, monkeypatch) -> None:
+    # Nine or ten updates an epoch, so that the stop is within the second.
+    run = tiny_run(*RECOVERING, "training.moving_average.decay=0.9", "training.batch_tokens=700")
+    saved, resumed = [], []
+    save, make_updates = CheckpointFolder.save, Trainer._make_updates
+
+    def note_saved(folder: CheckpointFolder, learner: Learner, state: TrainingState, **others):
+        saved.append((state, [tensor.clone() for tensor in learner.tensors()]))
+        return save(folder, learner, state, **others)
+
+    def note_resumed(trainer: Trainer, state: TrainingState, *others):
+        resumed.append((state, [tensor.clone() for tensor in trainer.learner.tensors()]))
+        return make_updates(trainer, state, *others)
+
+    strike(monkeypatch, STRUCK)
+    monkeypatch.setattr(CheckpointFolder, "save", note_saved)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, STOPPED_AT))
+        assert not run.train()
+    state, tensors = saved[-1]
+    # What is as at the start could be lost unseen.
+    for field in dataclasses.fields(TrainingState):
+        assert getattr(state, field.name) != field.default, field.name
+    monkeypatch.setattr(Trainer, "_make_updates", note_resumed)
+    assert run.train()
+    [(found_state, found_tensors)] = resumed
+    assert found_state == state
+    assert all(map(torch.equal, found_tensors, tensors))
+
+
+@pytest.mark.parametrize("stop_after", [3, pytest.param(7, marks=pytest.mark.patient)])
+def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, stop_after) -> None:
+    settings = ("training.precision=bf16", "training.log_every=1")
+    whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")
+    assert whole.train()
+    train_in_two(parts, stop_after)
+    assert parts.weights() == whole.weights()
+    assert logged(parts) == logged(whole)
+    assert whole.weights() != never_stopped.weights()
 
 
 def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) -> None:

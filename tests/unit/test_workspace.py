@@ -1,4 +1,5 @@
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,19 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(MtkitError, match=r"facts\.json: damaged"):
         read_json(path)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_is_recorded_is_json(tmp_path: Path, number: float) -> None:
+    workspace = Workspace(tmp_path)
+    with pytest.raises(ValueError, match="JSON"):
+        workspace.record("score", {"value": number})
+    assert not workspace.manifest_file.exists()
+    # As older versions wrote it.
+    workspace.manifest_file.write_text(json.dumps({"score": {"value": number}}))
+    workspace.record("train", {"seed": 1})
+    manifest = json.loads(workspace.manifest_file.read_text(), parse_constant=pytest.fail)
+    assert manifest["score"] == {"value": None}
 
 
 def test_a_file_is_written_whole_and_leaves_no_draft(tmp_path: Path) -> None:

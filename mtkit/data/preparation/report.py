@@ -228,7 +228,7 @@ def _note_tokens(tokens: dict[str, Facts], *, is_kept: bool) -> list[str]:
 def write_report(report: Report, folder: Path) -> None:
     """Leaves `report.json`, and `report.html` to read in a browser."""
     tables = asdict(report)
-    text = json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(tables, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(folder / "report.json", text)
     write_atomically(folder / "report.html", render_page(tables))
 

@@ -63,7 +63,7 @@ class Stages:
         with building(folder) as unfinished:
             facts = build(unfinished)
             record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
-            text = json.dumps(record, indent=2, ensure_ascii=False)
+            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
             write_atomically(unfinished / _RECORD_FILE, text + "\n")
         return Stage(folder, facts, is_new=True)
 

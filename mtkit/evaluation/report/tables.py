@@ -81,7 +81,7 @@ def from_table(table: Mapping[str, Any]) -> ScoreRow:
 
 def as_json_text(rows: Sequence[ScoreRow]) -> str:
     """Returns the rows as a JSON list of objects, values in full precision."""
-    return json.dumps(as_tables(rows), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(as_tables(rows), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:

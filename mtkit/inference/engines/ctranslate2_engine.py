@@ -16,7 +16,9 @@ It compares outputs of different lengths by log-probability / |y|^alpha alone. W
 probabilities only, and are then ranked by the GNMT form. Where more than `beam_size` have ended
 when the search stops, the surplus is dropped by the power form.
 
-With a coverage penalty it translates a sentence at a time, which takes longer.
+With a coverage penalty it translates a sentence at a time, which takes longer. Its own penalty
+passes over source tokens that got no attention at all, so that an output that leaves more out could
+look better; outputs are therefore ranked by ours, and a surplus alone is dropped by its own.
 """
 
 import math
@@ -37,7 +39,7 @@ from mtkit.inference.engines.ctranslate2_library import (
 )
 from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
 from mtkit.recipe.inference import Inference
 
 ENGINE_FOLDER = "ctranslate2"
@@ -52,6 +54,9 @@ _LEAST_SHARE, _GREATEST_SHARE = 8, 32
 """Sentences that a thread translates together, where `batch_tokens` lets it."""
 _SCORED_TOKENS = 2_048
 """Tokens scored at once: their logits are in memory together."""
+_MAX_UNDONE_PENALTY = 64.0
+"""CTranslate2's scores are in fp32: taken out of one again, a coverage penalty of more leaves less
+than four decimals of a long output's log-probability."""
 
 
 class CTranslate2Engine:
@@ -140,7 +145,12 @@ class CTranslate2Engine:
             outputs = self._search_alike([sources[place] for place in places], settings)
             found.update(zip(places, outputs, strict=True))
         # No others: what is told of a line must not depend on its neighbours.
-        anew = [place for place in found if _needs_scoring(sources[place], settings)]
+        anew = [
+            place
+            for place in found
+            if _needs_scoring(sources[place], settings)
+            or any(output.is_rough for output in found[place])
+        ]
         scored = self._score_anew(
             [sources[place] for place in anew], [found[place] for place in anew]
         )
@@ -300,7 +310,7 @@ class CTranslate2Engine:
             beam_size=settings.beam_size,
             # Where CTranslate2's own scores aren't the last word, it must not choose by them.
             num_hypotheses=num_ended
-            if _needs_scoring(sources[0], settings)
+            if _needs_scoring(sources[0], settings) or settings.coverage_penalty
             else settings.beam_size,
             patience=num_ended / settings.beam_size,
             length_penalty=_find_alpha(settings),
@@ -323,9 +333,10 @@ class CTranslate2Engine:
             result.hypotheses, result.scores, attentions, strict=True
         ):
             tokens = tuple([self._target_ids[name] for name in names])
-            rated = score - _rate_coverage(attention, settings.coverage_penalty)
-            log_probability = rated * len(tokens) ** _find_alpha(settings)
-            outputs.append(_Output(tokens, log_probability, attention))
+            penalty = _find_own_penalty(attention, settings.coverage_penalty)
+            log_probability = (score - penalty) * len(tokens) ** _find_alpha(settings)
+            is_rough = penalty < -_MAX_UNDONE_PENALTY
+            outputs.append(_Output(tokens, log_probability, attention, is_rough=is_rough))
         return outputs
 
     def _score_anew(
@@ -357,12 +368,14 @@ class _Output(NamedTuple):
         attention: What each of its tokens paid to the source [tgt_len][src_len]; nothing where no
             coverage penalty asks for it.
         of_tokens: Each token's own log-probability; none where it isn't known.
+        is_rough: Rounding has left few digits of `log_probability`.
     """
 
     tokens: tuple[int, ...]
     log_probability: float = 0.0
     attention: Sequence[Sequence[float]] = ()
     of_tokens: tuple[float, ...] = ()
+    is_rough: bool = False
 
     def rate(self, settings: Inference) -> Hypothesis:
         """Returns the output with its score."""
@@ -422,9 +435,21 @@ def _find_alpha(settings: Inference) -> float:
 
 
 def _rate_coverage(attention: Sequence[Sequence[float]], beta: float) -> float:
-    """Returns what an output's attention [tgt_len][src_len] adds to its score: at most 0."""
-    shares = (min(sum(of_token), 1.0) for of_token in zip(*attention, strict=True))
-    return beta * sum(math.log(share) for share in shares if share > 0.0)
+    """Returns what an output's attention [tgt_len][src_len] adds to its score: at most 0.
+
+    As `coverage_penalty` in mtkit/inference/search/coverage.py does, without torch.
+    """
+    return beta * sum(math.log(max(share, MIN_COVERAGE)) for share in _find_shares(attention))
+
+
+def _find_own_penalty(attention: Sequence[Sequence[float]], beta: float) -> float:
+    """Returns what CTranslate2 has added to an output's score for its attention."""
+    return beta * sum(math.log(share) for share in _find_shares(attention) if share > 0.0)
+
+
+def _find_shares(attention: Sequence[Sequence[float]]) -> list[float]:
+    """Returns how much attention each source token got from the whole output, 1 at most."""
+    return [min(sum(of_token), 1.0) for of_token in zip(*attention, strict=True)]
 
 
 def _needs_scoring(source: EncodedSource, settings: Inference) -> bool:

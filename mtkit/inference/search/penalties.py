@@ -1,6 +1,10 @@
-"""How outputs of different lengths are compared."""
+"""How outputs of different lengths are compared, and what source tokens left out cost at most."""
 
 from typing import Literal
+
+MIN_COVERAGE = 2.0**-126
+"""Attention below fp32's smallest normal number counts as that. Engines round such weights to 0 or
+not, and the logarithm of 0 isn't finite."""
 
 
 def length_penalty(kind: Literal["gnmt", "power"], alpha: float, length: int) -> float:

@@ -22,6 +22,7 @@ from mtkit.recipe.evaluation import Evaluation
 from .real_text import read_reference, read_system
 
 SEED = 12345
+ALL_METRICS = ("bleu", "chrf", "chrf++", "ter")
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", ",", ".", "green", "house", "runs", "slowly"]
 
 
@@ -46,6 +47,16 @@ def make_systems(num_sentences: int) -> tuple[dict[str, list[str]], list[list[st
     return systems, references
 
 
+def open_metrics(smooth: Any = "exp") -> dict[str, Any]:
+    """Returns sacreBLEU's metrics by their names, in the order of `ALL_METRICS`."""
+    return {
+        "BLEU": BLEU(smooth_method=smooth),
+        "chrF2": CHRF(),
+        "chrF2++": CHRF(word_order=2),
+        "TER": TER(),
+    }
+
+
 @pytest.mark.parametrize("num_references", [1, 2])
 @pytest.mark.parametrize("smooth", ["exp", "floor", "add-k", "none"])
 @pytest.mark.parametrize(("test", "kind"), [("bootstrap", "bs"), ("randomization", "ar")])
@@ -55,16 +66,9 @@ def test_agrees_with_sacrebleu(
     systems, references = make_systems(40)
     references = references[:num_references]
     monkeypatch.setenv("SACREBLEU_SEED", str(SEED))
-    metrics = {
-        "BLEU": BLEU(smooth_method=smooth),
-        "chrF2": CHRF(),
-        "chrF2++": CHRF(word_order=2),
-        "TER": TER(),
-    }
+    metrics = open_metrics(smooth)
     _, expected = PairedTest(list(systems.items()), metrics, references, kind, 200)()
-    measured = measure_systems(
-        systems, references, Evaluation(metrics=("bleu", "chrf", "chrf++", "ter"), smooth=smooth)
-    )
+    measured = measure_systems(systems, references, Evaluation(metrics=ALL_METRICS, smooth=smooth))
     found = find_differences(measured, "good", test=test, resamples=200, seed=SEED)
     intervals = bootstrap_intervals(measured, resamples=200, seed=SEED)
     for row, name in enumerate(systems):
@@ -106,6 +110,62 @@ def test_a_system_does_not_differ_from_itself(test: TestKind) -> None:
     found = compare(one, one, test=test, resamples=100, seed=SEED)
     assert (found.value, found.p_value, found.smallest) == (0.0, 1.0, 0.0)
     assert (found.interval.low, found.interval.high) == (0.0, 0.0)
+
+
+PHRASE = "alpha beta gamma delta epsilon zeta eta"
+# Of seven words one or three are others: one score by every metric in every resample.
+ONE_OTHER, THREE_OTHERS = PHRASE.replace("delta", "x"), "alpha beta y delta x zeta z"
+SAME, UNLIKE = [1] * 23, [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 31, 41, 17]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("times", [SAME, UNLIKE], ids=["equal lengths", "unequal lengths"])
+@pytest.mark.parametrize("pair", [("", PHRASE), (ONE_OTHER, THREE_OTHERS), (PHRASE, ONE_OTHER)])
+@pytest.mark.parametrize(("test", "kind"), [("bootstrap", "bs"), ("randomization", "ar")])
+def test_a_constant_difference_is_as_significant_as_sacrebleu_says(
+    monkeypatch: pytest.MonkeyPatch,
+    test: TestKind,
+    kind: str,
+    pair: tuple[str, str],
+    times: list[int],
+    *,
+    is_reversed: bool,
+) -> None:
+    # In single precision, ratios of unequal lengths differ in their last bits.
+    systems = {
+        name: [" ".join([phrase] * number) for number in times]
+        for name, phrase in zip(("one", "other"), pair[::-1] if is_reversed else pair, strict=True)
+    }
+    references = [[" ".join([PHRASE] * number) for number in times]]
+    monkeypatch.setenv("SACREBLEU_SEED", str(SEED))
+    _, expected = PairedTest(list(systems.items()), open_metrics(), references, kind, 100)()
+    measured = measure_systems(systems, references, Evaluation(metrics=ALL_METRICS))
+    found = find_differences(measured, "one", test=test, resamples=100, seed=SEED)["other"]
+    for each, (name, theirs) in zip(found, list(expected.items())[1:], strict=True):
+        assert each.value != 0.0, name
+        assert each.p_value == theirs[1].p_value == 1 / 101, name
+        assert abs(each.value) >= each.smallest, name
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
+def test_a_difference_of_one_rounding_is_judged_as_any_other(test: TestKind, sign: int) -> None:
+    # A score 0.1 in all sentences, and one that is higher by two parts in ten million.
+    one, other = (
+        Statistics(
+            metric="comet",
+            name="COMET",
+            signature="",
+            higher_is_better=True,
+            value=100 * value,
+            per_sentence=np.tile([value, 1.0], (30, 1)),
+        )
+        for value in (0.1, 0.10000002)[::sign]
+    )
+    found = compare(one, other, test=test, resamples=99, seed=SEED)
+    assert found.value == pytest.approx(sign * 2e-6, rel=1e-3)
+    assert (found.p_value < 0.05) == (abs(found.value) >= found.smallest)
+    assert found.p_value < 1.0
 
 
 def test_nothing_exceeds_a_difference_that_each_sentence_shows() -> None:

@@ -1,6 +1,8 @@
 import asyncio
+import dataclasses
 import itertools
 import json
+import math
 import shutil
 from contextlib import aclosing
 
@@ -384,6 +386,24 @@ def test_a_diverged_model_is_told_from_a_bad_one(make_recipe, make_model, tokeni
     with pytest.raises(MtkitError) as caught:
         translator.translate(["", "a"])
     assert caught.value.message == "input line 2: the model's probabilities are no numbers (NaN)"
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_score_that_is_not_finite_never_leaves_the_translator(score, rank, monkeypatch):
+    translator, engine = bracket(n_best=2, beam_size=2)
+    search = engine.search
+
+    def spoil(sources, settings):
+        found = search(sources, settings)
+        for source, hypotheses in zip(sources, found, strict=True):
+            if len(source.tokens) == 3:
+                hypotheses[rank] = dataclasses.replace(hypotheses[rank], score=score)
+        return found
+
+    monkeypatch.setattr(engine, "search", spoil)
+    with pytest.raises(MtkitError, match="input line 2: "):
+        translator.search(["a", "bc", "def"])
 
 
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling()}])

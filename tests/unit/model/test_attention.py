@@ -1,3 +1,4 @@
+import functools
 import math
 
 import pytest
@@ -5,6 +6,8 @@ import torch
 from torch import Tensor
 
 from mtkit.model.attention import CrossAttention, SelfAttention, attend
+
+assert_equal_in_fp64 = functools.partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
 
 
 def _attend_by_hand(queries: Tensor, keys: Tensor, values: Tensor, sees: Tensor) -> Tensor:
@@ -41,7 +44,7 @@ def test_is_the_paper_s_formula(d_value: int, *, requires_grad: bool) -> None:
     expected = _attend_by_hand(
         queries.detach(), keys, values, torch.ones(2, 5, 7, dtype=torch.bool)
     )
-    torch.testing.assert_close(attend(queries, keys, values).detach(), expected)
+    assert_equal_in_fp64(attend(queries, keys, values).detach(), expected)
 
 
 @pytest.mark.parametrize("num_keys", [1, 7, 8, 15, 16, 17, 40])
@@ -56,14 +59,14 @@ def test_gradients_are_those_of_the_formula(num_keys: int, *, masks: bool) -> No
     weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
     expected = weights @ inputs[2]
     found = attend(*inputs, memory_is_token=is_token if masks else None)
-    torch.testing.assert_close(found, expected)
+    assert_equal_in_fp64(found, expected)
     direction = torch.randn_like(expected)
     for ours, theirs in zip(
         torch.autograd.grad(found, inputs, direction),
         torch.autograd.grad(expected, inputs, direction),
         strict=True,
     ):
-        torch.testing.assert_close(ours, theirs)
+        assert_equal_in_fp64(ours, theirs)
 
 
 @pytest.mark.parametrize("num_keys", [3, 20])
@@ -85,7 +88,7 @@ def test_masked_keys_weigh_nothing(d_value: int, *, requires_grad: bool) -> None
     is_token = torch.arange(7) < torch.tensor([7, 2])[:, None]
     expected = _attend_by_hand(queries.detach(), keys, values, is_token[:, None, :].expand(2, 5, 7))
     output = attend(queries, keys, values, memory_is_token=is_token).detach()
-    torch.testing.assert_close(output, expected)
+    assert_equal_in_fp64(output, expected)
 
 
 @with_and_without_gradient
@@ -97,7 +100,7 @@ def test_causal_queries_see_no_later_key(d_value: int, *, requires_grad: bool) -
     sees = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
     expected = _attend_by_hand(queries.detach(), keys, values, sees)
     output = attend(queries, keys, values, is_causal=True).detach()
-    torch.testing.assert_close(output, expected)
+    assert_equal_in_fp64(output, expected)
 
 
 def test_a_mask_beside_causality_is_our_own_bug() -> None:

@@ -1,6 +1,7 @@
 """Test sets translated once and scored, with a translator that shouts in place of a model."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -188,6 +189,27 @@ def test_scores_on_other_sets_stay_where_that_is_asked_for(
     score(other, workspace, keeps_others=True)
     rows = json.loads(workspace.scores_file.read_text())["scores"]
     assert {row["test_set"] for row in rows} == {"more"}
+
+
+@pytest.mark.usefixtures("shouter")
+def test_nan_that_an_older_version_wrote_is_not_written_again(
+    recipe: Recipe, workspace: Workspace, tmp_path: Path
+) -> None:
+    score(recipe, workspace)
+    for path in (workspace.scores_file, workspace.manifest_file):
+        content = json.loads(path.read_text())
+        rows = (content if path == workspace.scores_file else content["score"])["scores"]
+        rows.append({**rows[0], "metric": "COMET", "value": math.nan})
+        path.write_text(json.dumps(content))
+    overrides = ['evaluation.test_sets=[{name="more", source="test.en", target="test.de"}]']
+    score(load_recipe(tmp_path / "small.toml", overrides), workspace, keeps_others=True)
+    workspace.record("average", {})
+    for path in (workspace.scores_file, workspace.manifest_file):
+        json.loads(path.read_text(), parse_constant=pytest.fail)
+    rows = json.loads(workspace.scores_file.read_text())["scores"]
+    assert {(row["test_set"], row["metric"]) for row in rows} == {
+        (test_set, metric) for test_set in ("test", "more") for metric in ("BLEU", "chrF2", "TER")
+    }
 
 
 def test_origins_are_those_of_one_test_set(

@@ -6,6 +6,8 @@ import math
 import os
 from pathlib import Path
 
+import pytest
+
 from mtkit.training import curves
 from mtkit.training.metrics import MetricsLog, read_metrics
 
@@ -45,6 +47,13 @@ def test_one_object_a_line(tmp_path: Path) -> None:
         {"kind": "train", "step": 1, "loss": 2.5},
         {"kind": "dev", "step": 1, "perplexity": None, "bleu": None},
     ]
+
+
+def test_nan_of_an_older_version_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"kind": "dev", "step": 1, "loss": NaN, "bleu": -Infinity}\n')
+    open_log(path, resumed_at=1)
+    assert json.loads(path.read_text(), parse_constant=pytest.fail)["loss"] is None
 
 
 def test_what_came_after_the_checkpoint_is_dropped_on_resume(tmp_path: Path) -> None:

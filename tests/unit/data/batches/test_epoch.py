@@ -194,6 +194,40 @@ def test_ten_epochs_at_a_tenth_see_every_pair_once_and_none_is_empty(tmp_path) -
     assert all(3 < counts.total() < 37 for counts in epochs)
 
 
+@pytest.mark.parametrize("weight", [0.25, 1.25])
+def test_which_pairs_a_low_weight_takes_first_is_left_to_the_seed(tmp_path, weight) -> None:
+    # 12 pairs of one length, of which the first epoch sees 3 (once more); by seed any 3.
+    order = order_lengths(tmp_path, [(np.full(12, 10), np.full(12, 10))])
+    num_seeds = 2_000
+    together = np.zeros((12, 12))
+    for seed in range(num_seeds):
+        counts = seen(order, weights=[weight], seed=seed)
+        first = [row for row in range(12) if counts[row] > int(weight)]
+        assert len(first) == 3
+        together[np.ix_(first, first)] += 1
+    # Each pair in 1/4 of the first epochs, with a deviation of sqrt(2,000 * 1/4 * 3/4) = 19.4;
+    # each two together in 3/12 * 2/11 = 1/22 of them, sqrt(2,000 * 1/22 * 21/22) = 9.3.
+    assert abs(np.diag(together) - num_seeds / 4).max() < 4.5 * 19.4
+    others = together[~np.eye(12, dtype=bool)]
+    assert abs(others - num_seeds / 22).max() < 4.5 * 9.3
+
+
+def test_which_pairs_come_first_differs_between_lengths_and_corpora(tmp_path) -> None:
+    # Two lengths in each of two corpora, 12 pairs each: four draws of 3 of 12.
+    lengths = np.repeat([10, 20], 12)
+    order = order_lengths(tmp_path, [(lengths, lengths), (lengths, lengths)])
+    num_alike = 0
+    for seed in range(300):
+        counts = seen(order, weights=[0.25, 0.25], seed=seed)
+        firsts = np.array([counts[row] for row in range(48)]).reshape(4, 12)
+        assert firsts.sum(axis=1).tolist() == [3, 3, 3, 3]
+        num_alike += sum(
+            (firsts[one] == firsts[other]).all() for one in range(4) for other in range(one)
+        )
+    # 220 ways to take 3 of 12: 300 * 6 / 220 = 8.2 expected, with a deviation of 2.9.
+    assert num_alike < 8.2 + 4.5 * 2.9
+
+
 def test_double_weight_sees_each_pair_twice(order) -> None:
     assert seen(order, weights=[2.0], epoch=3) == Counter(dict.fromkeys(range(500), 2))
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mtkit.data.tokenizer import EOS
+from mtkit.inference.engines.ctranslate2_engine import _rate_coverage
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
@@ -20,6 +21,73 @@ def test_what_got_its_share_costs_nothing_and_padding_neither():
     penalties = coverage_penalty(coverage, source_is_token, 0.2)
     expected = [0.2 * math.log(0.5), 0.2 * (math.log(0.25) + math.log(0.25))]
     assert penalties[0].tolist() == pytest.approx(expected)
+
+
+# The logarithm of 2^-126, fp32's smallest normal number, to which engines may round down.
+_LOWEST = -126 * math.log(2)
+
+
+@pytest.mark.parametrize("nothing", [0.0, -0.0, 1e-45, 1e-40, 2.0**-126])
+@pytest.mark.parametrize("beta", [0.2, 1000.0])
+def test_no_attention_costs_much_but_no_infinity(nothing, beta):
+    coverage = torch.tensor([[[0.5, nothing, nothing], [0.5, 1e-30, nothing], [1.0, 1.0, 0.5]]])
+    found = coverage_penalty(coverage, torch.ones(1, 3, dtype=torch.bool), beta)[0].tolist()
+    half = math.log(0.5)
+    expected = [half + 2 * _LOWEST, half + math.log(1e-30) + _LOWEST, half]
+    assert found == pytest.approx([beta * each for each in expected], rel=1e-6)
+    # What is left out never costs less than what is looked at a little.
+    assert found == sorted(found)
+
+
+def test_the_penalty_only_rises_with_attention():
+    weights = torch.cat((torch.zeros(1), torch.logspace(-45, 0.5, 200)))
+    penalties = coverage_penalty(weights[None, :, None], torch.tensor([[True]]), 1.0)[0]
+    assert penalties.isfinite().all()
+    assert (penalties.diff() >= 0).all()
+    assert (penalties[0], penalties[-1]) == (pytest.approx(_LOWEST), 0.0)
+
+
+@pytest.mark.parametrize("padding", [0.0, math.nan, math.inf])
+def test_a_source_of_padding_alone_costs_nothing(padding):
+    coverage = torch.tensor([[[padding] * 3], [[0.5, padding, padding]]])
+    is_token = torch.tensor([[False] * 3, [True, False, False]])
+    found = coverage_penalty(coverage, is_token, 0.5).flatten().tolist()
+    assert found == pytest.approx([0.0, 0.5 * math.log(0.5)])
+
+
+def test_ctranslate2s_attention_costs_the_same():
+    generator = torch.Generator().manual_seed(3)
+    steps = torch.rand(6, 9, generator=generator) ** 12
+    steps[:, 2], steps[:, 5], steps[:, 7] = 0.0, 1e-41, 1e-20
+    for attention in (steps, steps[:1], torch.zeros(4, 3), torch.ones(1, 1)):
+        is_token = torch.ones(1, attention.shape[1], dtype=torch.bool)
+        expected = coverage_penalty(attention.sum(dim=0)[None, None], is_token, 0.7).item()
+        assert _rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
+    # Without a source, or without attention that was asked for.
+    assert _rate_coverage((), 0.7) == 0.0
+
+
+def test_an_output_that_leaves_out_a_token_can_still_be_found_and_compared():
+    # A looks at the first token alone, B at both alike; A </s> is likelier than B </s>.
+    table = written_out({(): {A: 0.9, B: 0.1}, (A,): {EOS: 1.0}, (B,): {EOS: 1.0}})
+
+    def attention(prefix):
+        return [0.5, 0.5] if prefix == (B,) else [1.0, 0.0]
+
+    for beta in (0.0, 0.5):
+        (found,) = beam_search(
+            TableModel([table], attention),
+            torch.tensor([3]),
+            beam_size=2,
+            penalty=_PLAIN,
+            coverage=beta,
+        )
+        scores = {hypothesis.tokens: hypothesis.score for hypothesis in found}
+        assert scores == {
+            (A, EOS): pytest.approx(math.log(0.9) + beta * _LOWEST),
+            (B, EOS): pytest.approx(math.log(0.1) + beta * math.log(0.5)),
+        }
+        assert found[0].tokens == ((B, EOS) if beta else (A, EOS))
 
 
 # The first source token is looked at while A is emitted, the second while B is; all else looks at
