@@ -15,6 +15,7 @@ from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import load_weights, save_model_folder
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import find_device
+from mtkit.paths import for_library
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,
@@ -163,7 +164,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     sums: dict[str, Tensor] = {}
     for path in files:
         try:
-            with safe_open(path, framework="pt") as tensors:
+            with for_library(path) as file, safe_open(file, framework="pt") as tensors:
                 names = set(tensors.keys())
                 if sums and names != sums.keys():
                     raise MtkitError(f"{path}: holds other weights than {files[0]}")
