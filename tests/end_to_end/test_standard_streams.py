@@ -1,6 +1,6 @@
 """Commands started by a shell that closes standard streams, fills them up, or can't take letters.
 
-The shell closes them (`<&-`, `>&-`, `2>&-`), so that descriptors 0 to 2 are free when Python starts.
+The shell closes them (`<&-`, `>&-`, `2>&-`): descriptors 0 to 2 are free for what is opened next.
 """
 
 import json
@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 import mtkit
+from mtkit.training.average import update_model
 
 CLOSING = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-"}
 SOME = [names for count in (1, 2, 3) for names in combinations(CLOSING, count)]
-# The third line is longer than any part, which is warned of, and each is cut at its limit of length.
+# The third line is longer than any part, which is warned of, as is each line that is cut.
 TEXT = b"The dog sleeps.\n" * 2 + b"word " * 2_000 + b"\n" + b"The cat sleeps.\n" * 43
 
 
@@ -106,8 +107,6 @@ def test_scores_go_to_an_open_stdout(tmp_path: Path, names: tuple[str, ...]) -> 
 def test_a_warning_that_nobody_hears_costs_no_translation(
     trained, tmp_path: Path, processes: int, redirection: str
 ) -> None:
-    from mtkit.training.average import update_model
-
     update_model(trained.recipe, trained.workspace)
     command = trained.command("translate", "--set", f"inference.processes={processes}")
     heard = run_in_shell(command, "", tmp_path, text=TEXT)
@@ -131,12 +130,11 @@ def test_run_in_several_processes(tiny_run, tmp_path: Path, redirections: str) -
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks translate under Linux alone")
 def test_a_program_without_streams_translates_in_forks(trained, tmp_path: Path) -> None:
-    from mtkit.training.average import update_model
-
     update_model(trained.recipe, trained.workspace)
+    model = str(trained.workspace.model)
     program = (
         "from pathlib import Path; from mtkit.pipeline.translate import load_models\n"
-        f"model = load_models([Path({str(trained.workspace.model)!r})], ['inference.processes=2'])\n"
+        f"model = load_models([Path({model!r})], ['inference.processes=2'])\n"
         "lines = list(model.translate(['The dog sleeps.'] * 40))\n"
         "Path('lines').write_text('\\n'.join(lines))\n"
     )
