@@ -8,7 +8,8 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
     inference    a model and text to translations
     data | model | evaluation
     recipe       what a run is
-    workspace | console | errors
+    workspace | console | standard_streams
+    errors | paths
 
 The public names below load their rooms on first use, so that `import mtkit` costs nothing.
 """

@@ -82,14 +82,21 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Leaves `text` in a file that a crash can't leave half written."""
+    r"""Leaves `text` in a file that a crash can't leave half written; an error leaves no draft.
+
+    Bytes of a path that are invalid UTF-8 are written as `\udcff`, which JSON reads as they were.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    with draft.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     _sync(path.parent)
 
 
@@ -262,7 +269,8 @@ def remove_folder(folder: Path) -> None:
 def digest(content: Any) -> str:
     """Returns a short digest of anything JSON can express, the same on every machine."""
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    # Paths among it may be invalid UTF-8.
+    return hashlib.sha256(canonical.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def digest_bytes(content: bytes) -> str:

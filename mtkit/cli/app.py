@@ -1,7 +1,8 @@
 """The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
 
-import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -18,29 +19,53 @@ from mtkit.cli.score import score
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
 from mtkit.errors import MtkitError, explain_system_fault
+from mtkit.standard_streams import check_stdout, discard_unwritten, open_standard_streams
 
 # What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130
 _NOBODY_READS = 141
 
 
+@contextmanager
+def _faults_as_lines() -> Iterator[None]:
+    """Ends the process with an `error:` line at a user's fault, never with a traceback."""
+    try:
+        with _help_needs_stdout():
+            yield
+        # A reader that has gone away is noticed here, not in the interpreter's last breath.
+        sys.stdout.flush()
+    except MtkitError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        _stop_interrupted()
+    except BrokenPipeError:
+        discard_unwritten()
+        raise SystemExit(_NOBODY_READS) from None
+    except OSError as error:
+        _fail(explain_system_fault(error))
+
+
+@contextmanager
+def _help_needs_stdout() -> Iterator[None]:
+    try:
+        yield
+    except typer.Exit as end:
+        # No command ends so without a fault: a help page or the version was asked for.
+        if end.exit_code == 0:
+            check_stdout("mtkit --help")
+        raise
+
+
 class _Commands(TyperGroup):
-    """Runs a command; a user's fault ends in an `error:` line, never in a traceback."""
+    """Runs a command."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with _faults_as_lines():
+            return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            result = super().invoke(ctx)
-            # A reader that has gone away is noticed here, not in the interpreter's last breath.
-            sys.stdout.flush()
-        except MtkitError as error:
-            _fail(error)
-        except KeyboardInterrupt:
-            _stop_interrupted()
-        except BrokenPipeError:
-            _stop_unread()
-        except OSError as error:
-            _fail(explain_system_fault(error))
-        return result
+        with _faults_as_lines():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(
@@ -92,6 +117,7 @@ def describe(
 def main() -> None:
     """Runs the command line; the process ends with its exit code."""
     try:
+        open_standard_streams()
         app(prog_name="mtkit")
     except KeyboardInterrupt:
         _stop_interrupted()
@@ -101,15 +127,10 @@ def _fail(error: MtkitError) -> NoReturn:
     from mtkit.console import report
 
     report(error)
+    discard_unwritten()
     raise SystemExit(1)
 
 
 def _stop_interrupted() -> NoReturn:
     sys.stderr.write("interrupted\n")
     raise SystemExit(_INTERRUPTED)
-
-
-def _stop_unread() -> NoReturn:
-    # The interpreter flushes stdout once more at its end, which must not fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(_NOBODY_READS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
     from mtkit.pipeline.plan import TrainingPlan
@@ -48,6 +49,7 @@ def plan(
     It is worked out, not measured, and needs neither data nor a GPU; once `mtkit prepare` has run
     it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.
     """
+    check_stdout("mtkit plan")
     opened, place = open_run(recipe, workspace, overrides)
     from mtkit.pipeline.plan import plan as plan_training
 

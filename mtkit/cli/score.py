@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
     from mtkit.pipeline.score_files import ScoredText
@@ -82,6 +83,7 @@ def score(
         raise typer.BadParameter("--test-set has a source and references of its own")
     if hypothesis is not None and workspace is not None:
         raise typer.BadParameter("--hypothesis is scored without a workspace")
+    check_stdout("mtkit score")
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
 
@@ -161,7 +163,8 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
         row for each in scored for row in list_rows(each.evaluated, names_systems=names_systems)
     ]
     if as_json:
-        sys.stdout.write(as_json_text(rows))
+        takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+        sys.stdout.write(as_json_text(rows, is_ascii=not takes_all))
     elif sys.stdout.isatty():
         show_table(rows, Console(highlight=False))
     else:

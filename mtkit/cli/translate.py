@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
-from mtkit.errors import MtkitError
+from mtkit.standard_streams import check_stdin, check_stdout
 
 
 class Engine(StrEnum):
@@ -93,7 +93,8 @@ def translate(
         raise typer.BadParameter("--model excludes --recipe and --workspace")
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
-    _check_streams()
+    check_stdin("mtkit translate")
+    check_stdout("mtkit translate")
     if not model:
         opened, place = open_run(recipe, workspace, changes)
     from mtkit.inference.lines import Reading, score_stream, translate_stream
@@ -110,15 +111,3 @@ def translate(
     )
     run = score_stream if score_only else translate_stream
     run(translator, sys.stdin.buffer, sys.stdout.buffer, reading=reading, as_json=as_json)
-
-
-def _check_streams() -> None:
-    """Returns if there is an input and an output: whoever starts a program can close either."""
-    for name, stream, redirection in (
-        ("stdin", sys.stdin, "< input.txt"),
-        ("stdout", sys.stdout, "> output.txt"),
-    ):
-        if stream is None:
-            raise MtkitError(
-                f"{name} is closed", f"give a file or a pipe: mtkit translate {redirection}"
-            )

@@ -84,7 +84,11 @@ def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
     """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
     if not workspace.recipe_file.is_file():
         return []
-    tables = tomllib.loads(workspace.recipe_file.read_text("utf-8"))
+    try:
+        tables = tomllib.loads(workspace.recipe_file.read_text("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        # Changed by hand, or it names a path that is invalid UTF-8, which TOML can't.
+        return []
     keys = {"data", "tokenizer", "seed"}
     wanted = recipe.model_dump(mode="json", exclude_none=True, include=keys)
     return list_differences(

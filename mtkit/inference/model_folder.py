@@ -30,6 +30,7 @@ from mtkit.inference.model_config import (
     write_section,
 )
 from mtkit.model import EncoderDecoder
+from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.recipe import Recipe
 from mtkit.workspace import building, write_atomically
@@ -121,7 +122,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise MtkitError(f"{path}: no such weights file", "train a model with `mtkit train`")
     try:
-        return load_file(path)
+        with for_library(path) as readable:
+            return load_file(readable)
     except SafetensorError as error:
         raise MtkitError(
             f"{path}: damaged, or no safetensors file: {error}",

@@ -9,6 +9,7 @@ from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import Evaluated, ReferenceText, evaluate
+from mtkit.paths import as_text
 from mtkit.pipeline.system_names import name_systems
 from mtkit.recipe.evaluation import Evaluation
 
@@ -51,7 +52,7 @@ def score_files(
         MtkitError: A file that can't be read, or files of unequal length.
     """
     text = ReferenceText(
-        name=str(references[0]),
+        name=as_text(references[0]),
         references=[_read_verbatim(path) for path in references],
         sources=None if source is None else list(read_lines(source)),
         origins=read_origins(settings),
@@ -141,7 +142,7 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
             raise MtkitError(
                 f"--hypothesis {file} is given twice", "each system is one file, given once"
             )
-    names = name_systems(files) if len(files) > 1 else [str(file) for file in files]
+    names = name_systems(files) if len(files) > 1 else [as_text(file) for file in files]
     return {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
 
 

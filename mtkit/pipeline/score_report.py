@@ -16,6 +16,7 @@ from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
 from mtkit.evaluation.report.page import render_page
 from mtkit.evaluation.report.tables import as_markdown
+from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.workspace import write_atomically
 
@@ -130,5 +131,5 @@ def _list_facts(scored: ScoredText) -> dict[str, str]:
         "versions": f"mtkit {__version__}, sacreBLEU {version('sacrebleu')}",
     }
     if settings.training_text is not None:
-        facts["rarity of words"] = f"counted in {settings.training_text}"
+        facts["rarity of words"] = f"counted in {as_text(settings.training_text)}"
     return facts

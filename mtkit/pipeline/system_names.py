@@ -1,15 +1,27 @@
 """Short names for the systems whose files are scored."""
 
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
+
+from mtkit.paths import as_text
 
 
 def name_systems(files: Sequence[Path]) -> list[str]:
-    """Returns a name for each file: what tells it from the others.
+    """Returns a name for each file: what tells it from the others; no two are the same.
 
     Of `newstest.A.de` and `newstest.B.de` these are `A` and `B`. Of one file alone it is the file's
-    name; the path where names are alike.
+    name; the path where names are alike. Bytes and characters that a table can't hold are escaped.
     """
+    names: list[str] = []
+    for name in map(as_text, _tell_apart(files)):
+        # Once escaped, a name may be what another file is really called.
+        numbered = (f"{name} ({number})" for number in count(2))
+        names.append(next(each for each in chain([name], numbered) if each not in names))
+    return names
+
+
+def _tell_apart(files: Sequence[Path]) -> list[str]:
     names = [file.name for file in files]
     if len(set(names)) < len(names):
         return _cut([str(file) for file in files], "/")

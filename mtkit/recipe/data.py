@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from mtkit.paths import as_text
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.section import Section, refuse_special
 
@@ -257,6 +258,10 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
 
 
 def _name_of(corpus: Corpus) -> str:
+    return as_text(_file_name_of(corpus))
+
+
+def _file_name_of(corpus: Corpus) -> str:
     match corpus:
         case FileCorpus():
             # What is left of train.en.gz once compression and language are off.

@@ -46,13 +46,7 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
             "save the recipe as UTF-8",
         ) from error
     except tomllib.TOMLDecodeError as error:
-        stands_twice = "twice" in str(error) or "overwrite" in str(error)
-        raise MtkitError(
-            f"{path}: not TOML: {error}",
-            "a section or key stands there twice: change the first, and remove the second"
-            if stands_twice
-            else "strings need quotes in TOML",
-        ) from error
+        raise MtkitError(f"{path}: not TOML: {error}", _explain_toml(str(error))) from error
     for override in overrides:
         apply_override(tables, override)
         # What is typed in a shell starts from the shell's folder.
@@ -61,6 +55,14 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         elif override_key(override) in _START_KEYS:
             _start_from_working_directory(tables)
     return check_recipe(tables, str(path), folder, overrides)
+
+
+def _explain_toml(fault: str) -> str:
+    if "twice" in fault or "overwrite" in fault:
+        return "a section or key stands there twice: change the first, and remove the second"
+    if "Unicode scalar value" in fault:
+        return "if that names a path that is invalid UTF-8: rename it here, or name a link to it"
+    return "strings need quotes in TOML"
 
 
 def check_recipe(

@@ -4,6 +4,7 @@ import tomllib
 from typing import Any
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.paths import without_surrogates
 from mtkit.recipe.faults import known_keys, list_keys
 from mtkit.recipe.recipe import Recipe
 
@@ -48,6 +49,11 @@ def override_key(override: str) -> str:
 
 
 def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
+    if override != (shown := without_surrogates(override)):
+        raise MtkitError(
+            f"--set {shown}: invalid UTF-8, which a recipe can't hold",
+            "rename the file, or name a link to it",
+        )
     key, equals, text = override.removeprefix("~").partition("=")
     steps = [step.strip() for step in key.split(".")]
     if removes == bool(equals) or not all(steps):

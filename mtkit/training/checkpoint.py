@@ -29,6 +29,7 @@ from mtkit.inference.model_folder import (
     read_weights,
     write_tensors,
 )
+from mtkit.paths import for_library
 from mtkit.recipe.training import Training
 from mtkit.training.frozen import list_frozen
 from mtkit.training.learner import Learner
@@ -278,8 +279,8 @@ def restore(checkpoint: Checkpoint, learner: Learner) -> None:
         if not has_average and learner.average is not None:
             learner.average.restart()
     path = checkpoint.folder / _OPTIMIZER_FILE
-    with _naming(checkpoint.folder):
-        tensors = load_file(path)
+    with _naming(checkpoint.folder), for_library(path) as readable:
+        tensors = load_file(readable)
     was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
     load_moments(learner, tensors, was_frozen, path)
 

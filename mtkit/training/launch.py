@@ -165,8 +165,7 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
             num_interrupts += numbers.count(signal.SIGINT)
             if num_interrupts > 1:
                 shutil.rmtree(folder, ignore_errors=True)
-                sys.stderr.write("interrupted\n")
-                sys.stderr.flush()
+                say("interrupted")
                 os._exit(_INTERRUPTED)
 
     thread = threading.Thread(target=count, name="interrupts", daemon=True)

@@ -8,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.errors import MtkitError
+from mtkit.paths import for_library
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
@@ -57,7 +58,7 @@ class RunningMean:
 def _add_weights(sums: dict[str, Tensor], path: Path, *, first: Path) -> None:
     """Adds a file's weights to sums, which are empty before the first file."""
     try:
-        with safe_open(path, framework="pt") as tensors:
+        with for_library(path) as file, safe_open(file, framework="pt") as tensors:
             names = set(tensors.keys())
             if sums and names != sums.keys():
                 raise MtkitError(f"{path}: holds other weights than {first}")

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from mtkit.console import open_console
+from mtkit.console import open_console, print_line
 from mtkit.training.metrics import LABELS, LOSSES
 from mtkit.training.validation import Validation
 from mtkit.units import format_duration, format_memory
@@ -103,7 +103,7 @@ class ProgressView:
             self._print(f"  hypothesis {sample.hypothesis}")
 
     def _print(self, text: str, style: str = "") -> None:
-        self._console.print(text, style=style, markup=False, soft_wrap=True)
+        print_line(self._console, (text, style))
 
     def _time_left(self, step: int) -> str:
         """Returns how long the rest takes at the speed so far; empty where there is no telling."""

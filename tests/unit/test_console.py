@@ -1,8 +1,12 @@
-"""Off a terminal, what is said is plain lines on stderr."""
+"""Off a terminal, what is said is plain lines on stderr; on one, nothing of a text is changed."""
+
+import io
+import sys
 
 import pytest
+from rich.console import Console
 
-from mtkit.console import open_console, report, say, warn
+from mtkit.console import open_console, print_line, report, say, warn
 from mtkit.errors import MtkitError
 
 
@@ -33,3 +37,31 @@ def test_a_long_line_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
 def test_forced_colour_makes_no_terminal_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert not open_console().is_terminal
+
+
+# An emoji's code, markup, a number and a path that rich would colour, and more than a line's width.
+PLAIN = "/data/:100:/a[0]:x:/nix [bold]b[/bold] 3.5 'c' http://d " + "word " * 100
+
+
+@pytest.mark.parametrize("speak", [say, warn, lambda text: report(MtkitError(text, text))])
+def test_a_text_is_printed_as_it_is(speak, capsys: pytest.CaptureFixture[str]) -> None:
+    speak(PLAIN + "\tb")
+    lines = capsys.readouterr().err.splitlines()
+    assert {line.partition(": /")[2] or line[1:] for line in lines} == {PLAIN[1:] + "\tb"}
+
+
+def test_a_terminal_shows_a_text_as_it_is() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=30, color_system="truecolor")
+    print_line(console, PLAIN, (PLAIN, "red"))
+    assert screen.getvalue() == f"{PLAIN}\x1b[31m{PLAIN}\x1b[0m\n"
+
+
+def test_bytes_of_a_path_that_are_invalid_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\udcff.de")
+    assert capsys.readouterr().err == "a\\xff.de\n"
+
+
+def test_without_stderr_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    say("nobody hears it")

@@ -64,6 +64,20 @@ def test_a_file_is_written_whole_and_leaves_no_draft(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "report.md").mkdir()
+    with pytest.raises(OSError, match=r"report\.md"):
+        write_atomically(tmp_path / "report.md", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_json_keeps_a_path_that_is_invalid_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    write_atomically(path, json.dumps({"folder": "ü\udcff"}, ensure_ascii=False))
+    assert read_json(path) == {"folder": "ü\udcff"}
+    assert len(digest({"folder": "ü\udcff"})) == 16
+
+
 def test_a_folder_takes_its_place_only_when_it_is_done(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     with building(folder) as draft:

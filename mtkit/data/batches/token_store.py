@@ -6,6 +6,7 @@ vocabulary); any Arrow library reads it.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +79,7 @@ class TokenStoreWriter:
 
     def __enter__(self) -> "TokenStoreWriter":
         (self._folder / _FACTS_FILE).unlink(missing_ok=True)
-        self._sink = pa.OSFile(str(self._folder / _TOKENS_FILE), "wb")
+        self._sink = pa.OSFile(os.fsencode(self._folder / _TOKENS_FILE), "wb")
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         return self
 
@@ -158,7 +159,7 @@ class TokenStore:
                 f"{path}: incomplete: expected {facts['num_bytes']:,} bytes",
                 "run `mtkit prepare` again",
             )
-        with pa.memory_map(str(path)) as file:
+        with pa.memory_map(os.fsencode(path)) as file:
             mapped = file.read_buffer()
         try:
             reader = pa.ipc.open_file(mapped)

@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from rich.text import Text
+
 from mtkit.console import open_console, say
 
 Part = TypeVar("Part")
@@ -21,7 +23,7 @@ def follow(parts: Iterable[tuple[int, Part]], what: str) -> Iterator[Part]:
     console = open_console()
     started_at = shown_at = time.monotonic()
     num_pairs = 0
-    status = console.status(f"{what} ...") if console.is_terminal else None
+    status = console.status(Text(f"{what} ...")) if console.is_terminal else None
     if status is not None:
         status.start()
     try:
@@ -31,7 +33,7 @@ def follow(parts: Iterable[tuple[int, Part]], what: str) -> Iterator[Part]:
             now = time.monotonic()
             text = f"{what}: {num_pairs:,} pairs, {num_pairs / (now - started_at):,.0f} a second"
             if status is not None:
-                status.update(text)
+                status.update(Text(text))
             elif now - shown_at > _SECONDS_BETWEEN_LINES:
                 shown_at = now
                 say(text)

@@ -274,7 +274,7 @@ def _corpus_table(report: Report) -> Table:
                 f" {count / max(1, total):6.2%}" for count, total in zip(counts, of, strict=True)
             ]
         cells = (f"{count:,}{share}" for count, share in zip(counts, shares, strict=True))
-        table.add_row(label, *cells)
+        table.add_row(Text(label), *cells)
 
     read = [corpus["read"] for corpus in report.corpora]
     add("read", read)
@@ -296,7 +296,7 @@ def _token_table(report: Report) -> Table:
     table = Table()
     table.add_column("tokens")
     for language in report.languages:
-        table.add_column(language, justify="right")
+        table.add_column(Text(language), justify="right")
     sides = [report.tokens[side] for side in ("source", "target")]
 
     def add(label: str, cells: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """Cleaned sentence pairs on disk: what tokenizer and tokens are made of, and made of again."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +37,7 @@ class TextStoreWriter:
         self._path = folder / _TEXT_FILE
 
     def __enter__(self) -> "TextStoreWriter":
-        self._file = pa.OSFile(str(self._path), "wb")
+        self._file = pa.OSFile(os.fsencode(self._path), "wb")
         # Text shrinks to a third, and reads faster so than in full.
         options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
         self._writer = pa.ipc.new_file(self._file, _SCHEMA, options=options)
@@ -72,7 +73,7 @@ class TextStore:
         path = folder / _TEXT_FILE
         try:
             # Read, not mapped: pages of a map would count as this process's memory.
-            self._reader = pa.ipc.open_file(pa.OSFile(str(path), "rb"))
+            self._reader = pa.ipc.open_file(pa.OSFile(os.fsencode(path), "rb"))
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             raise MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again") from error
         self.num_parts = int(self._reader.num_record_batches)

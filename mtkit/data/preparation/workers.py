@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from mtkit.errors import MtkitError
+from mtkit.standard_streams import open_standard_streams
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -136,6 +137,7 @@ class _Worker:
 
 def serve() -> None:
     """Does what is asked on stdin until it ends: the main function of a worker process."""
+    open_standard_streams()
     # Ctrl-C reaches the whole group; the parent decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks = sys.stdin.buffer

@@ -5,6 +5,7 @@ import codecs
 import gzip
 import io
 import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -228,7 +229,7 @@ def open_binary(path: Path) -> IO[bytes]:
             # Imported here: it takes a while, and most corpora are packed otherwise.
             import pyarrow as pa  # noqa: PLC0415
 
-            stream = pa.input_stream(str(path), compression="zstd")
+            stream = pa.CompressedInputStream(pa.OSFile(os.fsencode(path), "rb"), "zstd")
         case _:
             return path.open("rb", buffering=_BUFFER_BYTES)
     return buffered(stream)

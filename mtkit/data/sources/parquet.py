@@ -1,5 +1,6 @@
 """Parquet files, and tables of Arrow."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +32,11 @@ def _read_rows(corpus: PairedFileCorpus, columns: Columns) -> Iterator[tuple[byt
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        with pq.ParquetFile(corpus.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        with (
+            # It takes no path that is invalid UTF-8.
+            pa.OSFile(os.fsencode(corpus.path), "rb") as opened,
+            pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+        ):
             ways = find_columns(file.schema_arrow, columns, str(corpus.path))
             wanted = [".".join(way) for way in ways]
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):

@@ -79,9 +79,14 @@ def from_table(table: Mapping[str, Any]) -> ScoreRow:
     )
 
 
-def as_json_text(rows: Sequence[ScoreRow]) -> str:
-    """Returns the rows as a JSON list of objects, values in full precision."""
-    return json.dumps(as_tables(rows), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
+    """Returns the rows as a JSON list of objects, values in full precision.
+
+    Args:
+        rows: What was scored.
+        is_ascii: Whether all other characters are written as JSON's own escapes.
+    """
+    return json.dumps(as_tables(rows), indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:

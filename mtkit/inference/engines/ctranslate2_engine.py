@@ -40,6 +40,7 @@ from mtkit.inference.engines.ctranslate2_library import (
 from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
+from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
 
 ENGINE_FOLDER = "ctranslate2"
@@ -84,13 +85,14 @@ class CTranslate2Engine:
             # Threads that each translate a batch of their own are quicker than threads that share
             # one: by a third in float32, several times in int8 (docs/performance.md).
             self._num_threads = count_threads() if kind == "cpu" else 1
-            self._translator = library.Translator(
-                str(folder),
-                device=kind,
-                device_index=index,
-                inter_threads=self._num_threads,
-                intra_threads=1,
-            )
+            with for_library(folder) as readable:
+                self._translator = library.Translator(
+                    str(readable),
+                    device=kind,
+                    device_index=index,
+                    inter_threads=self._num_threads,
+                    intra_threads=1,
+                )
         except (RuntimeError, ValueError) as error:
             raise MtkitError(
                 f"{folder}: CTranslate2 can't load it: {error}", EXPORT_AGAIN

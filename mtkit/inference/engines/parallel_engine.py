@@ -260,6 +260,11 @@ def _find_exit_code(pid: int) -> int | None:
 
 def _work(engine: Engine, connection: Connection, parent: int) -> None:
     """Searches what comes until nobody is there any more; the process's whole life."""
+    # Only Unix has it, and forks.
+    import fcntl  # noqa: PLC0415
+
+    # In a parent whose streams were closed, the pipe itself may have the number of one.
+    connection = Connection(fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
     # Whoever reads the parent's output or feeds its input waits for the parent alone.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

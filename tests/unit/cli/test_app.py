@@ -67,6 +67,8 @@ def test_help_loads_nothing_heavy() -> None:
     ("arguments", "words"),
     [
         (["fly"], "No such command 'fly'"),
+        (["fly:100:[red]"], "No such command 'fly:100:[red]'"),
+        (["train", "--gpus", ":100:[b]"], "'--gpus'"),
         (["train", "--steps", "3"], "No such option: --steps"),
         (["train", "--gpus", "many"], "'--gpus'"),
         (["train", "--gpus", "0"], "'--gpus'"),

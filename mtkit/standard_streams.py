@@ -1,0 +1,113 @@
+"""Standard input, output and error of a command, whatever it was started with.
+
+Whoever starts a program can close any of the three (`<&-`, `>&-`, `2>&-`). The next file that is
+opened gets the number that is free, and what was meant for the stream goes into that file.
+"""
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from mtkit.errors import MtkitError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_NAMES = ("stdin", "stdout", "stderr")
+
+
+class _ClosedStream(io.TextIOWrapper):
+    """Stands for a stream that was closed: there is nothing in it, and what goes in is lost."""
+
+
+class _UnfailingFile(io.FileIO):
+    """A file that takes everything: what can't be written is lost, and nothing else with it."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            written: int | None = super().write(data)
+        except OSError:
+            written = None
+        return memoryview(data).nbytes if written is None else written
+
+
+def open_standard_streams() -> None:
+    """Leaves all three open, in this process and in those that it starts.
+
+    To be called before a process opens anything that stays open. An stderr that fails, now or
+    later, is no reason to stop: what is said there is lost, and the work goes on. Characters that
+    stdout's encoding lacks are written as escapes.
+
+    Raises:
+        OSError: There is no null device.
+    """
+    for descriptor, name in enumerate(_NAMES):
+        if not _is_open(descriptor):
+            # The lowest number that is free, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+        if getattr(sys, name) is None:
+            mode = "wb" if descriptor else "rb"
+            stream = os.fdopen(descriptor, mode, closefd=False)
+            setattr(sys, name, _ClosedStream(stream, "utf-8", "backslashreplace"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "backslashreplace":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if not isinstance(sys.stderr, _ClosedStream):
+        sys.stderr.flush()
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(_UnfailingFile(sys.stderr.fileno(), "wb", closefd=False)),
+            encoding=sys.stderr.encoding,
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+
+
+def check_stdout(command: str) -> None:
+    """Checks that what is written to stdout goes anywhere.
+
+    Args:
+        command: What writes there, for the hint.
+
+    Raises:
+        MtkitError: It was closed when the process was started.
+    """
+    _check(sys.stdout, "stdout", f"{command} > output.txt")
+
+
+def check_stdin(command: str) -> None:
+    """Checks that there is something to read from stdin.
+
+    Args:
+        command: What reads it, for the hint.
+
+    Raises:
+        MtkitError: It was closed when the process was started.
+    """
+    _check(sys.stdin, "stdin", f"{command} < input.txt")
+
+
+def discard_unwritten() -> None:
+    """Leaves nothing for the interpreter to write to stdout at its end, where it would fail again.
+
+    Once stdout has failed, what it still holds can't be written.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _check(stream: TextIO | None, name: str, command: str) -> None:
+    if stream is None or isinstance(stream, _ClosedStream):
+        raise MtkitError(f"{name} is closed", f"give a file or a pipe: {command}")
