@@ -12,6 +12,7 @@ from mtkit.data.sources.corpora import put_tag, read_pairs
 from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
+from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.inference.model_folder import write_scores
@@ -61,6 +62,8 @@ def score(
         MtkitError: No test sets, no model, or corpora that can't be read.
     """
     scored = []
+    if recipe.evaluation.comet is not None:
+        check_comet(recipe.evaluation.comet, sources=())
     origins = _read_origins(recipe)
     for translation in translate_test_sets(recipe, workspace, device=device):
         text = ReferenceText(

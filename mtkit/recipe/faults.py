@@ -92,7 +92,7 @@ def explain(
             steps = [*steps, _discriminator(fault)]
         key = ".".join(steps)
         # Only an unknown section can have come into being by an override of a key inside it.
-        found_in = _origin(key, changed or {}, origin, reaches_in=is_unknown)
+        found_in = find_origin(key, changed or {}, origin, reaches_in=is_unknown)
         lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
 
@@ -115,7 +115,7 @@ def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str
     return sorted({key for parent in sections for key in parent.get("properties", {})})
 
 
-def _origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
+def find_origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
     """Returns where a key was written: in an override of it or of a section around it, or not."""
     # Of several, the last one counts.
     for override_key, override in reversed(list(changed.items())):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.data import HubCorpus
-from mtkit.recipe.faults import explain
+from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
 
@@ -84,7 +84,21 @@ def check_recipe(
         raise explain(
             error, origin=origin, tables=tables, section=Recipe, changed=_by_key(overrides)
         ) from error
+    _note_keys_of_file(recipe, overrides)
     return _with_absolute_paths(recipe, folder)
+
+
+def _note_keys_of_file(recipe: Recipe, overrides: Sequence[str]) -> None:
+    """Leaves COMET's section with the keys that nobody typed: they may be a stranger's."""
+    comet = recipe.evaluation.comet
+    if comet is not None:
+        changed = _by_key(overrides)
+        untyped = {
+            key
+            for key in comet.model_fields_set
+            if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
+        }
+        comet.note_keys_of_file(frozenset(untyped))
 
 
 def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
