@@ -6,11 +6,10 @@ that never ends, a file of brackets. Each is told before it costs memory or time
 
 import json
 import stat
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -89,4 +88,4 @@ def describe_fault(error: "ValidationError") -> str:
     fault = error.errors(include_url=False, include_input=False)[0]
     key = ".".join(str(step) for step in fault["loc"])
     message = f"{key}: {fault['msg']}" if key else str(fault["msg"])
-    return textwrap.shorten(message, _LONGEST_FAULT, placeholder="...")
+    return shorten(message, _LONGEST_FAULT)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, shorten, suggest
 
 _HINT = "--set section.key=value overrides a key for one command"
 
@@ -38,6 +38,7 @@ _FORMS = {
     "language": _CODE,
 }
 
+_LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _CORPUS_KINDS = (
@@ -180,7 +181,7 @@ def _toml(value: Any) -> str:
         return "a section"
     if isinstance(value, list):
         return "a list"
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
 def _path_in_tables(place: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
