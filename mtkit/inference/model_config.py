@@ -139,7 +139,8 @@ def read_config(folder: Path) -> ModelConfig:
     version = read_json(path, max_bytes=_MAX_BYTES).get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise MtkitError(
-            f"{path}: format {shorten(str(version), 20)}, but this mtkit reads up to {FORMAT_VERSION}",
+            f"{path}: format {shorten(str(version), 20)}, but this mtkit reads up to "
+            f"{FORMAT_VERSION}",
             "pip install --upgrade mtkit",
         )
     config = _read_section(path, ModelConfig)
@@ -161,9 +162,3 @@ def _check_vocabulary(folder: Path, config: ModelConfig, tokenizer: SubwordToken
                 f"{folder}: the tokenizer has {found} {side} pieces, but the model {expected}",
                 "the tokenizer must be the one that the model was trained with",
             )
-    if config.model.tied_embeddings == "three-way" and len(set(config.vocab_sizes)) > 1:
-        raise MtkitError(
-            f"{folder / CONFIG_FILE}: model.tied_embeddings: three-way needs one vocabulary, found "
-            f"{config.source_vocab_size} source and {config.target_vocab_size} target pieces",
-            "copy the whole folder again, or train it anew",
-        )

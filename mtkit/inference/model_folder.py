@@ -119,7 +119,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     check_header(path)
     try:
         return load_file(path)
-    except SafetensorError as error:
+    except (MemoryError, SafetensorError) as error:
         raise MtkitError(
             f"{path}: damaged, or no safetensors file: {error}",
             "copy it again from where it came from, or make it anew",
@@ -204,9 +204,7 @@ def write_scores(folder: Path, rows: Sequence[tuple[str, str, str, str]]) -> Non
     """
     card = read_card(folder)
     if card is None:
-        raise MtkitError(
-            f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`"
-        )
+        raise MtkitError(f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`")
     write_atomically(folder / CARD_FILE, with_scores(card, rows))
 
 
@@ -217,10 +215,10 @@ def read_card(folder: Path) -> str | None:
         MtkitError: It is a link to another place, too large, or invalid UTF-8.
     """
     path = folder / CARD_FILE
-    if not path.exists():
-        return None
     try:
         return read_file(path, max_bytes=_MAX_CARD_BYTES).decode("utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return None
     except UnicodeDecodeError as error:
         raise MtkitError(f"{path}: damaged: invalid UTF-8: {error}") from error
 

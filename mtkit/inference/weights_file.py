@@ -22,10 +22,10 @@ Shape = tuple[int, ...]
 WEIGHTS_FILE = "model.safetensors"
 _COPY_AGAIN = "copy it again from where it came from, or make it anew"
 _LENGTH_BYTES = 8
-_MAX_HEADER_BYTES = 16 << 20
+MAX_HEADER_BYTES = 16 << 20
 """A hundred times what the largest network of a recipe has; the library would take 100 MB."""
 _NUMBERS = ("F64", "F32", "F16", "BF16")
-_FP32_BYTES = 4
+_FP32_BYTES, _FP64_BYTES = 4, 8
 _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _LONGEST_FAULT = 200
 
@@ -43,7 +43,16 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) -> dict[str, Shape]:
-    """Returns the shape of each weight of a network, by name; nothing is allocated for it."""
+    """Returns the shape of each weight of a network, by name; nothing is allocated for it.
+
+    Raises:
+        MtkitError: One embedding is to serve vocabularies of different sizes.
+    """
+    if model.tied_embeddings == "three-way" and source_vocab_size != target_vocab_size:
+        raise MtkitError(
+            'model.tied_embeddings = "three-way" needs one vocabulary, but there are '
+            f"{source_vocab_size} source and {target_vocab_size} target pieces"
+        )
     # All layers of a stack are alike: a million of them cost no more than one.
     one_each = model.model_copy(update={"num_encoder_layers": 1, "num_decoder_layers": 1})
     with torch.device("meta"):
@@ -67,8 +76,16 @@ def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:
     Raises:
         MtkitError: It is missing or damaged, holds other weights, or more than the memory.
     """
-    refuse_misfits(read_shapes(path), expected, origin=str(path))
     check_memory(expected.values(), str(path))
+    check_header(path)
+    num_weights = sum(map(prod, expected.values()))
+    if path.stat().st_size > num_weights * _FP64_BYTES + MAX_HEADER_BYTES:
+        raise MtkitError(
+            f"{path}: doesn't fit the model: {path.stat().st_size:,} bytes for {num_weights:,} "
+            "weights",
+            _COPY_AGAIN,
+        )
+    refuse_misfits(read_shapes(path), expected, origin=str(path))
 
 
 def read_shapes(path: Path) -> dict[str, Shape]:
@@ -83,7 +100,7 @@ def read_shapes(path: Path) -> dict[str, Shape]:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             others = [name for name, part in slices.items() if part.get_dtype() not in _NUMBERS]
-    except (OSError, SafetensorError) as error:
+    except (MemoryError, OSError, SafetensorError) as error:
         raise _damaged(path, str(error)) from error
     if others:
         name = min(others)
@@ -105,7 +122,7 @@ def check_header(path: Path) -> None:
         )
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-    if length > min(num_bytes, _MAX_HEADER_BYTES):
+    if length > min(num_bytes, MAX_HEADER_BYTES):
         raise _damaged(path, f"a header of {length:,} bytes")
 
 

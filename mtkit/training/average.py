@@ -13,6 +13,7 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import load_weights, save_model_folder
+from mtkit.inference.weights_file import Shape, check_weights, list_shapes
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import find_device
 from mtkit.recipe import Recipe
@@ -121,7 +122,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
         saved, averaging.choose, averaging.num_checkpoints
     )
     record = workspace.read_manifest().get("model", {})
-    is_mean_of_these = record.get("made_by") == "average" and record["steps"] == _steps(chosen)
+    is_mean_of_these = record.get("made_by") == "average" and record.get("steps") == _steps(chosen)
     return (
         is_mean_of_these
         and workspace.model.is_dir()
@@ -196,6 +197,7 @@ def _measure(
 ) -> list[Measured]:
     """Returns the candidates as training would have measured them."""
     validator = Validator(recipe, data, Processes(0, 1, device))
+    shapes = _list_shapes(recipe, data)
     with torch.random.fork_rng(devices=()):
         # The initial weights are thrown away; drawing them must not move the caller's generator.
         model = EncoderDecoder(
@@ -206,6 +208,8 @@ def _measure(
     for number, candidate in enumerate(candidates, start=1):
         say(f"measuring {number} of {len(candidates)}: {candidate.name}")
         files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
+        for file in files:
+            check_weights(file, shapes)
         load_weights(model, mean_weights(files), origin=str(files[0]))
         measured.append(Measured.of(candidate, validator.validate(model)))
     return measured
@@ -228,8 +232,10 @@ def _save(
         chosen: One checkpoint or more, oldest first.
         selection: What was compared, as the manifest has it, where they were selected.
     """
+    shapes = _list_shapes(recipe, data)
     for checkpoint in chosen:
-        checkpoint.check()
+        checkpoint.check(shapes.values())
+        check_weights(checkpoint.weights_file, shapes)
     steps = ", ".join(map(str, _steps(chosen)))
     facts = describe_training(chosen[-1].state, len(data.train))
     record: dict[str, Any] = {"made_by": "average", "steps": _steps(chosen)}
@@ -250,6 +256,11 @@ def _save(
         training_facts=facts,
     )
     workspace.record("model", record)
+
+
+def _list_shapes(recipe: Recipe, data: PreparedData) -> dict[str, Shape]:
+    tokenizer = data.tokenizer
+    return list_shapes(recipe.model, tokenizer.source_vocab_size, tokenizer.target_vocab_size)
 
 
 def _read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Checkpoint]:

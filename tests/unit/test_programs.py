@@ -32,5 +32,7 @@ def test_the_first_that_can_be_run_is_taken(tmp_path, monkeypatch) -> None:
     _make(tmp_path / "first", mode=0o644)
     second = _make(tmp_path / "second")
     _make(tmp_path / "third")
-    monkeypatch.setenv("PATH", ":".join(str(tmp_path / name) for name in ("first", "second", "third")))
+    monkeypatch.setenv(
+        "PATH", ":".join(str(tmp_path / name) for name in ("first", "second", "third"))
+    )
     assert find_program("comet-score") == second

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import check_file
 from mtkit.workspace import reserve
 
 _TEXT_FILE = "text.arrow"
@@ -71,6 +72,7 @@ class TextStore:
         self._folder = folder
         path = folder / _TEXT_FILE
         try:
+            check_file(path)
             # Read, not mapped: pages of a map would count as this process's memory.
             self._reader = pa.ipc.open_file(pa.OSFile(str(path), "rb"))
         except (FileNotFoundError, pa.ArrowInvalid) as error:

@@ -84,9 +84,7 @@ def check_engine_folder(folder: Path) -> None:
     _read_variables(folder / MODEL_FILE)
 
 
-def check_network(
-    path: Path, model: Model, vocab_sizes: tuple[int, int], max_tokens: int
-) -> None:
+def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_tokens: int) -> None:
     """Checks that a file holds the weights of a network, of the right shapes, and no others.
 
     Args:

@@ -123,13 +123,15 @@ def test_a_program_that_a_recipe_names_is_not_run(load, command, tmp_path, monke
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     settings = Evaluation(comet=load(f'command = "{name}"'))
-    with pytest.raises(MtkitError, match="evaluation.comet.command: the recipe names") as caught:
+    with pytest.raises(MtkitError, match=r"evaluation\.comet\.command: the recipe names") as caught:
         evaluate({"a": ["ja", "nein"]}, TEXT, settings)
     assert caught.value.hint == f"if you trust it, type it: --set evaluation.comet.command={name}"
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("key", ["evaluation.comet.command={}", 'evaluation.comet={{command="{}"}}'])
+@pytest.mark.parametrize(
+    "key", ["evaluation.comet.command={}", 'evaluation.comet={{command="{}"}}']
+)
 def test_a_program_that_is_typed_is_run(load, command, key):
     comet = load('command = "w17/helper"', key.format(command))
     settings = Evaluation(metrics=("ter",), comet=comet)
@@ -140,7 +142,9 @@ def test_a_program_that_is_typed_is_run(load, command, key):
     with pytest.raises(MtkitError, match="the recipe names w17/helper"):
         check_comet(load('command = "w17/helper"', "evaluation.comet.gpus=1"), ())
     # Nor does one that was typed before the whole section was.
-    check_comet(load('command = "w17/helper"', "~evaluation.comet.command", key.format(command)), ())
+    check_comet(
+        load('command = "w17/helper"', "~evaluation.comet.command", key.format(command)), ()
+    )
 
 
 def test_its_own_command_is_looked_for_in_absolute_places_of_path(load, command, monkeypatch):
@@ -160,7 +164,7 @@ def test_its_own_command_is_looked_for_in_absolute_places_of_path(load, command,
 )  # fmt: skip
 def test_a_checkpoint_that_a_recipe_names_is_not_opened(load, command, monkeypatch, model):
     monkeypatch.setenv("PATH", str(Path(command).parent))
-    with pytest.raises(MtkitError, match="evaluation.comet.model: the recipe names"):
+    with pytest.raises(MtkitError, match=r"evaluation\.comet\.model: the recipe names"):
         check_comet(load(f'model = "{model}"'), ())
     check_comet(load(f'model = "{model}"', "evaluation.comet.model=other/model"), ())
     check_comet(load("", f'evaluation.comet={{model="{model}"}}'), ())
