@@ -197,6 +197,9 @@ def _read_variables(path: Path) -> _Variables:
             for _ in range(_read_number(stream, "I")):
                 name, of_name = _read_name(stream), _read_name(stream)
                 found.add(name, found.by_name.get(of_name))
+                # The library does so for the scale that goes with a weight.
+                if (scale := found.by_name.get(f"{of_name}_scale")) is not None:
+                    found.add(f"{name}_scale", scale)
     except (struct.error, UnicodeDecodeError) as error:
         raise damaged(path, f"it is cut short, or something else: {error}") from error
     return found
