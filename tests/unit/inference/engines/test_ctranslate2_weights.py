@@ -3,6 +3,7 @@
 What a sound file looks like comes from CTranslate2's own exporter, in all its number types.
 """
 
+import contextlib
 import os
 import struct
 from collections.abc import Callable
@@ -159,7 +160,5 @@ def test_whatever_it_says_of_itself_the_error_is_ours(sound: Path, tmp_path: Pat
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     (folder / "model.bin").write_bytes(content[: data.draw(st.integers(0, len(content)))])
-    try:
+    with contextlib.suppress(MtkitError):
         check(folder, shape_of())
-    except MtkitError as error:
-        assert "model.bin" in error.message
