@@ -20,7 +20,7 @@ from mtkit.recipe.model import Model
 Shape = tuple[int, ...]
 
 WEIGHTS_FILE = "model.safetensors"
-_COPY_AGAIN = "copy it again from where it came from, or make it anew"
+_COPY_AGAIN = "copy it again from where it came from, or make it again"
 _LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 16 << 20
 """A hundred times what the largest network of a recipe has; the library would take 100 MB."""

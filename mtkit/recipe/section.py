@@ -13,7 +13,7 @@ from pydantic import (
     PositiveInt,
 )
 
-_LARGEST = 1_000_000_000
+_MAX_NUMBER = 1_000_000_000
 
 
 def refuse_boundless(number: float) -> float:
@@ -22,8 +22,8 @@ def refuse_boundless(number: float) -> float:
     Raises:
         ValueError: It is larger.
     """
-    if number > _LARGEST:
-        raise ValueError(f"expected a number up to {_LARGEST:,}, found a larger one")
+    if number > _MAX_NUMBER:
+        raise ValueError(f"expected a number up to {_MAX_NUMBER:,}, found a larger one")
     return number
 
 

@@ -53,9 +53,9 @@ _TRAINED_FILE = "weights.safetensors"
 _OPTIMIZER_FILE = "optimizer.safetensors"
 _DAMAGED = "damaged-"
 _FP32_BYTES = 4
-_MOST_COPIES = 3
+_MAX_COPIES = 3
 """Numbers of a file for each weight, and more: Adam has two."""
-_MOST = 10**15
+_MAX_COUNT = 10**15
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Checkpoint:
         """
         limit = math.inf
         if shapes is not None:
-            limit = _MOST_COPIES * sum(map(math.prod, shapes)) * _FP32_BYTES + MAX_HEADER_BYTES
+            limit = _MAX_COPIES * sum(map(math.prod, shapes)) * _FP32_BYTES + MAX_HEADER_BYTES
         for name, expected in self.digests.items():
             path = self.folder / name
             try:
@@ -171,7 +171,7 @@ class _Facts(BaseModel):
     def _is_possible(cls, state: TrainingState) -> TrainingState:
         counts = [value for value in asdict(state).values() if isinstance(value, int)]
         seconds = (state.elapsed_seconds, state.checkpoint_seconds)
-        if not all(0 <= number < _MOST for number in (*counts, *seconds)):
+        if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
             raise ValueError("a count or time that no training has")
         return state
 
