@@ -36,6 +36,11 @@ def explain_system_fault(error: OSError) -> MtkitError:
     return MtkitError(place + reason, _HINTS.get(error.errno or 0, ""))
 
 
+def shorten(text: str, max_characters: int) -> str:
+    """Returns a text, or the beginning of a long one: what a file says may have no end."""
+    return text if len(text) <= max_characters else f"{text[:max_characters]}..."
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Returns ` (did you mean 'x'?)` for the known name closest to `name`, or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import parse_json, read_file
 from mtkit.locks import locked
+from mtkit.programs import find_program
 
 _RECORDED_PACKAGES = (
     "mtkit", "torch", "sentencepiece", "sacrebleu", "numpy", "pyarrow", "safetensors", "ctranslate2"
 )  # fmt: skip
+_MAX_JSON_BYTES = 16 << 20
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """What file systems answer that set no space aside."""
 
@@ -64,18 +67,19 @@ class Workspace:
             write_atomically(self.manifest_file, text)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:
     """Returns the JSON object in a file that mtkit wrote.
 
     NaN and infinities, which aren't JSON and which older versions could write, become None.
 
+    Args:
+        path: The file.
+        max_bytes: A longer one is refused: as objects it takes many times the memory.
+
     Raises:
-        MtkitError: The file is damaged.
+        MtkitError: The file is damaged, too large, or leads out of its folder.
     """
-    try:
-        content = json.loads(path.read_text("utf-8"), parse_constant=lambda _: None)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise MtkitError(f"{path}: damaged, no JSON: {error}") from error
+    content = parse_json(read_file(path, max_bytes=max_bytes), path)
     if not isinstance(content, dict):
         raise MtkitError(f"{path}: damaged: expected a JSON object")
     return content
@@ -298,9 +302,12 @@ def _environment() -> dict[str, str]:
 
 def _git_commit() -> str:
     """Returns the commit of the working directory's repository; empty outside one."""
+    git = find_program("git")
+    if git is None:
+        return ""
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=10
+            [git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

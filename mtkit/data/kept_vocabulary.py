@@ -12,7 +12,7 @@ import sentencepiece
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.data.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer
+from mtkit.data.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer, read_model
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.workspace import digest_file, read_json
@@ -34,10 +34,15 @@ def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
 
 
 def digest_kept(folder: Path) -> dict[str, str]:
-    """Returns a digest of each file of a model folder that its vocabulary depends on."""
-    return {
-        name: digest_file(folder / name) for name in TOKENIZER_FILES if (folder / name).is_file()
-    }
+    """Returns a digest of each file of a model folder that its vocabulary depends on.
+
+    Raises:
+        MtkitError: One is a link to another place, or larger than it can be.
+    """
+    names = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    for name in names:
+        read_model(folder / name)
+    return {name: digest_file(folder / name) for name in names}
 
 
 def read_kept(folder: Path, recipe: Recipe) -> SubwordTokenizer:

@@ -12,12 +12,14 @@ from mtkit.data.kept_vocabulary import kept_folder
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
 from mtkit.workspace import Workspace, digest, read_json
 
 FORMAT_VERSION = 2
 """Raised when data that this version prepares can't be read by older ones, or the reverse."""
 FACTS_FILE = "prepared.json"
+_MAX_TEXT_BYTES = 1 << 28
 _MOST_CHANGES_TOLD = 3
 STAGES = ("text", "tokenizer", "train", "dev")
 
@@ -60,7 +62,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             f"{workspace.data} was prepared by another version of mtkit",
             "run `mtkit prepare` again",
         )
-    if facts["fingerprint"] != fingerprint(recipe):
+    if facts.get("fingerprint") != fingerprint(recipe):
         changes = _list_changes(recipe, workspace)
         told = f": {'; '.join(changes[:_MOST_CHANGES_TOLD])}" if changes else ""
         raise MtkitError(
@@ -76,7 +78,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         TokenStore(workspace.data / "dev"),
         read_dev_text(workspace),
         tuple(corpus.weight for corpus in recipe.data.train),
-        facts["digest"],
+        str(facts.get("digest", "")),
     )
 
 
@@ -85,8 +87,8 @@ def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
     if not workspace.recipe_file.is_file():
         return []
     try:
-        tables = tomllib.loads(workspace.recipe_file.read_text("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        tables = tomllib.loads(read_file(workspace.recipe_file, max_bytes=1 << 20).decode("utf-8"))
+    except (RecursionError, ValueError):
         # Changed by hand, or it names a path that is invalid UTF-8, which TOML can't.
         return []
     keys = {"data", "tokenizer", "seed"}
@@ -182,11 +184,18 @@ def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
 
     Raises:
         OSError: There is none.
+        MtkitError: It is damaged.
     """
     return _read_side(workspace, "source"), _read_side(workspace, "target")
 
 
 def _read_side(workspace: Workspace, side: str) -> list[str]:
     # Bytes: reading as text would take a lone "\r" for the end of a line.
-    content = (workspace.data / "dev" / f"{side}.txt").read_bytes().decode("utf-8")
+    path = workspace.data / "dev" / f"{side}.txt"
+    try:
+        content = read_file(path, max_bytes=_MAX_TEXT_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MtkitError(
+            f"{path}: damaged: invalid UTF-8: {error}", "run `mtkit prepare` again"
+        ) from error
     return content.split("\n")[:-1]

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mtkit.data.punctuation import punctuation_normalizer
 from mtkit.data.segmentations import Resegmenter
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import describe_fault, read_file
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.workspace import read_json, write_atomically
 
@@ -24,6 +25,10 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
 
+MAX_PIECES = 2_000_000
+"""Twice what a recipe may ask for: tags and symbols are added to a vocabulary that is there."""
+_MAX_MODEL_BYTES = 32 << 20
+_MAX_SETTINGS_BYTES = 1 << 20
 _MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
 _SPECIAL = (PAD, UNK, BOS, EOS)
 _SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
@@ -83,26 +88,29 @@ class SubwordTokenizer:
         Raises:
             MtkitError: It isn't there, or is damaged.
         """
-        if (folder / _JOINT_FILE).is_file():
+        if (folder / _JOINT_FILE).exists():
             names = [_JOINT_FILE, _JOINT_FILE]
         else:
             names = [_SOURCE_FILE, _TARGET_FILE]
         try:
-            source_model, target_model = [(folder / name).read_bytes() for name in names]
+            source_model, target_model = [read_model(folder / name) for name in names]
         except FileNotFoundError as error:
             raise MtkitError(
                 f"{error.filename}: no such tokenizer", "run `mtkit prepare`"
             ) from error
         settings = _read_settings(folder / SETTINGS_FILE)
         try:
-            return cls(
+            tokenizer = cls(
                 source_model,
                 target_model,
                 tags=settings.tags,
                 punctuation=settings.punctuation,
             )
-        except RuntimeError as error:
+            # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
+            _ = tokenizer.source_pieces, tokenizer.target_pieces
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise MtkitError(f"{folder}: damaged tokenizer: {error}", _MAKE_AGAIN) from error
+        return tokenizer
 
     def save(self, folder: Path) -> None:
         """Leaves the tokenizer in a folder: one model where the vocabulary is joint, else two."""
@@ -228,13 +236,11 @@ def _read_settings(path: Path) -> _Settings:
     """
     if not path.is_file():
         return _Settings()
-    content = read_json(path)
+    content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
     try:
         return _Settings.model_validate(content)
     except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(str(step) for step in fault["loc"])
-        raise MtkitError(f"{path}: damaged: {key}: {fault['msg']}", _MAKE_AGAIN) from error
+        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", _MAKE_AGAIN) from error
 
 
 class _Vocabulary:
@@ -245,6 +251,8 @@ class _Vocabulary:
         self._model = sentencepiece.SentencePieceProcessor(model_proto=model)
         specials = [getattr(self._model, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")]
         size = self._model.get_piece_size()
+        if size > MAX_PIECES:
+            raise MtkitError(f"a tokenizer of {size:,} pieces, expected {MAX_PIECES:,} at most")
         self._is_native = tuple(specials) == _SPECIAL
         # A model from elsewhere may lack padding or sentence ends (-1), or number them otherwise.
         ordinary = [piece for piece in range(size) if piece not in specials]
@@ -277,7 +285,10 @@ class _Vocabulary:
         pieces = [token for token in tokens if token not in (PAD, BOS, EOS)]
         if not self._is_native:
             pieces = [self._to_model[token] for token in pieces]
-        text: str = self._model.decode(pieces)
+        try:
+            text: str = self._model.decode(pieces)
+        except UnicodeDecodeError as error:
+            raise MtkitError(f"the tokenizer makes invalid UTF-8: {error}", _MAKE_AGAIN) from error
         return text
 
     def pieces(self) -> list[str]:
@@ -301,6 +312,20 @@ class _Vocabulary:
         return self._from_model[piece]
 
 
+def read_model(path: Path, *, inside: Path | None = None) -> bytes:
+    """Returns a serialised SentencePiece model.
+
+    Args:
+        path: Its file.
+        inside: Folder that it must lie in, links followed; where not given, that of its path.
+
+    Raises:
+        FileNotFoundError: It isn't there.
+        MtkitError: It lies elsewhere than its path says, or is too large to be one.
+    """
+    return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
+
+
 def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
     """Returns the source's and the target's SentencePiece model that a recipe names.
 
@@ -317,7 +342,8 @@ def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
                 f"{path}: no such file (tokenizer.pretrained)",
                 "its path starts from data.data_root",
             )
-        model = path.read_bytes()
+        # A recipe may name any file, also by a link.
+        model = read_model(path, inside=path.resolve().parent)
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:

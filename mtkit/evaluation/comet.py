@@ -5,6 +5,8 @@ live in one environment with mtkit: it is installed in one of its own, and calle
 """
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,12 +18,15 @@ import numpy as np
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.statistics import Statistics
+from mtkit.programs import find_program
 from mtkit.recipe.evaluation import Comet
 
 _INSTALL = (
     "python -m venv comet && comet/bin/pip install unbabel-comet, then "
     "--set evaluation.comet.command=comet/bin/comet-score"
 )
+_OF_ITS_MAKERS = re.compile(r"(Unbabel/)?[A-Za-z0-9][A-Za-z0-9._-]*(?<!\.ckpt)")
+"""Models that a recipe file may name: those of COMET's makers on their hub, and its older ones."""
 
 _LARGEST_SCORE = 1e6
 """Models give about 0 to 1; sums in single precision must stay finite."""
@@ -29,17 +34,55 @@ _LONGEST_SHOWN = 40
 
 
 def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
-    """Returns if COMET can be asked at all, as far as that is known before.
+    """Checks that COMET can be asked at all, as far as that is known before.
 
     Raises:
-        MtkitError: No sources, or no such command.
+        MtkitError: No sources, no such command, or a program or checkpoint that only a recipe file
+            names.
     """
     if sources is None:
         raise MtkitError(
             "evaluation.comet: COMET looks at the source too", "name it with --source FILE"
         )
-    if shutil.which(comet.command) is None:
-        raise MtkitError(f"evaluation.comet.command: can't run {comet.command}", _INSTALL)
+    _find_command(comet)
+    _check_model(comet)
+
+
+def _find_command(comet: Comet) -> str:
+    """Returns the path of the program to run.
+
+    Raises:
+        MtkitError: There is none, or only a recipe file names it.
+    """
+    command = comet.command
+    if "command" in comet.keys_of_file and command != _default("command"):
+        raise _untrusted("command", command, "which isn't run: a recipe may be a stranger's")
+    # What is typed with a path starts from the current folder, as in a shell.
+    found = find_program(command) if Path(command).name == command else shutil.which(command)
+    if found is None:
+        raise MtkitError(f"evaluation.comet.command: can't run {command}", _INSTALL)
+    return found
+
+
+def _check_model(comet: Comet) -> None:
+    if "model" in comet.keys_of_file and _OF_ITS_MAKERS.fullmatch(comet.model) is None:
+        raise _untrusted(
+            "model",
+            comet.model,
+            "which isn't opened: a checkpoint can hold a program, and a recipe may be a stranger's",
+        )
+
+
+def _untrusted(key: str, value: str, reason: str) -> MtkitError:
+    shown = shlex.quote(value)
+    return MtkitError(
+        f"evaluation.comet.{key}: the recipe names {shown}, {reason}",
+        f"if you trust it, type it: --set evaluation.comet.{key}={shown}",
+    )
+
+
+def _default(key: str) -> Any:
+    return Comet.model_fields[key].default
 
 
 def measure_comet(
@@ -57,9 +100,12 @@ def measure_comet(
         comet: The command and the model.
 
     Raises:
-        MtkitError: No such command, or one that fails: most often, since its model isn't there and
-            can't be fetched; a score that is NaN or infinite.
+        MtkitError: What `check_comet` raises of command and model; a command that fails: most
+            often, since its model isn't there and can't be fetched; a score that is NaN or
+            infinite.
     """
+    command = _find_command(comet)
+    _check_model(comet)
     with TemporaryDirectory() as name:
         folder = Path(name)
         found = folder / "scores.json"
@@ -69,7 +115,7 @@ def measure_comet(
         }
         _run(
             [
-                comet.command,
+                command,
                 *("--sources", str(_write_lines(folder / "sources", sources))),
                 *("--references", str(_write_lines(folder / "references", references))),
                 "--translations",

@@ -14,6 +14,7 @@ parity.py        whether one engine does what another does
 model_folder.py  a trained model as a portable folder, and weights in and out of a network
 model_config.py  what such a folder says of its model
 model_card.py    its README.md
+weights_file.py  what a file of weights holds, told before anything of it is in memory
 hypothesis.py    one output with its probability and score
 search/          how an output is found: greedy, beam, sampling; a given one scored
 engines/         what runs the network

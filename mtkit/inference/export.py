@@ -27,7 +27,12 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.identity import digest_model, reading
 from mtkit.inference.model_card import with_export
 from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, write_section
-from mtkit.inference.model_folder import CARD_FILE, LoadedModel, load_model_folder
+from mtkit.inference.model_folder import (
+    CARD_FILE,
+    LoadedModel,
+    load_model_folder,
+    read_card,
+)
 from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
 from mtkit.model.device import settle_threads
 from mtkit.recipe.evaluation import Evaluation
@@ -108,8 +113,7 @@ def export(
     _check_place(output, model_folder)
     with reading(model_folder):
         loaded = load_model_folder(model_folder)
-        card = model_folder / CARD_FILE
-        written = card.read_text("utf-8") if card.is_file() else f"# {loaded.config.recipe}\n"
+        card = read_card(model_folder)
         made_from = digest_model(model_folder)
     settings = settings if settings is not None else loaded.settings
     check_convertible(loaded.config.model)
@@ -125,7 +129,8 @@ def export(
         write_section(draft / CONFIG_FILE, loaded.config)
         write_section(draft / INFERENCE_FILE, exported)
         loaded.tokenizer.save(draft)
-        write_atomically(draft / CARD_FILE, with_export(written, _list_facts(report)))
+        written = with_export(card or f"# {loaded.config.recipe}\n", _list_facts(report))
+        write_atomically(draft / CARD_FILE, written)
         # Something else may have been put there meanwhile.
         _check_place(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")

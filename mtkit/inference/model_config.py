@@ -7,12 +7,13 @@ inference.json  decoding defaults
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
-from mtkit.data.tokenizer import BOS, EOS, PAD, UNK, SubwordTokenizer
-from mtkit.errors import MtkitError
+from mtkit.data.tokenizer import BOS, EOS, MAX_PIECES, PAD, UNK, SubwordTokenizer
+from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
@@ -25,6 +26,9 @@ CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
 WEIGHTS_FILE = "model.safetensors"
 
+_MAX_BYTES = 1 << 20
+
+VocabSize = Annotated[int, Field(ge=1, le=MAX_PIECES)]
 SectionKind = TypeVar("SectionKind", bound=BaseModel)
 
 
@@ -52,14 +56,19 @@ class ModelConfig(Section):
     """Language translated from."""
     target_language: str
     """Language translated into."""
-    source_vocab_size: PositiveInt
+    source_vocab_size: VocabSize
     """Number of source pieces."""
-    target_vocab_size: PositiveInt
+    target_vocab_size: VocabSize
     """Number of target pieces."""
     special_tokens: SpecialTokens = Field(default_factory=SpecialTokens)
     """Ids of the special tokens."""
     model: Model
     """The recipe's section."""
+
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Number of source and of target pieces."""
+        return self.source_vocab_size, self.target_vocab_size
 
 
 @dataclass(frozen=True)
@@ -112,14 +121,14 @@ def write_section(path: Path, section: BaseModel) -> None:
 def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
     if not path.is_file():
         raise MtkitError(f"{path}: missing from the model folder", "copy the whole folder again")
-    content = read_json(path)
+    content = read_file(path, max_bytes=_MAX_BYTES)
+    # Faults of JSON itself are told in its words.
+    parse_json(content, path)
     try:
-        return kind.model_validate_json(json.dumps(content))
+        return kind.model_validate_json(content)
     except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(str(step) for step in fault["loc"])
         raise MtkitError(
-            f"{path}: {key}: {fault['msg']}", "copy the whole folder again, or train it anew"
+            f"{path}: {describe_fault(error)}", "copy the whole folder again, or train it anew"
         ) from error
 
 
@@ -130,10 +139,11 @@ def read_config(folder: Path) -> ModelConfig:
         MtkitError: It is missing or damaged, or of a later format.
     """
     path = folder / CONFIG_FILE
-    version = read_json(path).get("format_version")
+    version = read_json(path, max_bytes=_MAX_BYTES).get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise MtkitError(
-            f"{path}: format {version}, but this mtkit reads up to {FORMAT_VERSION}",
+            f"{path}: format {shorten(str(version), 20)}, but this mtkit reads up to "
+            f"{FORMAT_VERSION}",
             "pip install --upgrade mtkit",
         )
     config = _read_section(path, ModelConfig)

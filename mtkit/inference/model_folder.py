@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import read_file
 from mtkit.inference.model_card import model_card, with_scores
 from mtkit.inference.model_config import (
     CONFIG_FILE,
@@ -29,6 +30,15 @@ from mtkit.inference.model_config import (
     open_model_folder,
     write_section,
 )
+from mtkit.inference.weights_file import (
+    Shape,
+    check_header,
+    check_weights,
+    distinct_weights,
+    find_weights,
+    list_shapes,
+    refuse_misfits,
+)
 from mtkit.model import EncoderDecoder
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
@@ -36,6 +46,7 @@ from mtkit.recipe.recipe import Recipe
 from mtkit.workspace import building, write_atomically
 
 CARD_FILE = "README.md"
+_MAX_CARD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def pack_weights(model: nn.Module) -> dict[str, Tensor]:
     """
     return {
         name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
-        for name, weight in _distinct_weights(model).items()
+        for name, weight in distinct_weights(model).items()
     }
 
 
@@ -92,20 +103,8 @@ def load_weights(
     Raises:
         MtkitError: A weight is missing, unknown to the model, or of another shape.
     """
-    weights = _distinct_weights(model)
-    faults = [f"{name} is missing" for name in weights.keys() - tensors.keys()]
-    faults += [f"{name} is no weight of this model" for name in tensors.keys() - weights.keys()]
-    faults += [
-        f"{name} has shape {list(tensors[name].shape)}, expected {list(weight.shape)}"
-        for name, weight in weights.items()
-        if name in tensors and tensors[name].shape != weight.shape
-    ]
-    if faults:
-        others = f" (and {len(faults) - 1} more such faults)" if len(faults) > 1 else ""
-        raise MtkitError(
-            f"{origin}: doesn't fit the model: {min(faults)}{others}",
-            "the recipe's [model] and [tokenizer] must be those that the weights were trained with",
-        )
+    weights = distinct_weights(model)
+    refuse_misfits(_shapes_of(tensors), _shapes_of(weights), origin=origin)
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[name])
@@ -117,14 +116,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises:
         MtkitError: It isn't there, or is damaged.
     """
-    if path.is_dir():
-        path = path / WEIGHTS_FILE
-    if not path.is_file():
-        raise MtkitError(f"{path}: no such weights file", "train a model with `mtkit train`")
+    path = find_weights(path)
+    check_header(path)
     try:
         with for_library(path) as readable:
             return load_file(readable)
-    except SafetensorError as error:
+    except (MemoryError, SafetensorError) as error:
         raise MtkitError(
             f"{path}: damaged, or no safetensors file: {error}",
             "copy it again from where it came from, or make it anew",
@@ -189,11 +186,12 @@ def load_model_folder(
     """
     opened = open_model_folder(folder)
     config = opened.config
-    path = weights_file if weights_file is not None else folder / WEIGHTS_FILE
+    path = find_weights(weights_file if weights_file is not None else folder)
+    check_weights(path, list_shapes(config.model, *config.vocab_sizes))
     weights = read_weights(path)
     with torch.random.fork_rng(devices=()):
         # The initial weights are thrown away; drawing them must not move the caller's generator.
-        model = EncoderDecoder(config.model, config.source_vocab_size, config.target_vocab_size)
+        model = EncoderDecoder(config.model, *config.vocab_sizes)
     load_weights(model, weights, origin=str(path))
     return LoadedModel(model.to(device).eval(), opened.tokenizer, opened.settings, opened.config)
 
@@ -211,14 +209,26 @@ def write_scores(
     Raises:
         MtkitError: The folder has no model card.
     """
+    card = read_card(folder)
+    if card is None:
+        raise MtkitError(f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`")
+    write_atomically(folder / CARD_FILE, with_scores(card, rows))
+
+
+def read_card(folder: Path) -> str | None:
+    """Returns a model folder's card; None where it has none.
+
+    Raises:
+        MtkitError: It is a link to another place, too large, or invalid UTF-8.
+    """
     path = folder / CARD_FILE
-    if not path.is_file():
-        raise MtkitError(f"{path}: no model card", "train a model with `mtkit train`")
-    write_atomically(path, with_scores(path.read_text("utf-8"), rows, origin=origin))
+    try:
+        return read_file(path, max_bytes=_MAX_CARD_BYTES).decode("utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise MtkitError(f"{path}: damaged: invalid UTF-8: {error}") from error
 
 
-def _distinct_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Returns the model's own weights, a shared one under its first name alone."""
-    named = model.state_dict(keep_vars=True)
-    first_names = {id(weight): name for name, weight in reversed(named.items())}
-    return {name: weight for name, weight in named.items() if first_names[id(weight)] == name}
+def _shapes_of(weights: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}

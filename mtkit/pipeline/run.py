@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
+from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import list_rows, show_table
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
@@ -36,6 +37,8 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         MtkitError: Any stage's fault.
     """
     check_gpus(hardware.num_gpus)
+    if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
+        check_comet(recipe.evaluation.comet, sources=())
     if is_prepared(recipe, workspace):
         say("prepare: up to date")
     else:

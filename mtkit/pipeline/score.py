@@ -10,6 +10,7 @@ from mtkit.console import say, warn
 from mtkit.data.sources.corpora import put_tag, read_pairs
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
+from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
@@ -104,6 +105,8 @@ def score(
             "mtkit score --hypothesis FILE --reference FILE",
         )
     scored = []
+    if recipe.evaluation.comet is not None:
+        check_comet(recipe.evaluation.comet, sources=())
     origins = _read_origins(recipe)
     model = RunModel(recipe, workspace, device=device)
     for translation in _translate_test_sets(recipe, workspace, model):

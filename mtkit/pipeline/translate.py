@@ -129,6 +129,7 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
     from mtkit.inference.model_folder import load_weights, read_weights
+    from mtkit.inference.weights_file import check_weights, find_weights, list_shapes
     from mtkit.model import EncoderDecoder
     from mtkit.model.device import find_device, settle_threads
     from mtkit.recipe import load_recipe
@@ -143,7 +144,9 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
         )
     _check_its_data(place, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
-    model = EncoderDecoder(recipe.model, tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+    vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    check_weights(find_weights(place), list_shapes(recipe.model, *vocab_sizes))
+    model = EncoderDecoder(recipe.model, *vocab_sizes)
     load_weights(model, read_weights(place), origin=str(place))
     settle_threads()
     chosen = find_device(device)

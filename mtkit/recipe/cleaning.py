@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -34,9 +34,9 @@ class Encoding(Filter):
 class Length(Filter):
     """Drops pairs with a side that is too long or too short."""
 
-    min_characters: PositiveInt = 1
+    min_characters: Count = 1
     """Least length of either side in characters."""
-    max_characters: PositiveInt = 2_000
+    max_characters: Count = 2_000
     """Greatest length of either side in characters."""
 
 
@@ -48,9 +48,9 @@ class LengthRatio(Filter):
     c is `smoothing`.
     """
 
-    max_ratio: Annotated[float, Field(gt=1.0)] = 2.0
+    max_ratio: Annotated[float, Field(gt=1.0), AfterValidator(refuse_boundless)] = 2.0
     """Greatest ratio of the longer side to the shorter, after balancing."""
-    smoothing: PositiveInt = 15
+    smoothing: Count = 15
     """Characters added to both sides, so that short sentences may differ more."""
 
 
@@ -85,9 +85,9 @@ class Numbers(Filter):
     decimal separator parts two numbers.
     """
 
-    min_value: NonNegativeInt = 10
+    min_value: CountFromZero = 10
     """Least number that is compared: smaller ones are often spelled out on one side."""
-    min_numbers: PositiveInt = 2
+    min_numbers: Count = 2
     """Numbers on the side with more of them from which the pair is judged."""
     min_match: Share = 0.3
     """Least share of that side's numbers that the other side has too."""
@@ -106,7 +106,7 @@ class Repetition(Filter):
     Characters are looked at in scripts written without spaces.
     """
 
-    max_repeats: PositiveInt = 4
+    max_repeats: Count = 4
     """Greatest number of times in a row that the same stretch may stand."""
 
 
@@ -118,7 +118,7 @@ class LanguageIdentification(Filter):
 
     enabled: bool = False
     """Whether the filter runs."""
-    min_characters: PositiveInt = 15
+    min_characters: Count = 15
     """Least length in characters of a side that is identified; of shorter ones too many are
     mistaken."""
     min_confidence: Share = 0.5
@@ -134,7 +134,7 @@ class Overlap(Filter):
     Sides are compared by letters and digits alone, case folded.
     """
 
-    min_letters: PositiveInt = 20
+    min_letters: Count = 20
     """Letters and digits from which one side that stands in the held-out sets is enough; with
     fewer, both sides must match the same held-out pair."""
 
@@ -150,7 +150,7 @@ class Duplicates(Filter):
 class Cleaning(Section):
     """Which training pairs are left out. A pair with a blank side always is."""
 
-    max_tokens: PositiveInt = 256
+    max_tokens: Count = 256
     """Greatest length of either side in subword tokens, `</s>` counted."""
     encoding: Encoding = Encoding()
     """Control characters and broken encodings."""

@@ -11,7 +11,6 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    PositiveInt,
     Tag,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -21,7 +20,7 @@ from pydantic import (
 
 from mtkit.paths import as_text
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.recipe.section import Section, refuse_special
+from mtkit.recipe.section import Count, Section, refuse_special
 
 _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
 """A language's ISO 639 code, with script or region: `zh-Hant`."""
@@ -188,7 +187,7 @@ class TrainingKeys(Section):
     weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """How often an epoch sees each pair: 2 sees each twice; 0.5 sees half of them, and the other
     half in the next epoch."""
-    max_pairs: PositiveInt | None = None
+    max_pairs: Count | None = None
     """Only the first so many pairs are read; all where it isn't given."""
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import CountFromZero, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
 Metric = Literal["bleu", "chrf", "chrf++", "ter"]
@@ -19,7 +19,7 @@ class Significance(Section):
     (Riezler and Maxwell 2005)."""
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1_000
     """How often the test set is drawn anew, or systems' sentences are exchanged."""
-    seed: NonNegativeInt = 12_345
+    seed: Seed = 12_345
     """Of what is drawn; sacreBLEU's own by default."""
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
     """Share of what is drawn that lies within an interval."""
@@ -29,11 +29,24 @@ class Comet(Section):
     """A learned metric, by its own command: its package needs an environment of its own."""
 
     command: str = "comet-score"
-    """The command that `pip install unbabel-comet` leaves, with its path unless it is on PATH."""
+    """The command that `pip install unbabel-comet` leaves, with its path unless it is on PATH.
+    Any other than `comet-score` must be given on the command line: a program that a recipe names
+    isn't run."""
     model: str = "Unbabel/wmt22-comet-da"
-    """A model's name on its hub, or a checkpoint's file (`.ckpt`)."""
-    gpus: NonNegativeInt = 0
+    """A model's name on its hub, or a checkpoint's file (`.ckpt`). Opening one can run a program
+    that lies in it: any but Unbabel's must be given on the command line."""
+    gpus: CountFromZero = 0
     """GPUs it runs on; 0 is the CPU."""
+    _keys_of_file: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def keys_of_file(self) -> frozenset[str]:
+        """Keys whose value stands in a recipe file, which may be a stranger's."""
+        return self._keys_of_file
+
+    def note_keys_of_file(self, keys: frozenset[str]) -> None:
+        """Remembers which keys' values stand in a recipe file."""
+        self._keys_of_file = keys
 
 
 class Evaluation(Section):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, shorten, suggest
 
 _HINT = "--set section.key=value overrides a key for one command"
 
@@ -38,6 +38,7 @@ _FORMS = {
     "language": _CODE,
 }
 
+_LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _CORPUS_KINDS = (
@@ -92,7 +93,7 @@ def explain(
             steps = [*steps, _discriminator(fault)]
         key = ".".join(steps)
         # Only an unknown section can have come into being by an override of a key inside it.
-        found_in = _origin(key, changed or {}, origin, reaches_in=is_unknown)
+        found_in = find_origin(key, changed or {}, origin, reaches_in=is_unknown)
         lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
 
@@ -115,7 +116,7 @@ def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str
     return sorted({key for parent in sections for key in parent.get("properties", {})})
 
 
-def _origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
+def find_origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:
     """Returns where a key was written: in an override of it or of a section around it, or not."""
     # Of several, the last one counts.
     for override_key, override in reversed(list(changed.items())):
@@ -180,7 +181,7 @@ def _toml(value: Any) -> str:
         return "a section"
     if isinstance(value, list):
         return "a list"
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
 def _path_in_tables(place: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Count, CountFromZero, Section, Seed
+
+BeamSize = Annotated[int, Field(ge=1, le=1_000)]
 
 
 class LengthPenalty(Section):
@@ -24,11 +26,11 @@ class Sampling(Section):
 
     temperature: Annotated[float, Field(ge=0.001, le=1_000.0)] = 1.0
     """Logits are divided by it: below 1 makes likely tokens likelier, above 1 less likely."""
-    top_k: PositiveInt | None = None
+    top_k: Count | None = None
     """Draw among this many likeliest tokens; among all where it isn't given (arXiv 1805.04833)."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Draw among the fewest tokens that hold this much probability (arXiv 1904.09751)."""
-    seed: NonNegativeInt = 1
+    seed: Seed = 1
     """With a line's number it decides what is drawn for that line, whatever its neighbours."""
 
 
@@ -40,33 +42,33 @@ class Inference(Section):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, but on a processor
     fp32 for networks narrower than 256; else fp32."""
-    beam_size: PositiveInt = 4
+    beam_size: BeamSize = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
-    n_best: PositiveInt = 1
+    n_best: BeamSize = 1
     """Translations given per line, best first; at most `beam_size`, unless they are sampled."""
     length_penalty: LengthPenalty = LengthPenalty()
     """How hypotheses of different lengths are compared."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=1_000.0)] = 0.0
     """Strength of a penalty on source tokens that were paid too little attention (arXiv 1609.08144,
     equation 14: beta)."""
-    stop_margin: NonNegativeInt = 5
+    stop_margin: CountFromZero = 5
     """A beam search ends for a line when no output that still grows could beat those that have
     ended within this many more tokens, were they certain. A number as great as an output's limit
     makes it exact: none could ever."""
-    min_length: NonNegativeInt = 0
+    min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Fewest tokens of an output, `</s>` not counted."""
-    no_repeat_ngram: PositiveInt | None = None
+    no_repeat_ngram: Count | None = None
     """No sequence of this many tokens comes twice in an output."""
     sampling: Sampling | None = None
     """Draws outputs by chance in place of a beam."""
-    max_extra_tokens: NonNegativeInt = 50
+    max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Greatest output length: that of the source in tokens, plus this many."""
-    max_source_tokens: Annotated[int, Field(ge=8)] = 256
+    max_source_tokens: Annotated[int, Field(ge=8, le=100_000)] = 256
     """A line of more tokens is split at ends of sentences or clauses, and joined again."""
-    batch_tokens: PositiveInt = 4_096
+    batch_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
     """Source tokens with padding translated at the same time, by all threads of `ctranslate2`
     together; speed and memory alone depend on it."""
-    processes: PositiveInt | Literal["auto"] = "auto"
+    processes: Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"] = "auto"
     """Processes that `torch` shares lines out among, on a CPU under Linux; `auto`: one for each
     core, 16 at most. Speed and memory alone depend on it."""
 

@@ -11,13 +11,14 @@ from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.data import HubCorpus
-from mtkit.recipe.faults import explain
+from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
 
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
 
+_MAX_BYTES = 1 << 20
 _START_KEYS = ("training", "training.start_from", "training.start_from.model")
 
 Entry = TypeVar("Entry", bound=BaseModel)
@@ -36,6 +37,8 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         MtkitError: No such recipe, no TOML, an unknown key, or a value out of its range.
     """
     path, folder = _find(recipe)
+    if path.stat().st_size > _MAX_BYTES:
+        raise MtkitError(f"{path}: {path.stat().st_size:,} bytes are no recipe")
     try:
         # Editors on Windows put a byte-order mark in front.
         tables = tomllib.loads(path.read_text("utf-8-sig"))
@@ -47,6 +50,8 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise MtkitError(f"{path}: not TOML: {error}", _explain_toml(str(error))) from error
+    except (RecursionError, ValueError) as error:
+        raise _beyond_reading(str(path)) from error
     for override in overrides:
         apply_override(tables, override)
         # What is typed in a shell starts from the shell's folder.
@@ -81,12 +86,30 @@ def check_recipe(
     """
     try:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
-        recipe = Recipe.model_validate_json(json.dumps(tables, default=str))
+        text = json.dumps(tables, default=str)
+    except (RecursionError, ValueError) as error:
+        raise _beyond_reading(origin) from error
+    try:
+        recipe = Recipe.model_validate_json(text)
     except ValidationError as error:
         raise explain(
             error, origin=origin, tables=tables, section=Recipe, changed=_by_key(overrides)
         ) from error
+    _note_keys_of_file(recipe, overrides)
     return _with_absolute_paths(recipe, folder)
+
+
+def _note_keys_of_file(recipe: Recipe, overrides: Sequence[str]) -> None:
+    """Leaves COMET's section with the keys that nobody typed: they may be a stranger's."""
+    comet = recipe.evaluation.comet
+    if comet is not None:
+        changed = _by_key(overrides)
+        untyped = {
+            key
+            for key in comet.model_fields_set
+            if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
+        }
+        comet.note_keys_of_file(frozenset(untyped))
 
 
 def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
@@ -119,6 +142,10 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
             name=name,
             changed=_by_key(overrides),
         ) from error
+
+
+def _beyond_reading(origin: str) -> MtkitError:
+    return MtkitError(f"{origin}: lists nested too deeply, or a number of too many digits")
 
 
 def _start_from_working_directory(tables: dict[str, Any]) -> None:

@@ -2,11 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Count, Section
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+Layers = Annotated[int, Field(ge=1, le=1_000)]
+Width = Annotated[int, Field(ge=1, le=100_000)]
+HeadWidth = Annotated[int, Field(le=100_000)]
+"""Below 1 where it can't be computed, which is told in other words."""
 
 
 def _head_width(model: dict[str, Any]) -> int:
@@ -18,21 +22,21 @@ def _head_width(model: dict[str, Any]) -> int:
 class Model(Section):
     """An encoder-decoder Transformer."""
 
-    num_encoder_layers: PositiveInt = 6
+    num_encoder_layers: Layers = 6
     """Encoder layers, the paper's N."""
-    num_decoder_layers: PositiveInt = 6
+    num_decoder_layers: Layers = 6
     """Decoder layers; may differ from the encoder's."""
-    d_model: PositiveInt = 512
+    d_model: Width = 512
     """Width of embeddings and of every layer's output."""
-    d_ff: PositiveInt = 2048
+    d_ff: Annotated[int, Field(ge=1, le=1_000_000)] = 2048
     """Inner width of the feed-forward sub-layer."""
-    num_heads: PositiveInt = 8
+    num_heads: Annotated[int, Field(ge=1, le=10_000)] = 8
     """Attention heads."""
-    d_key: int = Field(default_factory=_head_width)
+    d_key: HeadWidth = Field(default_factory=_head_width)
     """Width of queries and keys per head; d_model / num_heads where it isn't given."""
-    d_value: int = Field(default_factory=_head_width)
+    d_value: HeadWidth = Field(default_factory=_head_width)
     """Width of values per head; d_model / num_heads where it isn't given."""
-    attention_window: PositiveInt | None = None
+    attention_window: Count | None = None
     """Restricted self-attention (paper, section 4): each position sees this many neighbours on
     either side, in the decoder on the left; all where it isn't given. Attention to the source stays
     whole."""
@@ -43,7 +47,7 @@ class Model(Section):
     """Feed-forward non-linearity; `swiglu` (arXiv 2002.05202) adds a third, gating matrix."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """Position encoding; sinusoidal ones reach past any training length."""
-    max_positions: PositiveInt = 1024
+    max_positions: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     """Number of learned positions, so the longest input and output; sinusoidal ones have no end."""
     tied_embeddings: Literal["three-way", "decoder", "none"] = "three-way"
     """What shares one matrix: source, target and output embeddings; target and output; nothing."""

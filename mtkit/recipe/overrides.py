@@ -88,5 +88,6 @@ def _value(text: str) -> Any:
     """Returns text as the TOML value it spells, or as a string where it spells none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (RecursionError, ValueError):
+        # TOML's own fault is a ValueError; so is a number of too many digits.
         return text

@@ -1,6 +1,40 @@
 """What every section of a recipe has in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+
+_MAX_NUMBER = 1_000_000_000
+
+
+def refuse_boundless(number: float) -> float:
+    """Returns a number that nothing overflows with; it is far beyond what any run has.
+
+    Raises:
+        ValueError: It is larger.
+    """
+    if number > _MAX_NUMBER:
+        raise ValueError(f"expected a number up to {_MAX_NUMBER:,}, found a larger one")
+    return number
+
+
+Count = Annotated[PositiveInt, AfterValidator(refuse_boundless)]
+"""A number of steps, tokens or the like."""
+CountFromZero = Annotated[NonNegativeInt, AfterValidator(refuse_boundless)]
+Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
+"""A rate, a factor or a time."""
+StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""Of a random number generator."""
 
 _SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 

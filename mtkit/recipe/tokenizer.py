@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from mtkit.recipe.section import Section, refuse_special
+from mtkit.recipe.section import Count, Section, refuse_special
 
 Symbol = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(refuse_special)]
 
@@ -63,7 +63,7 @@ class Tokenizer(Section):
     """Spell unknown characters as bytes, which takes 256 pieces of the vocabulary."""
     user_symbols: tuple[Symbol, ...] = ()
     """Strings that are always one piece, such as placeholders; tags of corpora needn't be named."""
-    max_training_sentences: PositiveInt = 1_000_000
+    max_training_sentences: Count = 1_000_000
     """Sentences, drawn evenly from the cleaned text, that the tokenizer is trained on. A million
     take half a gigabyte of memory as BPE, and one and a half as unigram."""
     pretrained: Pretrained | None = None

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
+from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.model import Rate
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero
 
 
 class Adam(Section):
@@ -16,9 +17,9 @@ class Adam(Section):
     """Decay of the first moment."""
     beta2: Rate = 0.98
     """Decay of the second moment."""
-    epsilon: PositiveFloat = 1e-9
+    epsilon: Strength = 1e-9
     """Added to the root of the second moment."""
-    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    weight_decay: StrengthFromZero = 0.0
     """Decoupled weight decay (arXiv 1711.05101) on matrices; biases and norms are spared."""
 
 
@@ -27,9 +28,9 @@ class PaperSchedule(Section):
 
     kind: Literal["paper"] = "paper"
     """Name of the schedule."""
-    warmup_steps: PositiveInt = 4_000
+    warmup_steps: Count = 4_000
     """Steps of linear rise."""
-    factor: PositiveFloat = 1.0
+    factor: Strength = 1.0
     """Multiplies the whole schedule; 1 in the paper."""
 
 
@@ -38,9 +39,9 @@ class InverseSquareRootSchedule(Section):
 
     kind: Literal["inverse-sqrt"]
     """Name of the schedule."""
-    peak: PositiveFloat
+    peak: Strength
     """Learning rate at the end of the rise."""
-    warmup_steps: PositiveInt = 4_000
+    warmup_steps: Count = 4_000
     """Steps of linear rise."""
 
 
@@ -49,11 +50,11 @@ class CosineSchedule(Section):
 
     kind: Literal["cosine"]
     """Name of the schedule."""
-    peak: PositiveFloat
+    peak: Strength
     """Learning rate at the end of the rise."""
-    warmup_steps: PositiveInt = 4_000
+    warmup_steps: Count = 4_000
     """Steps of linear rise."""
-    final: Annotated[float, Field(ge=0.0)] = 0.0
+    final: StrengthFromZero = 0.0
     """Learning rate at `max_steps`."""
 
 
@@ -62,11 +63,11 @@ class LinearSchedule(Section):
 
     kind: Literal["linear"]
     """Name of the schedule."""
-    peak: PositiveFloat
+    peak: Strength
     """Learning rate at the end of the rise."""
-    warmup_steps: PositiveInt = 4_000
+    warmup_steps: Count = 4_000
     """Steps of linear rise."""
-    final: Annotated[float, Field(ge=0.0)] = 0.0
+    final: StrengthFromZero = 0.0
     """Learning rate at `max_steps`."""
 
 
@@ -75,9 +76,9 @@ class ConstantSchedule(Section):
 
     kind: Literal["constant"]
     """Name of the schedule."""
-    peak: PositiveFloat
+    peak: Strength
     """Learning rate after the rise."""
-    warmup_steps: NonNegativeInt = 0
+    warmup_steps: CountFromZero = 0
     """Steps of linear rise."""
 
 
@@ -90,14 +91,14 @@ Schedule = Annotated[
 class Clipping(Section):
     """Scales a gradient down whose norm is greater than a bound."""
 
-    max_norm: PositiveFloat
+    max_norm: Strength
     """Greatest Euclidean norm of the whole gradient."""
 
 
 class EarlyStopping(Section):
     """Ends training when the development score stops rising."""
 
-    patience: PositiveInt
+    patience: Count
     """Checkpoints in a row without a new best score after which training ends."""
 
 
@@ -106,9 +107,9 @@ class Validation(Section):
 
     metric: Literal["bleu", "chrf", "loss"] = "bleu"
     """What makes a checkpoint the best: development BLEU, chrF, or loss per token."""
-    beam_size: PositiveInt = 1
+    beam_size: BeamSize = 1
     """Beam of the development translations; 1, greedy, is quick, and ranks checkpoints well."""
-    num_samples: NonNegativeInt = 3
+    num_samples: CountFromZero = 3
     """Development sentences shown with their translations."""
 
 
@@ -118,7 +119,7 @@ class Averaging(Section):
     choose: Literal["last", "best", "spaced"] = "last"
     """The most recent checkpoints, those with the best development score, or some spread evenly, by
     step, over all that were kept."""
-    num_checkpoints: PositiveInt = 5
+    num_checkpoints: Count = 5
     """How many; `mtkit average --select` compares means of this number and of others."""
     if_worse: Literal["warn", "replace", "ignore"] = "warn"
     """What happens where the mean does worse on the development set than one of the checkpoints
@@ -144,11 +145,11 @@ class Recovery(Section):
     back to its last checkpoint, with a lower learning rate from there on.
     """
 
-    max_skipped: PositiveInt = 5
+    max_skipped: Count = 5
     """Updates left out in a row, after which training goes back."""
     rate_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     """What the learning rate is multiplied by each time training goes back."""
-    max_returns: NonNegativeInt = 3
+    max_returns: CountFromZero = 3
     """Times that training goes back; the next time it ends with an error."""
 
 
@@ -174,20 +175,20 @@ FrozenPart = Literal["embeddings", "encoder", "decoder"]
 class Training(Section):
     """From data to checkpoints. The defaults are the paper's base model."""
 
-    max_steps: PositiveInt = 100_000
+    max_steps: Count = 100_000
     """Updates of the weights after which training ends."""
-    batch_tokens: PositiveInt = 25_000
+    batch_tokens: Count = 25_000
     """Real tokens, `</s>` counted, of each side in one update, whatever the number of processes."""
-    length_groups: PositiveInt = 8
+    length_groups: Count = 8
     """Groups of similarly long sentences that one update is drawn from: 1 pads least, more make
     updates less alike in length. The paper's eight GPUs each held one such group."""
-    micro_batch_tokens: PositiveInt | Literal["auto"] = 8_192
+    micro_batch_tokens: Count | Literal["auto"] = 8_192
     """Greatest size of one forward pass on one process, in tokens of the side that has more, with
     padding; what does not fit in one pass is accumulated. Before the first update the largest pass
     is tried, and the size halved until it fits in memory; `auto` starts from all that one process
     has of an update. Another cut draws other dropout masks and rounds otherwise, and changes
     nothing else."""
-    processes: PositiveInt | Literal["auto"] = "auto"
+    processes: Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"] = "auto"
     """Processes that share an update on a CPU; `--processes` overrules it, and on GPUs there is one
     for each. `auto`: a new training on Linux takes one a core, as far as memory allows and each has
     1,024 tokens of an update, which is fastest beside other programs. One where `OMP_NUM_THREADS`
@@ -215,23 +216,23 @@ class Training(Section):
     """Parts whose weights stay as they start: all embeddings, positions included; the layers of the
     encoder; those of the decoder. The output projection is frozen only where it is tied to
     embeddings."""
-    checkpoint_every: PositiveInt = 1_500
+    checkpoint_every: Count = 1_500
     """Steps between checkpoints; each is validated."""
-    checkpoint_minutes: PositiveFloat | None = None
+    checkpoint_minutes: Strength | None = None
     """Minutes between checkpoints, in place of `checkpoint_every` where given; 10 in the paper."""
-    keep_last: PositiveInt = 5
+    keep_last: Count = 5
     """Most recent checkpoints kept."""
-    keep_best: PositiveInt = 1
+    keep_best: Count = 1
     """Checkpoints with the best development score kept, however old."""
-    keep_every: PositiveInt | None = None
+    keep_every: Count | None = None
     """Of each so many steps, the first checkpoint is kept for ever."""
-    keep_minutes: PositiveFloat | None = None
+    keep_minutes: Strength | None = None
     """Of each so many minutes of training, the first checkpoint is kept for ever."""
     validation: Validation = Validation()
     """What happens on the development set at each checkpoint."""
     averaging: Averaging = Averaging()
     """Which checkpoints `mtkit average` takes."""
-    log_every: PositiveInt = 50
+    log_every: Count = 50
     """Steps between lines of metrics."""
     log_digests: bool = False
     """Log a digest of the weights after every update, by which the first difference between two
@@ -239,5 +240,5 @@ class Training(Section):
     trackers: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Where metrics go besides `metrics.jsonl`: TensorBoard's files in the workspace
     (`mtkit[tensorboard]`), Weights & Biases (`mtkit[wandb]`)."""
-    stuck_after_seconds: PositiveFloat = 600.0
+    stuck_after_seconds: Strength = 600.0
     """A process among several that makes no progress for so long counts as stuck; all end then."""

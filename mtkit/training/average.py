@@ -13,6 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.identity import digest_model
 from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import save_model_folder
+from mtkit.inference.weights_file import check_weights, list_shapes
 from mtkit.model.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
@@ -88,13 +89,13 @@ def average(
             "(training.keep_best); the others are the best of the last"
         )
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
-    weights = _read_mean(chosen)
+    weights = _read_mean(recipe, data, chosen)
     comparison = _read_comparison(recipe, workspace, saved, chosen) or compare(
         recipe, data, saved, mean, weights=weights, device=place
     )
     released = _choose_released(recipe, saved, chosen, comparison)
     if released != chosen:
-        weights = _read_mean(released)
+        weights = _read_mean(recipe, data, released)
     record, facts = _describe_comparison(comparison, is_mean_kept=released == chosen)
     _save(recipe, workspace, data, released, weights, record=record, facts=facts)
     say(f"averaged {_count(chosen)}")
@@ -162,7 +163,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
             return False
         released = _choose_released(recipe, saved, chosen, comparison)
     return (
-        record["steps"] == _steps(released)
+        record.get("steps") == _steps(released)
         # Earlier versions recorded none.
         and record.get("digest") in (None, digest_model(workspace.model))
         and read_settings(workspace.model) == recipe.inference
@@ -272,10 +273,16 @@ def _open_run(recipe: Recipe, workspace: Workspace) -> tuple[list[Checkpoint], P
     return saved, data
 
 
-def _read_mean(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
+def _read_mean(
+    recipe: Recipe, data: PreparedData, chosen: Sequence[Checkpoint]
+) -> dict[str, Tensor]:
     """Returns the mean of checkpoints whose files hold what was saved."""
+    shapes = list_shapes(
+        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    )
     for checkpoint in chosen:
-        checkpoint.check()
+        checkpoint.check(shapes.values())
+        check_weights(checkpoint.weights_file, shapes)
     return mean_weights([checkpoint.weights_file for checkpoint in chosen])
 
 
@@ -290,7 +297,15 @@ def _save_selected(
     outcome = f"the best by {LABELS.get(selection['metric'], selection['metric'])} was kept"
     lines = describe_candidates(selection["candidates"])
     record, facts = {_SELECTION: selection}, {_COMPARED_FACT: _as_list(outcome, lines)}
-    _save(recipe, workspace, data, chosen, _read_mean(chosen), record=record, facts=facts)
+    _save(
+        recipe,
+        workspace,
+        data,
+        chosen,
+        _read_mean(recipe, data, chosen),
+        record=record,
+        facts=facts,
+    )
 
 
 def _save(

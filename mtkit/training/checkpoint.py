@@ -10,18 +10,21 @@ Chance needs no state: each update's generator is seeded by the recipe's seed, s
 """
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import check_file, describe_fault
 from mtkit.inference.model_config import WEIGHTS_FILE
 from mtkit.inference.model_folder import (
     load_weights,
@@ -29,6 +32,7 @@ from mtkit.inference.model_folder import (
     read_weights,
     write_tensors,
 )
+from mtkit.inference.weights_file import MAX_HEADER_BYTES, Shape, check_header
 from mtkit.paths import for_library
 from mtkit.recipe.training import Training
 from mtkit.training.frozen import list_frozen
@@ -50,6 +54,10 @@ STATE_FILE = "state.json"
 _TRAINED_FILE = "weights.safetensors"
 _OPTIMIZER_FILE = "optimizer.safetensors"
 _DAMAGED = "damaged-"
+_FP32_BYTES = 4
+_MAX_COPIES = 3
+"""Numbers of a file for each weight, and more: Adam has two."""
+_MAX_COUNT = 10**15
 
 
 @dataclass(frozen=True)
@@ -122,20 +130,52 @@ class Checkpoint:
         """The weights that are validated and released."""
         return self.folder / WEIGHTS_FILE
 
-    def check(self) -> None:
-        """Returns if every file of it holds what was saved.
+    def check(self, shapes: Iterable[Shape] | None = None) -> None:
+        """Checks that every file of it holds what was saved.
+
+        Args:
+            shapes: Those of the network's weights, where they are known: no file is many times as
+                large, and a file with holes can be as large as it likes.
 
         Raises:
-            MtkitError: A file is missing, cut short, or has other bits.
+            MtkitError: A file is missing, cut short, too large, or has other bits.
         """
+        limit = math.inf
+        if shapes is not None:
+            limit = _MAX_COPIES * sum(map(math.prod, shapes)) * _FP32_BYTES + MAX_HEADER_BYTES
         for name, expected in self.digests.items():
             path = self.folder / name
             try:
+                num_bytes = check_file(path)
+                if num_bytes > limit:
+                    raise _damaged(self.folder, f"{name}: {num_bytes:,} bytes, too many by far")
                 found = digest_file(path)
             except OSError as error:
                 raise _damaged(self.folder, f"{name}: {error.strerror}") from error
             if found != expected:
                 raise _damaged(self.folder, f"{name} isn't what was saved: its digest differs")
+
+
+class _Facts(BaseModel):
+    """What `STATE_FILE` holds, beside its format."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: TrainingState
+    score: float | None
+    recipe: dict[str, Any]
+    data_digest: str
+    is_regular: bool
+    digests: dict[Annotated[str, Field(pattern=r"^[a-z]+\.safetensors$")], str]
+
+    @field_validator("state")
+    @classmethod
+    def _is_possible(cls, state: TrainingState) -> TrainingState:
+        counts = [value for value in asdict(state).values() if isinstance(value, int)]
+        seconds = (state.elapsed_seconds, state.checkpoint_seconds)
+        if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
+            raise ValueError("a count or time that no training has")
+        return state
 
 
 class CheckpointFolder:
@@ -239,7 +279,7 @@ class CheckpointFolder:
         for folder in sorted(self._folder.glob("step-*"), reverse=True):
             try:
                 checkpoint = read_checkpoint(folder)
-                checkpoint.check()
+                checkpoint.check(weight.shape for weight in learner.model.parameters())
             except DamagedCheckpointError as error:
                 is_damaged = True
                 warn(f"{error.message}; going on from the checkpoint before it")
@@ -280,6 +320,7 @@ def restore(checkpoint: Checkpoint, learner: Learner) -> None:
             learner.average.restart()
     path = checkpoint.folder / _OPTIMIZER_FILE
     with _naming(checkpoint.folder), for_library(path) as readable:
+        check_header(path)
         tensors = load_file(readable)
     was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
     load_moments(learner, tensors, was_frozen, path)
@@ -311,8 +352,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     try:
         facts = read_json(folder / STATE_FILE)
         _check_format(facts.pop("format_version", 1), folder)
-        state = TrainingState(**facts.pop("state"))
-        return Checkpoint(folder=folder, state=state, **facts)
+        state = TrainingState(**facts["state"])
+        _Facts.model_validate({**facts, "state": asdict(state)})
+        return Checkpoint(folder=folder, **{**facts, "state": state})
+    except ValidationError as error:
+        raise _damaged(folder, f"{STATE_FILE}: {describe_fault(error)}") from error
     except (OSError, KeyError, TypeError) as error:
         raise _damaged(folder, f"{STATE_FILE}: {error}") from error
     except MtkitError as error:

@@ -31,6 +31,8 @@ _MANY_POINTS = 60
 _MOST_LINES = 12
 """Events up to which each has a line through all panels."""
 _STYLE: dict[Any, Any] = {
+    # A `matplotlibrc` in the current folder could have LaTeX run.
+    "text.usetex": False,
     # A `$` in a name is a dollar.
     "text.parse_math": False,
     "font.size": 9.0,

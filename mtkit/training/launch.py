@@ -37,6 +37,8 @@ _LAUNCHED_HERE = "MTKIT_LAUNCHED"
 _FAULT = "mtkit"
 _INTERRUPTED = 130
 _AGENT = "torch.distributed.elastic"
+# `-m mtkit` would look for modules in the current folder first, which may be a stranger's.
+_WORK = "import sys; sys.path[:] = {path!r}; from mtkit.cli.app import main; main()"
 _DATED_LATER = 3_600
 """Seconds by which a worker that lost another one dates its end, since the first end is told."""
 
@@ -95,7 +97,7 @@ def launch(
             logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "mtkit", *arguments)
+            elastic_launch(config, sys.executable)("-c", _WORK.format(path=sys.path), *arguments)
         except SignalException as stop:
             # torchrun doesn't look at what its workers end with once it was told to stop.
             fault = _find_fault(Path(folder))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import warn
+from mtkit.foreign_files import check_file
 from mtkit.training.trackers import Tracker
 from mtkit.workspace import write_atomically
 
@@ -146,11 +147,12 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Returns the lines of a metrics file; any that a crash cut short is left out."""
     if not path.exists():
         return []
+    check_file(path)
     lines = []
     for line in path.read_text("utf-8").split("\n"):
         try:
             lines.append(json.loads(line, parse_constant=lambda _: None))
-        except json.JSONDecodeError:
+        except (RecursionError, ValueError):
             continue
     return lines
 

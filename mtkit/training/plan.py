@@ -12,6 +12,7 @@ from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.inference.weights_file import check_memory, list_shapes
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import settle_threads
 from mtkit.recipe import Recipe
@@ -150,10 +151,14 @@ def rehearse(
 
 
 def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
-    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance."""
-    return EncoderDecoder(
-        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    )
+    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance.
+
+    Raises:
+        MtkitError: It is larger than this machine's memory.
+    """
+    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
+    return EncoderDecoder(recipe.model, *vocab_sizes)
 
 
 def describe_parameters(model: EncoderDecoder) -> str:

@@ -12,6 +12,7 @@ from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.inference.identity import digest_model
 from mtkit.inference.model_folder import read_weights, save_model_folder
+from mtkit.inference.weights_file import list_shapes
 from mtkit.model import EncoderDecoder
 from mtkit.model.device import Precision, is_imitated, settle_kernels, settle_threads
 from mtkit.recipe import Recipe, dump_recipe
@@ -325,7 +326,9 @@ def _finish(
     """Fills `model/`, and says what came of the training and what comes next."""
     best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
-        best[0].check()
+        tokenizer = data.tokenizer
+        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+        best[0].check(list_shapes(recipe.model, *vocab_sizes).values())
         save_model_folder(
             workspace.model,
             recipe=recipe,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mtkit.data.batches.ragged import Indices, join_ranges
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import check_file
 from mtkit.workspace import reserve
 
 STRATUM = np.dtype(
@@ -42,8 +43,9 @@ class LengthOrder:
             MtkitError: It isn't there, or is incomplete.
         """
         try:
-            self.rows: NDArray[Any] = np.load(folder / _ORDER_FILE, mmap_mode="r")
-            self.strata: NDArray[np.void] = np.load(folder / _STRATA_FILE)
+            self.rows: NDArray[Any] = _map(folder / _ORDER_FILE)
+            # Mapped first: a header can tell of more than there is.
+            self.strata: NDArray[np.void] = np.array(_map(folder / _STRATA_FILE))
         except FileNotFoundError as error:
             raise MtkitError(
                 f"{error.filename}: no such order of the data", "run `mtkit prepare` again"
@@ -52,9 +54,28 @@ class LengthOrder:
             raise MtkitError(
                 f"{folder / _ORDER_FILE}: incomplete: {error}", "run `mtkit prepare` again"
             ) from error
+        if self.strata.dtype != STRATUM or self.rows.dtype.kind != "u" or self.rows.ndim != 1:
+            raise MtkitError(
+                f"{folder / _ORDER_FILE}: damaged: {self.rows.dtype} and {self.strata.dtype}",
+                "run `mtkit prepare` again",
+            )
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def _map(path: Path) -> NDArray[Any]:
+    """Returns an array that stays in its file.
+
+    Raises:
+        FileNotFoundError: It isn't there.
+        ValueError: It is incomplete, or no array.
+    """
+    check_file(path)
+    array = np.load(path, mmap_mode="r")
+    if not isinstance(array, np.ndarray):
+        raise ValueError("several arrays")  # noqa: TRY004
+    return array
 
 
 def build_order(folder: Path) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import check_file, describe_fault
 from mtkit.workspace import digest_file, read_json, write_atomically
 
 _FORMAT = "mtkit token store"
@@ -24,6 +26,8 @@ _FORMAT_VERSION = 1
 _TOKENS_FILE = "tokens.arrow"
 _FACTS_FILE = "store.json"
 _SIDES = ("source", "target")
+_VOCAB_SIZES = (1, 1 << 17)
+"""One of each width on disk."""
 
 
 def make_batch(
@@ -149,14 +153,14 @@ class TokenStore:
         """
         path = folder / _TOKENS_FILE
         facts = _read_facts(folder)
-        self._num_pairs = int(facts["num_pairs"])
-        self.num_source_tokens = int(facts["num_source_tokens"])
-        self.num_target_tokens = int(facts["num_target_tokens"])
-        self.corpus_pairs: list[int] = facts["corpus_pairs"]
-        self.digest = str(facts["digest"])
-        if not path.is_file() or path.stat().st_size != facts["num_bytes"]:
+        self._num_pairs = facts.num_pairs
+        self.num_source_tokens = facts.num_source_tokens
+        self.num_target_tokens = facts.num_target_tokens
+        self.corpus_pairs = facts.corpus_pairs
+        self.digest = facts.digest
+        if not path.is_file() or check_file(path) != facts.num_bytes:
             raise MtkitError(
-                f"{path}: incomplete: expected {facts['num_bytes']:,} bytes",
+                f"{path}: incomplete: expected {facts.num_bytes:,} bytes",
                 "run `mtkit prepare` again",
             )
         with pa.memory_map(os.fsencode(path)) as file:
@@ -164,14 +168,19 @@ class TokenStore:
         try:
             reader = pa.ipc.open_file(mapped)
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        except (pa.ArrowInvalid, OSError) as error:
-            raise MtkitError(f"{path}: damaged: {error}", "run `mtkit prepare` again") from error
+            for batch in batches:
+                batch.validate()
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            raise _damaged(path, str(error)) from error
+        num_pairs = sum(batch.num_rows for batch in batches)
+        if reader.schema not in map(_schema, _VOCAB_SIZES) or num_pairs != self._num_pairs:
+            raise _damaged(path, f"{num_pairs:,} pairs of\n{reader.schema}")
         # An empty record batch may leave out its buffers, and nothing is ever looked up in it.
         batches = [batch for batch in batches if batch.num_rows]
         num_rows = np.array([batch.num_rows for batch in batches], dtype=np.int64)
         self._first_rows = np.cumsum(num_rows) - num_rows
         self._columns = {
-            name: _Column(mapped, [batch.column(name) for batch in batches], item)
+            name: _Column(mapped, [batch.column(name) for batch in batches], item, path)
             for name, item in _item_types(reader.schema).items()
         }
 
@@ -214,12 +223,23 @@ class _Column:
         mapped: The whole file.
         parts: The column's array in each record batch that has rows.
         item: Type of the lists' items.
+        path: The file, for messages.
+
+    Raises:
+        MtkitError: An array lies elsewhere, as one does that is compressed.
     """
 
-    def __init__(self, mapped: pa.Buffer, parts: Sequence[pa.Array], item: np.dtype[Any]) -> None:
+    def __init__(
+        self, mapped: pa.Buffer, parts: Sequence[pa.Array], item: np.dtype[Any], path: Path
+    ) -> None:
+        self._path = path
         self._offsets = np.frombuffer(mapped, np.int32, count=mapped.size // 4)
         self._values = np.frombuffer(mapped, item, count=mapped.size // item.itemsize)
         buffers = [(part.buffers()[1], part.buffers()[-1]) for part in parts]
+        end = mapped.address + mapped.size
+        for buffer in (buffer for pair in buffers for buffer in pair if buffer and buffer.size):
+            if not mapped.address <= buffer.address <= end - buffer.size:
+                raise _damaged(path, "compressed, or written by another program")
         # Counted in items from the file's begin; Arrow aligns every buffer to 8 bytes.
         self._first_offsets = np.array(
             [(offsets.address - mapped.address) // 4 for offsets, _ in buffers], dtype=np.int64
@@ -237,7 +257,11 @@ class _Column:
         """Returns where each row's list begins, in items from the file's begin, and its length."""
         places = self._first_offsets[batches] + rows
         starts = self._offsets[places].astype(np.int64)
-        return self._first_values[batches] + starts, self._offsets[places + 1] - starts
+        lengths = self._offsets[places + 1] - starts
+        firsts = self._first_values[batches] + starts
+        if len(rows) and (lengths.min() < 0 or (firsts + lengths).max() > len(self._values)):
+            raise _damaged(self._path, "its sentences reach past its end")
+        return firsts, lengths
 
     def gather(self, batches: Indices, rows: Indices) -> Ragged:
         """Returns some rows' lists."""
@@ -249,7 +273,18 @@ def _item_types(schema: pa.Schema) -> dict[str, np.dtype[Any]]:
     return {field.name: np.dtype(field.type.value_type.to_pandas_dtype()) for field in schema}
 
 
-def _read_facts(folder: Path) -> dict[str, Any]:
+class _Facts(BaseModel):
+    """What `store.json` holds, beside format and width."""
+
+    num_pairs: NonNegativeInt
+    num_source_tokens: NonNegativeInt
+    num_target_tokens: NonNegativeInt
+    corpus_pairs: list[NonNegativeInt]
+    num_bytes: NonNegativeInt
+    digest: str
+
+
+def _read_facts(folder: Path) -> _Facts:
     path = folder / _FACTS_FILE
     if not path.is_file():
         raise MtkitError(f"{folder}: no prepared data", "run `mtkit prepare`")
@@ -261,4 +296,11 @@ def _read_facts(folder: Path) -> dict[str, Any]:
             f"{_FORMAT_VERSION}, found {found[0]} {found[1]}",
             "run `mtkit prepare` again",
         )
-    return facts
+    try:
+        return _Facts.model_validate(facts)
+    except ValidationError as error:
+        raise _damaged(path, describe_fault(error)) from error
+
+
+def _damaged(path: Path, reason: str) -> MtkitError:
+    return MtkitError(f"{path}: damaged: {shorten(reason, 200)}", "run `mtkit prepare` again")

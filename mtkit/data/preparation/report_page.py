@@ -89,19 +89,21 @@ def _draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]])
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(8.0, 3.0), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots()
-    for language, histogram in zip(languages, histograms, strict=True):
-        axes.stairs(histogram, range(len(histogram) + 1), label=language)
-    axes.set_xlabel("tokens of a sentence, </s> counted")
-    axes.set_ylabel("sentences")
-    axes.set_xlim(0, max(_last(histogram) for histogram in histograms) + 1)
-    axes.legend()
-    axes.grid(alpha=0.3)
     picture = io.StringIO()
-    # Neither date nor random names: the same report makes the same page.
-    with mpl.rc_context({"svg.hashsalt": "mtkit", "svg.fonttype": "none"}):
+    # Neither date nor random names: the same report makes the same page. And no LaTeX, which a
+    # `matplotlibrc` in the current folder could have run.
+    style: dict[Any, Any] = {"svg.hashsalt": "mtkit", "svg.fonttype": "none", "text.usetex": False}
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(8.0, 3.0), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        for language, histogram in zip(languages, histograms, strict=True):
+            axes.stairs(histogram, range(len(histogram) + 1), label=language)
+        axes.set_xlabel("tokens of a sentence, </s> counted")
+        axes.set_ylabel("sentences")
+        axes.set_xlim(0, max(_last(histogram) for histogram in histograms) + 1)
+        axes.legend()
+        axes.grid(alpha=0.3)
         figure.savefig(picture, format="svg", metadata={"Date": None})
     text = picture.getvalue()
     return text[text.index("<svg") :]

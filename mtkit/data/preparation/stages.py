@@ -75,7 +75,7 @@ def read_record(folder: Path) -> Facts | None:
         record = read_json(path) if path.is_file() else None
     except MtkitError:
         return None
-    return record if record is not None and record["files"] == _list_files(folder) else None
+    return record if record is not None and record.get("files") == _list_files(folder) else None
 
 
 def _list_files(folder: Path) -> dict[str, int]:

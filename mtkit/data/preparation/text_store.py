@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.foreign_files import check_file
 from mtkit.workspace import reserve
 
 _TEXT_FILE = "text.arrow"
@@ -72,6 +73,7 @@ class TextStore:
         self._folder = folder
         path = folder / _TEXT_FILE
         try:
+            check_file(path)
             # Read, not mapped: pages of a map would count as this process's memory.
             self._reader = pa.ipc.open_file(pa.OSFile(os.fsencode(path), "rb"))
         except (FileNotFoundError, pa.ArrowInvalid) as error:

@@ -10,6 +10,9 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.data import HubCorpus
 
 _ROWS_AT_ONCE = 1_024
+_FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
+"""Readers of the library's that read tables and nothing else; `pandas` unpickled what it found,
+and with that ran it, until the library switched that off."""
 
 
 def read_data_set_blocks(corpus: HubCorpus, reading: Reading) -> Iterator[Block]:
@@ -45,9 +48,13 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
     name = _name(corpus)
     num_rows = 0
     try:
-        data_set = datasets.load_dataset(
-            corpus.dataset, corpus.configuration, split=corpus.split, streaming=True
-        )
+        builder = datasets.load_dataset_builder(corpus.dataset, corpus.configuration)
+        if builder.name not in _FORMATS:
+            raise MtkitError(
+                f"{name}: files of the kind '{builder.name}' aren't read",
+                "make Parquet, JSON lines or csv files of it, or two text files",
+            )
+        data_set = builder.as_streaming_dataset(split=corpus.split)
         for table in data_set.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE):
             ways = find_columns(table.schema, columns, name)
             sides = [texts_at(table, way, name) for way in ways]

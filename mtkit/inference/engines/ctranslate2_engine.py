@@ -31,14 +31,16 @@ from typing import Any, NamedTuple
 from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.errors import MtkitError
 from mtkit.inference.batches import make_batches
-from mtkit.inference.engines.ctranslate2_files import EXPORT_AGAIN, read_names
+from mtkit.inference.engines.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, read_names
 from mtkit.inference.engines.ctranslate2_library import (
     count_threads,
     find_device,
     load_library,
 )
+from mtkit.inference.engines.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.model_config import read_config
 from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
@@ -78,6 +80,7 @@ class CTranslate2Engine:
         library = load_library()
         self._stops_early = stops_early
         self._max_tokens, self._source_names, self._target_names = read_names(folder)
+        check_engine_folder(folder)
         self._target_ids = {name: token for token, name in enumerate(self._target_names)}
         self._never_emitted = [[self._target_names[PAD]], [self._target_names[BOS]]]
         kind, index = find_device(device, library)
@@ -414,6 +417,12 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
             f"{folder}: nothing was exported for CTranslate2 here (no {ENGINE_FOLDER}/)",
             f"mtkit export --model {folder} --output {folder}-ctranslate2",
         )
+    config = read_config(folder)
+    max_tokens, *names = read_names(folder / ENGINE_FOLDER)
+    path = folder / ENGINE_FOLDER / MODEL_FILE
+    if tuple(map(len, names)) != config.vocab_sizes:
+        raise MtkitError(f"{path}: a model of another vocabulary than {folder}'s", EXPORT_AGAIN)
+    check_network(path, config.model, config.vocab_sizes, max_tokens)
     return CTranslate2Engine(folder / ENGINE_FOLDER, device)
 
 

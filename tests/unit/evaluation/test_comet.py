@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText, evaluate
+from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Comet, Evaluation
 
 # Options and the shape of the JSON as unbabel-comet 2.2.7's `comet-score` has them; a sentence's
@@ -160,3 +162,92 @@ echo '{"a": [{"src": "x"}]}' > "$2"
     with pytest.raises(MtkitError, match="absent failed:\nModel 'absent' not supported") as caught:
         evaluate(systems, TEXT, settings(command, "absent"))
     assert "model.ckpt" in caught.value.hint
+
+
+RECIPE = """
+name = "w17"
+[data]
+source_language = "en"
+target_language = "de"
+train = [{ builtin = "phrasebook" }]
+dev = { builtin = "phrasebook" }
+[evaluation.comet]
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A function that returns COMET's settings from a recipe file and what is typed beside it."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "recipe.toml"
+
+    def read(lines: str, *typed: str) -> Comet:
+        path.write_text(RECIPE + lines)
+        comet = load_recipe(path, typed).evaluation.comet
+        assert comet is not None
+        return comet
+
+    return read
+
+
+@pytest.mark.parametrize("named", ["{absolute}", "./comet-score", "w17/helper", "helper", "sh"])
+def test_a_program_that_a_recipe_names_is_not_run(load, command, tmp_path, monkeypatch, named):
+    name = named.format(absolute=command)
+    mark = tmp_path / "mark"
+    for path in (tmp_path / "helper", tmp_path / "w17" / "helper"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    settings = Evaluation(comet=load(f'command = "{name}"'))
+    with pytest.raises(MtkitError, match=r"evaluation\.comet\.command: the recipe names") as caught:
+        evaluate({"a": ["ja", "nein"]}, TEXT, settings)
+    assert caught.value.hint == f"if you trust it, type it: --set evaluation.comet.command={name}"
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "key", ["evaluation.comet.command={}", 'evaluation.comet={{command="{}"}}']
+)
+def test_a_program_that_is_typed_is_run(load, command, key):
+    comet = load('command = "w17/helper"', key.format(command))
+    settings = Evaluation(metrics=("ter",), comet=comet)
+    [system] = evaluate({"a": ["jaja", "nein"]}, TEXT, settings).systems
+    # Both translations have four characters.
+    assert system.scores[1].value == pytest.approx(4.0)
+    # Another key that is typed doesn't vouch for the program.
+    with pytest.raises(MtkitError, match="the recipe names w17/helper"):
+        check_comet(load('command = "w17/helper"', "evaluation.comet.gpus=1"), ())
+    # Nor does one that was typed before the whole section was.
+    check_comet(
+        load('command = "w17/helper"', "~evaluation.comet.command", key.format(command)), ()
+    )
+
+
+def test_its_own_command_is_looked_for_in_absolute_places_of_path(load, command, monkeypatch):
+    for line in ("gpus = 0", 'command = "comet-score"'):
+        for path in ("", ".", "./"):
+            monkeypatch.setenv("PATH", path)
+            with pytest.raises(MtkitError, match="can't run comet-score"):
+                check_comet(load(line), ())
+        monkeypatch.setenv("PATH", str(Path(command).parent))
+        check_comet(load(line), ())
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["x.ckpt", "./model.ckpt", "/tmp/model.ckpt", "Unbabel/x.ckpt", "Unbabel/../x", "other/model",
+     "-h", "--model", ""],
+)  # fmt: skip
+def test_a_checkpoint_that_a_recipe_names_is_not_opened(load, command, monkeypatch, model):
+    monkeypatch.setenv("PATH", str(Path(command).parent))
+    with pytest.raises(MtkitError, match=r"evaluation\.comet\.model: the recipe names"):
+        check_comet(load(f'model = "{model}"'), ())
+    check_comet(load(f'model = "{model}"', "evaluation.comet.model=other/model"), ())
+    check_comet(load("", f'evaluation.comet={{model="{model}"}}'), ())
+
+
+@pytest.mark.parametrize("model", ["Unbabel/XCOMET-XL", "Unbabel/wmt22-comet-da", "wmt20-comet-da"])
+def test_models_of_its_makers_may_stand_in_a_recipe(load, command, monkeypatch, model):
+    monkeypatch.setenv("PATH", str(Path(command).parent))
+    check_comet(load(f'model = "{model}"'), ())

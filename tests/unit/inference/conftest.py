@@ -32,7 +32,7 @@ def two_vocabularies() -> SubwordTokenizer:
     return train_tokenizer(settings, _SENTENCES, reversed(_SENTENCES[:2]), seed=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_recipe() -> Callable[..., Recipe]:
     """A function that returns a tiny recipe; its arguments change the model section."""
 
@@ -59,7 +59,7 @@ def make_recipe() -> Callable[..., Recipe]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_model(tokenizer) -> Callable[[Recipe], EncoderDecoder]:
     """A function that returns a recipe's network with random weights."""
 
@@ -71,16 +71,26 @@ def make_model(tokenizer) -> Callable[[Recipe], EncoderDecoder]:
     return make
 
 
+@pytest.fixture(scope="session")
+def make_folder(make_recipe, make_model, tokenizer) -> Callable[[Path], Path]:
+    """A function that leaves a model folder and returns it."""
+
+    def make(folder: Path) -> Path:
+        recipe = make_recipe()
+        save_model_folder(
+            folder,
+            recipe=recipe,
+            weights=pack_weights(make_model(recipe)),
+            tokenizer=tokenizer,
+            origin="checkpoint of step 7",
+            training_facts={"sentence pairs": "40,000"},
+        )
+        return folder
+
+    return make
+
+
 @pytest.fixture
-def folder(tmp_path: Path, make_recipe, make_model, tokenizer) -> Path:
+def folder(tmp_path: Path, make_folder) -> Path:
     """A model folder."""
-    recipe = make_recipe()
-    save_model_folder(
-        tmp_path / "model",
-        recipe=recipe,
-        weights=pack_weights(make_model(recipe)),
-        tokenizer=tokenizer,
-        origin="checkpoint of step 7",
-        training_facts={"sentence pairs": "40,000"},
-    )
-    return tmp_path / "model"
+    return make_folder(tmp_path / "model")

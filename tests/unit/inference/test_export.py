@@ -14,6 +14,7 @@ from mtkit.inference.export import ExportReport, export, judge
 from mtkit.inference.model_config import open_model_folder
 from mtkit.inference.model_folder import load_model_folder, pack_weights, save_model_folder
 from mtkit.inference.parity import Comparison
+from mtkit.inference.translate import Translator
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]
@@ -272,3 +273,24 @@ def test_references_count_where_there_are_any(folder, output):
     assert report.comparison.bleu is not None
     with pytest.raises(MtkitError, match="4 lines, but 2 references"):
         export(folder, output, lines=_LINES, references=references[:2])
+
+
+def test_a_card_that_links_to_a_secret_is_not_copied(folder, output, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("password")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(secret)
+    with pytest.raises(MtkitError, match=r"README\.md: a link out of its folder"):
+        export(folder, output, lines=_LINES)
+    assert not output.exists()
+
+
+def test_an_export_whose_network_is_another_is_refused(both, tmp_path):
+    folder = tmp_path / "export"
+    shutil.copytree(both / "exported", folder)
+    Translator(folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "model": {**config["model"], "d_ff": 64}}))
+    with pytest.raises(MtkitError, match=r"model\.bin: damaged"):
+        Translator(folder)

@@ -328,3 +328,37 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         "(did you mean 'tokenize'?)"
     )
     assert caught.value.hint.startswith("evaluation has the keys comet, ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("[evaluation]\nmetrics = " + "[" * 100_000, "nested too deeply"),
+        ("[evaluation]\nmetrics = " + "[" * 300 + "]" * 300, "recursion limit"),
+        ("[inference]\nn_best = " + "9" * 5_000, "a number of too many digits"),
+        ("[inference]\nn_best = 0x" + "f" * 50_000, "a number of too many digits"),
+        ("a." * 5_000 + "b = 1", "nested too deeply"),
+        ("#" * 2_000_000, "bytes are no recipe"),
+        ("[inference]\nn_best = " + "9" * 4_000, "found 999"),
+        ("[inference]\nbeam_size = 1_001", "inference.beam_size: expected a value less than"),
+        ("[inference]\nmax_extra_tokens = 10_001", "inference.max_extra_tokens: expected a value"),
+        ("[model]\nnum_encoder_layers = 1_000_000", "model.num_encoder_layers: expected a value"),
+        ("[model]\nd_ff = 1_000_000_000_000_000", "model.d_ff: expected a value less than"),
+        ("[training]\nmax_steps = 1_000_000_001", "expected a number up to 1,000,000,000"),
+        ("[training]\nstuck_after_seconds = 1e300", "expected a number up to 1,000,000,000"),
+        ("[training.clipping]\nmax_norm = 1e300", "expected a number up to 1,000,000,000"),
+        ("[data.cleaning]\nmax_tokens = 1_000_000_001", "expected a number up to 1,000,000,000"),
+    ],
+)
+def test_what_no_recipe_says_is_told_in_a_line(project: Path, lines: str, said: str) -> None:
+    path = project / "recipes" / "small.toml"
+    path.write_text(RECIPE + lines + "\n")
+    with pytest.raises(MtkitError) as caught:
+        load_recipe(path)
+    assert said in caught.value.message
+    assert len(caught.value.message) < 1_000
+
+
+def test_a_number_of_too_many_digits_that_is_typed_is_no_number(project: Path) -> None:
+    digits = "9" * 5_000
+    assert "inference.n_best: expected an integer" in fault_of(f"inference.n_best={digits}")

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -348,3 +349,52 @@ def test_a_kill_while_saving_a_step_again_loses_no_checkpoint(tmp_path: Path) ->
     assert folder.list() == [saved]
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def change_state(folder: Path, **changes: object) -> None:
+    path = folder / "state.json"
+    facts = json.loads(path.read_text())
+    facts["state"] |= {key: value for key, value in changes.items() if key in facts["state"]}
+    facts |= {key: value for key, value in changes.items() if key not in facts["state"]}
+    path.write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step": "many"},
+        {"step": 10**300},
+        {"epoch": -1},
+        {"elapsed_seconds": 1e300},
+        {"score": "high"},
+        {"recipe": []},
+        {"data_digest": None},
+        {"digests": {"../../../etc/passwd": "0"}},
+        {"digests": {"model.safetensors": 1}},
+        {"digests": []},
+    ],
+)
+def test_a_state_that_no_training_has_is_damage(tmp_path: Path, capsys, changes) -> None:
+    folder = CheckpointFolder(tmp_path)
+    change_state(save(folder, 1, 0.5).folder, **changes)
+    save(folder, 2, 0.5)
+    assert steps(folder) == [2]
+    assert "damaged checkpoint: state.json: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize("fault", ["pipe", "link", "hole"])
+def test_a_file_that_is_none_of_the_folder_is_not_read(tmp_path: Path, name, fault) -> None:
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    path = save(folder, 1, 0.5).folder / name
+    match fault:
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "link":
+            path.rename(tmp_path / "elsewhere")
+            path.symlink_to(tmp_path / "elsewhere")
+        case "hole":
+            os.truncate(path, 1 << 40)
+    with pytest.raises(MtkitError):
+        folder.restore_newest(build(3))

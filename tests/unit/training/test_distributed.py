@@ -77,13 +77,17 @@ def test_one_workers_fault_is_told_without_what_the_others_make_of_it(tiny_run) 
 
 
 def test_a_worker_that_dies_is_named(tmp_path, monkeypatch) -> None:
-    (tmp_path / "mtkit").mkdir()
-    (tmp_path / "mtkit" / "__init__.py").touch()
-    (tmp_path / "mtkit" / "__main__.py").write_text(
-        "import os, signal\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+    commands = tmp_path / "mtkit" / "cli"
+    commands.mkdir(parents=True)
+    for folder in (commands, commands.parent):
+        (folder / "__init__.py").touch()
+    (commands / "app.py").write_text(
+        "import os, signal\n"
+        "def main():\n"
+        "    if os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+    # Workers look for modules where their launcher does.
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(MtkitError, match=r"worker 1 \(process \d+ on .+\) died: SIGKILL"):
         launch([], num_processes=2, needs_gpus=False)
 

@@ -158,3 +158,73 @@ def test_a_store_of_another_version(tmp_path: Path) -> None:
     path.write_text(json.dumps({"num_pairs": 1, "dtype": "uint16"}))
     with pytest.raises(MtkitError, match="another version"):
         TokenStore(tmp_path)
+
+
+def _write(folder: Path) -> None:
+    write_store(folder, [[([1, 2, 3], [4, 3]), ([5, 3], [6, 7, 3])]], rows_at_once=[2])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_pairs": "two"},
+        {"num_pairs": 10**12},
+        {"num_pairs": -1},
+        {"corpus_pairs": 2},
+        {"num_bytes": None},
+        {"digest": []},
+    ],
+)
+def test_facts_that_are_not_the_files_are_damage(tmp_path: Path, changes) -> None:
+    _write(tmp_path)
+    path = tmp_path / "store.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(MtkitError, match="damaged"):
+        TokenStore(tmp_path)
+
+
+def _replace(folder: Path, batch: pa.RecordBatch, **options: object) -> None:
+    path = folder / "tokens.arrow"
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer,
+    ):
+        writer.write_batch(batch)
+    facts = json.loads((folder / "store.json").read_text())
+    facts["num_bytes"] = path.stat().st_size
+    (folder / "store.json").write_text(json.dumps(facts))
+
+
+def test_a_file_of_another_kind_is_damage(tmp_path: Path) -> None:
+    _write(tmp_path)
+    good = make_batch(Ragged.of([[1, 3], [2, 3]]), Ragged.of([[1, 3], [2, 3]]), vocab_size=400)
+    _replace(tmp_path, good)
+    assert len(TokenStore(tmp_path)) == 2
+    _replace(tmp_path, good, compression="zstd")
+    with pytest.raises(MtkitError, match="damaged"):
+        TokenStore(tmp_path)
+    _replace(tmp_path, pa.record_batch({"source": ["a", "b"], "target": ["c", "d"]}))
+    with pytest.raises(MtkitError, match="damaged"):
+        TokenStore(tmp_path)
+
+
+@pytest.mark.parametrize("offset", [-5, 1 << 20, (1 << 31) - 1])
+def test_sentences_that_reach_past_the_end_are_damage(tmp_path: Path, offset: int) -> None:
+    _write(tmp_path)
+    path = tmp_path / "tokens.arrow"
+    content = path.read_bytes()
+    offsets = np.array([0, 3, 5], dtype=np.int32).tobytes()
+    assert content.count(offsets) == 1
+    lying = np.array([0, offset, 5], dtype=np.int32).tobytes()
+    path.write_bytes(content.replace(offsets, lying))
+    store = TokenStore(tmp_path)
+    with pytest.raises(MtkitError, match="reach past its end"):
+        store.gather(np.array([0, 1]))
+
+
+def test_a_pipe_in_place_of_the_tokens_is_not_read(tmp_path: Path) -> None:
+    _write(tmp_path)
+    (tmp_path / "tokens.arrow").rename(tmp_path.parent / "tokens.arrow")
+    (tmp_path / "tokens.arrow").symlink_to(tmp_path.parent / "tokens.arrow")
+    with pytest.raises(MtkitError, match="a link out of its folder"):
+        TokenStore(tmp_path)

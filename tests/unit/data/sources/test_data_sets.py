@@ -86,3 +86,15 @@ def test_a_damaged_file_in_the_folder(folder: Path, pairs_of) -> None:
     (folder / "train.parquet").write_bytes(b"no such thing" * 10)
     with pytest.raises(MtkitError, match=r"set \(default, train\): "):
         pairs_of(HubCorpus(dataset=str(folder), split="train"))
+
+
+@pytest.mark.filterwarnings("ignore:The Pandas builder:FutureWarning")
+@pytest.mark.parametrize("reader", ["pandas", "webdataset"])
+def test_readers_that_do_more_than_read_tables_are_refused(
+    tmp_path: Path, pairs_of, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    # The library takes the name of a reader of its own for a data set in the current folder.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.csv").write_text("en,de\none,eins\n")
+    with pytest.raises(MtkitError, match=f"files of the kind '{reader}' aren't read"):
+        pairs_of(HubCorpus(dataset=reader, split="train"))

@@ -193,7 +193,7 @@ def name_by_numbers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
-        ("model.bin", cut, "CTranslate2 can't load it"),
+        ("model.bin", cut, "damaged: it is cut short"),
         ("config.json", cut, "damaged, no JSON"),
         ("shared_vocabulary.json", Path.unlink, "source_vocabulary.json: missing"),
         ("shared_vocabulary.json", cut, "damaged, no JSON"),
