@@ -212,7 +212,7 @@ def write_scores(
     card = read_card(folder)
     if card is None:
         raise MtkitError(f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`")
-    write_atomically(folder / CARD_FILE, with_scores(card, rows))
+    write_atomically(folder / CARD_FILE, with_scores(card, rows, origin=origin))
 
 
 def read_card(folder: Path) -> str | None:

@@ -16,6 +16,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.inference.model_config import WEIGHTS_FILE
 from mtkit.model import EncoderDecoder
+from mtkit.paths import for_library
 from mtkit.recipe.model import Model
 
 Shape = tuple[int, ...]
@@ -96,7 +97,7 @@ def read_shapes(path: Path) -> dict[str, Shape]:
     """
     check_header(path)
     try:
-        with safe_open(path, framework="np") as tensors:
+        with for_library(path) as file, safe_open(file, framework="np") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             others = [name for name, part in slices.items() if part.get_dtype() not in _NUMBERS]
