@@ -8,7 +8,6 @@ dev/        the development set, as tokens and text  depends on it and on the to
 """
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +47,7 @@ from mtkit.data.prepared import (
 from mtkit.data.sources.corpora import check_corpus, read_pairs
 from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
+from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.workspace import (
     Workspace,
@@ -78,7 +78,8 @@ def prepare(
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
-        num_workers: Processes that clean and tokenise; as many as there are cores where None.
+        num_workers: Processes that clean and tokenise; as many as there are processors for
+                this one where None.
         check: Is told the new data's digest before they take the old ones' place, and may raise.
 
     Raises:
@@ -90,14 +91,7 @@ def prepare(
         check_inputs(recipe)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
-        _prepare(recipe, workspace, num_workers or count_cores(), check)
-
-
-def count_cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        _prepare(recipe, workspace, num_workers or count_processors(), check)
 
 
 def check_inputs(recipe: Recipe) -> None:
