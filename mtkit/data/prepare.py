@@ -244,6 +244,7 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 settings(data.cleaning, "max_tokens"),
                 [settings(corpus, "tag") for corpus in (data.dev, *tests)],
                 [data.source_language, data.target_language, choose_punctuation(recipe)],
+                _describe_normalization(recipe),
                 describe_inputs((*data.train, data.dev, *tests)),
             ]
         case "tokenizer" if kept is not None:
@@ -253,15 +254,13 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 [data.source_language, data.target_language],
             ]
         case "tokenizer":
-            pretrained = tokenizer.pretrained
-            paths = [] if pretrained is None else [pretrained.source, pretrained.target]
             depends = [
                 found["text"]["digest"],
                 settings(tokenizer, "sampling"),
                 # Moses' rules depend on the languages.
                 [data.source_language, data.target_language],
                 [recipe.seed, list_tags(recipe)],
-                [describe_file(path) for path in paths if path is not None],
+                _describe_pretrained(recipe),
             ]
         case "train":
             depends = [
@@ -282,6 +281,21 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 describe_inputs((data.dev,)),
             ]
     return digest([name, FORMAT_VERSION, *depends])
+
+
+def _describe_normalization(recipe: Recipe) -> Any:
+    """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
+    folder = kept_folder(recipe)
+    if folder is not None:
+        return digest_kept(folder)
+    return _describe_pretrained(recipe) or recipe.tokenizer.normalization
+
+
+def _describe_pretrained(recipe: Recipe) -> list[Any]:
+    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
+    pretrained = recipe.tokenizer.pretrained
+    paths = [] if pretrained is None else [pretrained.source, pretrained.target]
+    return [describe_file(path) for path in paths if path is not None]
 
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:

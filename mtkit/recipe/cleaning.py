@@ -131,12 +131,14 @@ class LanguageIdentification(Filter):
 class Overlap(Filter):
     """Drops pairs with a side that stands in the development set or in a test set.
 
-    Sides are compared by letters and digits alone, case folded.
+    Sides are compared by letters and digits alone, normalised as the tokenizer does it and case
+    folded.
     """
 
     min_letters: PositiveInt = 20
     """Letters and digits from which one side that stands in the held-out sets is enough; with
-    fewer, both sides must match the same held-out pair."""
+    fewer, both sides must match the same held-out pair. A letter of Han counts for three, a kana
+    or a syllable of Hangul for two."""
 
 
 class Duplicates(Filter):
