@@ -82,7 +82,9 @@ class Numbers(Filter):
     """Drops pairs whose sides hold different numbers.
 
     Numbers written in digits are compared by value; separators of thousands are ignored, and a
-    decimal separator parts two numbers.
+    decimal separator parts two numbers. Where too few match, each side is read as it fits the
+    other best: digits in groups as one number or as several, with units such as 万, 亿 and million,
+    三十五 as 35.
     """
 
     min_value: NonNegativeInt = 10
