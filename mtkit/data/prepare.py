@@ -41,6 +41,7 @@ from mtkit.data.prepared import (
     describe_file,
     describe_inputs,
     fingerprint,
+    read_dev_side,
     read_facts,
     relative_to_root,
 )
@@ -150,7 +151,8 @@ def _prepare(
         except MtkitError:
             remove_folder(draft)
             raise
-    report = Report.of(recipe, facts, _measure_epoch(recipe, draft))
+    epoch = _measure_epoch(recipe, draft)
+    report = Report.of(recipe, facts, epoch, read_dev_side(draft, "target"))
     write_report(report, draft)
     noted = {key: facts[key] for key in ("format_version", "fingerprint", "digest")}
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")

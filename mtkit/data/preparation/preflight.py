@@ -9,7 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
-from mtkit.data.normalization import Normalization, choose_normalization
+from mtkit.data.normalization import (
+    Normalization,
+    choose_normalization,
+    note_changed_targets,
+)
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
     KeyFiles,
@@ -65,8 +69,10 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
     tests = [_read_whole(recipe, test, "test", faults) for test in recipe.evaluation.test_sets]
     normalizations: tuple[Normalization, Normalization] = ("identity", "identity")
+    changes: list[str] = []
     with _faults_listed(faults):
         normalizations = choose_normalization(recipe)
+        changes = note_changed_targets(recipe, [target for _, target in dev])
     job = CleaningJob.of(
         recipe, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
     )
@@ -92,6 +98,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         notes=[
             *found.tally.notes,
             *note_corpora(corpora, job.balance),
+            *changes,
             *note_epoch(recipe, epoch),
         ],
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import unicodedata
 from importlib import import_module
 from pathlib import Path
 
@@ -336,6 +337,22 @@ def test_tags_and_models_of_ones_own(project: Path) -> None:
     assert tag not in data.dev.gather(np.arange(10))[0].tokens
     with pytest.raises(MtkitError, match="no piece '<XX>'"):
         prepare(*open_run(project, *overrides[:1], "data.train.0.tag=<XX>"))
+
+
+def test_held_out_pairs_are_those_that_the_tokenizer_can_t_tell_apart(project: Path) -> None:
+    pairs = generate_pairs("train", 300)
+    held_out = [("He sees 12 ﬁshes over there.", "Er sieht dort drüben 12 Füchse."), *pairs[:9]]
+    write(project, "dev", held_out)
+    source, target = held_out[0]
+    copy = (source.replace("12", "１２"), unicodedata.normalize("NFD", target))
+    write(project, "train", [*pairs[9:], copy])
+    dropped = {}
+    for rule in ("nmt_nfkc", "identity"):
+        recipe, workspace = open_run(project, f"tokenizer.normalization={rule}")
+        assert not is_prepared(recipe, workspace)
+        prepare(recipe, workspace)
+        dropped[rule] = workspace.read_manifest()["prepare"]["train"]["dropped"]["overlap"]
+    assert dropped["nmt_nfkc"] == dropped["identity"] + 1
 
 
 @pytest.mark.parametrize("work", ["prepare", "check"])
