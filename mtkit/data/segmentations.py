@@ -85,7 +85,7 @@ class BpeDropout:
 
     Args:
         scores: The score of each piece that merges can make; the highest is merged first.
-        dropout: Probability that a merge is left out, at each step anew.
+        dropout: Probability that a merge is left out, at each step.
     """
 
     def __init__(self, scores: dict[str, float], dropout: float) -> None:
