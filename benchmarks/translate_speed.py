@@ -24,6 +24,7 @@ from peers.translation_report import print_report, summarize
 from mtkit.data.tokenizer import SETTINGS_FILE, SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.model_config import CONFIG_FILE, read_config, read_settings
+from mtkit.processors import count_processors
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.loading import override_section
 from mtkit.workspace import read_json
@@ -50,7 +51,7 @@ def parse_options() -> argparse.Namespace:
     add("--ctranslate2-python", default=sys.executable, help="has ctranslate2 and sentencepiece")
     add("--beam", type=int, default=4)
     add("--set", action="append", default=[], dest="overrides", metavar="inference.KEY=VALUE")
-    add("--threads", type=int, default=0, help="0: as many as there are cores to run on")
+    add("--threads", type=int, default=0, help="0: as many as there are processors for it")
     add("--rounds", type=int, default=3)
     add("--measure", default=",".join(MEASURES), help="first line, whole run, steady state")
     add("--warm-up", type=int, default=300, help="lines before the steady state is timed")
@@ -254,8 +255,7 @@ def main() -> None:
         if unknown:
             raise MtkitError(f"no such thing: {', '.join(unknown)}", f"there are {known}")
     if not options.threads:
-        has_affinity = hasattr(os, "sched_getaffinity")
-        options.threads = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+        options.threads = count_processors()
     if options.work is not None and options.work.is_dir() and any(options.work.iterdir()):
         raise MtkitError(f"{options.work} isn't empty", "name a new folder with --work")
     with tempfile.TemporaryDirectory() as temporary:

@@ -26,7 +26,7 @@ def prepare(
             metavar="N",
             min=1,
             show_default=False,
-            help="Processes that clean and tokenise; as many as there are cores if not given.",
+            help="Processes that clean and tokenise; one for each processor if not given.",
         ),
     ] = None,
 ) -> None:

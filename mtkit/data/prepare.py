@@ -8,7 +8,6 @@ dev/        the development set, as tokens and text  depends on it and on the to
 """
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,12 +41,14 @@ from mtkit.data.prepared import (
     describe_file,
     describe_inputs,
     fingerprint,
+    read_dev_side,
     read_facts,
     relative_to_root,
 )
 from mtkit.data.sources.corpora import check_corpus, read_pairs
 from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
+from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.workspace import (
     Workspace,
@@ -78,7 +79,8 @@ def prepare(
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
-        num_workers: Processes that clean and tokenise; as many as there are cores where None.
+        num_workers: Processes that clean and tokenise; as many as there are processors for
+                this one where None.
         check: Is told the new data's digest before they take the old ones' place, and may raise.
 
     Raises:
@@ -90,14 +92,7 @@ def prepare(
         check_inputs(recipe)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
-        _prepare(recipe, workspace, num_workers or count_cores(), check)
-
-
-def count_cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        _prepare(recipe, workspace, num_workers or count_processors(), check)
 
 
 def check_inputs(recipe: Recipe) -> None:
@@ -156,7 +151,8 @@ def _prepare(
         except MtkitError:
             remove_folder(draft)
             raise
-    report = Report.of(recipe, facts, _measure_epoch(recipe, draft))
+    epoch = _measure_epoch(recipe, draft)
+    report = Report.of(recipe, facts, epoch, read_dev_side(draft, "target"))
     write_report(report, draft)
     noted = {key: facts[key] for key in ("format_version", "fingerprint", "digest")}
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
@@ -250,6 +246,7 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 settings(data.cleaning, "max_tokens"),
                 [settings(corpus, "tag") for corpus in (data.dev, *tests)],
                 [data.source_language, data.target_language, choose_punctuation(recipe)],
+                _describe_normalization(recipe),
                 describe_inputs((*data.train, data.dev, *tests)),
             ]
         case "tokenizer" if kept is not None:
@@ -259,15 +256,13 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 [data.source_language, data.target_language],
             ]
         case "tokenizer":
-            pretrained = tokenizer.pretrained
-            paths = [] if pretrained is None else [pretrained.source, pretrained.target]
             depends = [
                 found["text"]["digest"],
                 settings(tokenizer, "sampling"),
                 # Moses' rules depend on the languages.
                 [data.source_language, data.target_language],
                 [recipe.seed, list_tags(recipe)],
-                [describe_file(path) for path in paths if path is not None],
+                _describe_pretrained(recipe),
             ]
         case "train":
             depends = [
@@ -288,6 +283,21 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
                 describe_inputs((data.dev,)),
             ]
     return digest([name, FORMAT_VERSION, *depends])
+
+
+def _describe_normalization(recipe: Recipe) -> Any:
+    """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
+    folder = kept_folder(recipe)
+    if folder is not None:
+        return digest_kept(folder)
+    return _describe_pretrained(recipe) or recipe.tokenizer.normalization
+
+
+def _describe_pretrained(recipe: Recipe) -> list[Any]:
+    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
+    pretrained = recipe.tokenizer.pretrained
+    paths = [] if pretrained is None else [pretrained.source, pretrained.target]
+    return [describe_file(path) for path in paths if path is not None]
 
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
@@ -186,12 +186,13 @@ def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
         OSError: There is none.
         MtkitError: It is damaged.
     """
-    return _read_side(workspace, "source"), _read_side(workspace, "target")
+    return read_dev_side(workspace.data, "source"), read_dev_side(workspace.data, "target")
 
 
-def _read_side(workspace: Workspace, side: str) -> list[str]:
+def read_dev_side(data: Path, side: Literal["source", "target"]) -> list[str]:
+    """Returns one side of the development set in a folder of prepared data."""
     # Bytes: reading as text would take a lone "\r" for the end of a line.
-    path = workspace.data / "dev" / f"{side}.txt"
+    path = data / "dev" / f"{side}.txt"
     try:
         content = read_file(path, max_bytes=_MAX_TEXT_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:

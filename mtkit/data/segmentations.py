@@ -7,15 +7,16 @@ alone decides.
 
 Segmentations are drawn word by word, from the tokens of the best one: neither algorithm looks
 across the border of two words, since no piece does. What was worked out for a word is remembered,
-since few words make up most of a text.
+since few words make up most of a text, as long as it fits into a bound of memory: without spaces a
+sentence is one word, and takes a hundred times as much.
 """
 
 import math
+from array import array
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
@@ -24,8 +25,51 @@ from mtkit.errors import MtkitError
 
 _SPACE = "▁"
 """Stands for a space in a piece."""
-_MAX_WORDS = 50_000
-"""Words remembered, some tens of megabytes; then memory starts afresh."""
+_MAX_BYTES = 64 << 20
+"""Memory that one segmenter may take, by the measured sizes below (CPython 3.11)."""
+_BYTES_PER_WORD = 320
+"""A word's string and its entry."""
+_BYTES_PER_LETTER = 12
+"""A letter of that string and the reference to a piece."""
+_LATTICE_BYTES = 340
+"""A `_Lattice` with three empty arrays."""
+_BYTES_PER_BORDER = 9
+"""One of its borders."""
+_BYTES_PER_START = 18
+"""A piece that ends at a place: where it begins and its weight, with room for more."""
+
+Known = TypeVar("Known")
+
+
+class _Memory(Generic[Known]):
+    """What is known of words, up to a bound of bytes; words not asked for lately go first.
+
+    Two generations: a word that is asked for is in the younger one. Once that is half of all, the
+    older one goes and the younger one takes its place.
+    """
+
+    def __init__(self) -> None:
+        self._young: dict[str, tuple[Known, int]] = {}
+        self._old: dict[str, tuple[Known, int]] = {}
+        self._num_bytes = 0
+
+    def find(self, surface: str) -> Known | None:
+        """Returns what is known of a word; None where it is forgotten, or was never known."""
+        entry = self._young.get(surface)
+        if entry is not None:
+            return entry[0]
+        entry = self._old.pop(surface, None)
+        if entry is None:
+            return None
+        self.add(surface, *entry)
+        return entry[0]
+
+    def add(self, surface: str, known: Known, num_bytes: int) -> None:
+        """Remembers a word that `find` didn't know."""
+        self._young[surface] = (known, num_bytes)
+        self._num_bytes += num_bytes
+        if self._num_bytes > _MAX_BYTES // 2:
+            self._young, self._old, self._num_bytes = {}, self._young, 0
 
 
 class Segmenter(Protocol):
@@ -41,81 +85,79 @@ class BpeDropout:
 
     Args:
         scores: The score of each piece that merges can make; the highest is merged first.
-        dropout: Probability that a merge is left out, at each step anew.
+        dropout: Probability that a merge is left out, at each step.
     """
 
     def __init__(self, scores: dict[str, float], dropout: float) -> None:
-        self._scores = scores
-        self._dropout = dropout
+        self._costs = {piece: -score for piece, score in scores.items()}
+        # Words that are remembered share the strings of their pieces.
+        self._strings = {piece: piece for piece in scores}
         self._log_left_out = math.log(dropout)
         self._log_kept = math.log1p(-dropout)
-        self._words: dict[str, list[_State]] = {}
+        self._words: _Memory[tuple[str, ...]] = _Memory()
 
     def draw(self, surface: str, random: Random) -> Sequence[str]:
         """Returns the pieces that are left when no merge is possible, or all are left out."""
-        steps = self._words.get(surface)
-        if steps is None:
-            steps = self._remember(surface)
-        # Steps until a first merge is left out: geometric, so that one draw tells.
+        best = self._words.find(surface)
+        if best is None:
+            merging = _Merging(surface, self._costs)
+            while merging.num_merges:
+                merging.merge(0)
+            best = tuple(self._strings.setdefault(piece, piece) for piece in merging.pieces)
+            num_bytes = _BYTES_PER_WORD + _BYTES_PER_LETTER * len(surface)
+            self._words.add(surface, best, num_bytes)
+        # Merges until one is left out: geometric, so that one draw tells.
         num_kept = int(math.log(1.0 - random.random()) / self._log_kept)
-        if num_kept >= len(steps) - 1:
-            return steps[-1].pieces
-        state = steps[num_kept]
+        if num_kept >= len(surface) - len(best):
+            return best
+        merging = _Merging(surface, self._costs)
+        for _ in range(num_kept):
+            merging.merge(0)
         # The first merge is left out for certain here, later on by chance.
-        place = 1
+        rank = 1
         while True:
-            place += int(math.log(1.0 - random.random()) / self._log_left_out)
-            following = self._merge(state, place)
-            if following is None:
-                return state.pieces
-            state, place = following, 0
-
-    def _remember(self, surface: str) -> list["_State"]:
-        """Returns a word's states while nothing is left out, the last of which is the best one."""
-        if len(self._words) >= _MAX_WORDS:
-            self._words.clear()
-        steps = [_State(tuple(surface))]
-        while (following := self._merge(steps[-1], 0)) is not None:
-            steps.append(following)
-        self._words[surface] = steps
-        return steps
-
-    def _merge(self, state: "_State", rank: int) -> "_State | None":
-        """Returns the state that the best merge but `rank` others leads to; None past the last."""
-        if state.merges is None:
-            pieces, scores = state.pieces, self._scores
-            ranked = sorted(
-                (-scores[merged], place)
-                for place, merged in enumerate(map(str.__add__, pieces, pieces[1:]))
-                if merged in scores
-            )
-            state.merges = [place for _, place in ranked]
-        if rank >= len(state.merges):
-            return None
-        following = state.nexts.get(rank)
-        if following is None:
-            pieces, place = state.pieces, state.merges[rank]
-            merged = pieces[place] + pieces[place + 1]
-            following = _State((*pieces[:place], merged, *pieces[place + 2 :]))
-            state.nexts[rank] = following
-        return following
+            rank += int(math.log(1.0 - random.random()) / self._log_left_out)
+            if rank >= merging.num_merges:
+                return merging.pieces
+            merging.merge(rank)
+            rank = 0
 
 
-class _State:
+class _Merging:
     """A word while its pieces are merged.
 
     Attributes:
         pieces: What it consists of.
-        merges: Where two pieces can be merged, the best merge first; None until it is asked for.
-        nexts: The states that merges lead to, by the merge's rank.
+        num_merges: How many merges are possible.
     """
 
-    __slots__ = ("merges", "nexts", "pieces")
+    __slots__ = ("_costs", "_piece_costs", "num_merges", "pieces")
 
-    def __init__(self, pieces: tuple[str, ...]) -> None:
-        self.pieces = pieces
-        self.merges: list[int] | None = None
-        self.nexts: dict[int, _State] = {}
+    def __init__(self, surface: str, piece_costs: dict[str, float]) -> None:
+        self.pieces = list(surface)
+        self._piece_costs = piece_costs
+        # What it costs to merge each piece with the next: infinite where that makes no piece.
+        self._costs = [
+            piece_costs.get(pair, math.inf) for pair in map(str.__add__, surface, surface[1:])
+        ]
+        self.num_merges = len(self._costs) - self._costs.count(math.inf)
+
+    def merge(self, rank: int) -> None:
+        """Makes the best merge but `rank` others; of equally good ones the first is best."""
+        pieces, costs = self.pieces, self._costs
+        if rank == 0:
+            place = costs.index(min(costs))
+        else:
+            place = sorted(range(len(costs)), key=costs.__getitem__)[rank]
+        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+        del costs[place]
+        self.num_merges -= 1
+        # Only the merges with its neighbours are other ones than before.
+        for left in (place - 1, place):
+            if 0 <= left < len(costs):
+                cost = self._piece_costs.get(pieces[left] + pieces[left + 1], math.inf)
+                self.num_merges += (cost < math.inf) - (costs[left] < math.inf)
+                costs[left] = cost
 
 
 class UnigramSampling:
@@ -132,55 +174,66 @@ class UnigramSampling:
         self._scores = scores
         self._alpha = alpha
         self._max_length = max(map(len, scores), default=1)
-        self._lattices: dict[str, list[_Ends]] = {}
+        self._lattices: _Memory[_Lattice] = _Memory()
 
     def draw(self, surface: str, random: Random) -> Sequence[str]:
         """Returns the pieces of a segmentation."""
-        lattice = self._lattices.get(surface)
+        lattice = self._lattices.find(surface)
         if lattice is None:
-            lattice = self._remember(surface)
+            lattice = self._build_lattice(surface)
+            num_bytes = _BYTES_PER_WORD + _BYTES_PER_LETTER * len(surface)
+            num_bytes += _LATTICE_BYTES + _BYTES_PER_BORDER * len(lattice.borders)
+            num_bytes += _BYTES_PER_START * len(lattice.starts)
+            self._lattices.add(surface, lattice, num_bytes)
+        borders, starts, cumulated = lattice.borders, lattice.starts, lattice.cumulated
         pieces = []
         end = len(surface)
         while end:
-            ends = lattice[end]
-            start = ends.starts[bisect(ends.cumulated, random.random() * ends.cumulated[-1])]
+            first, last = borders[end - 1], borders[end]
+            drawn = random.random() * cumulated[last - 1]
+            start = starts[bisect(cumulated, drawn, first, last)]
             pieces.append(surface[start:end])
             end = start
         return pieces[::-1]
 
-    def _remember(self, surface: str) -> list["_Ends"]:
+    def _build_lattice(self, surface: str) -> "_Lattice":
         """Returns for each place of a word the pieces that end there, with their weights."""
-        if len(self._lattices) >= _MAX_WORDS:
-            self._lattices.clear()
         # Log weight of all ways to each place.
         totals = [0.0] + [-math.inf] * len(surface)
-        lattice = [_Ends()]
+        lattice = _Lattice()
         for end in range(1, len(surface) + 1):
-            ends = _Ends()
             weights = []
             for start in range(max(0, end - self._max_length), end):
                 score = self._scores.get(surface[start:end])
                 if score is not None and totals[start] > -math.inf:
-                    ends.starts.append(start)
+                    lattice.starts.append(start)
                     weights.append(totals[start] + self._alpha * score)
             if weights:
                 greatest = max(weights)
                 total = 0.0
                 for weight in weights:
                     total += math.exp(weight - greatest)
-                    ends.cumulated.append(total)
+                    lattice.cumulated.append(total)
                 totals[end] = greatest + math.log(total)
-            lattice.append(ends)
-        self._lattices[surface] = lattice
+            lattice.borders.append(len(lattice.starts))
         return lattice
 
 
-@dataclass
-class _Ends:
-    """Pieces that end at one place of a word: where each begins, and the sums of their weights."""
+class _Lattice:
+    """The pieces of a word that end at each of its places.
 
-    starts: list[int] = field(default_factory=list)
-    cumulated: list[float] = field(default_factory=list)
+    Attributes:
+        borders: Those that end behind n letters are the ones from `borders[n - 1]` to `borders[n]`.
+        starts: Where each piece begins.
+        cumulated: The sums of the weights of the pieces that end at the same place.
+    """
+
+    __slots__ = ("borders", "cumulated", "starts")
+
+    def __init__(self) -> None:
+        self.borders = array("l", [0])
+        self.starts = array("l")
+        self.cumulated = array("d")
 
 
 class Resegmenter:

@@ -3,8 +3,8 @@
 from mtkit.console import open_console, report, say
 from mtkit.data.preparation.preflight import check_data as look_at_data
 from mtkit.data.preparation.report import show_longest, show_report
-from mtkit.data.prepare import count_cores
 from mtkit.data.prepare import prepare as prepare_data
+from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
 from mtkit.workspace import Workspace
 
@@ -17,7 +17,8 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
-        num_workers: Processes that clean and tokenise; as many as there are cores where None.
+        num_workers: Processes that clean and tokenise; as many as there are processors for
+                this one where None.
 
     Raises:
         MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
@@ -46,7 +47,7 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     Returns:
         Whether `prepare` would find no fault that ends it.
     """
-    found = look_at_data(recipe, num_workers=num_workers or count_cores())
+    found = look_at_data(recipe, num_workers=num_workers or count_processors())
     if found.report.corpora:
         show_report(found.report, open_console())
         show_longest(found.report, open_console())

@@ -82,7 +82,9 @@ class Numbers(Filter):
     """Drops pairs whose sides hold different numbers.
 
     Numbers written in digits are compared by value; separators of thousands are ignored, and a
-    decimal separator parts two numbers.
+    decimal separator parts two numbers. Where too few match, each side is read as it fits the
+    other best: digits in groups as one number or as several, with units such as 万, 亿 and million,
+    三十五 as 35.
     """
 
     min_value: CountFromZero = 10
@@ -131,12 +133,14 @@ class LanguageIdentification(Filter):
 class Overlap(Filter):
     """Drops pairs with a side that stands in the development set or in a test set.
 
-    Sides are compared by letters and digits alone, case folded.
+    Sides are compared by letters and digits alone, normalised as the tokenizer does it and case
+    folded.
     """
 
     min_letters: Count = 20
     """Letters and digits from which one side that stands in the held-out sets is enough; with
-    fewer, both sides must match the same held-out pair."""
+    fewer, both sides must match the same held-out pair. A letter of Han counts for three, a kana
+    or a syllable of Hangul for two."""
 
 
 class Duplicates(Filter):

@@ -46,8 +46,9 @@ class Tokenizer(Section):
     joint: bool = True
     """One vocabulary for both languages; needed by three-way tied embeddings."""
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
-    """SentencePiece's normalisation rule; `identity` leaves text as it is, which tokenised text
-    needs to survive a round trip."""
+    """SentencePiece's normalisation rule, of source and target. What it changes in a target no
+    translation can have: the NFKC rules make `,` of `，` and `...` of `…`. `identity` leaves text
+    as it is, which tokenised text and Chinese and Japanese targets need to survive a round trip."""
     punctuation: Literal["as-is", "moses"] = "as-is"
     """`moses` has sacremoses normalise quotation marks, dashes and spaces before all else, in
     translation too. It takes the extra `mtkit[punctuation]`, and loses typography that a

@@ -1,24 +1,23 @@
 """Development and test sentences inside the training text."""
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.characters import Text, every_character
 from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.repairs import repair
+from mtkit.data.normalization import Normalization
 from mtkit.recipe.cleaning import Overlap
 
-_BASE = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, so that its powers modulo 2^64 are all different for any line's length."""
-_KEPT = "LMN"
-"""General categories of letters, marks and numbers."""
-_LAST_LETTER = "\U0003ffff"
-"""Beyond planes 0 to 3 there are no letters."""
+_THREE = regex.compile(r"\p{Script=Han}")
+_TWO = regex.compile(r"[\p{Script=Hiragana}\p{Script=Katakana}\uAC00-\uD7A3]")
+"""Letters that count for three, and for two: on FLORES-200 a letter of Chinese stands for 2.8
+letters of English, a kana for 1.7. Thai, Lao, Khmer and Burmese have no spaces either, but their
+sentences have as many letters as English ones."""
 
 
 @dataclass(frozen=True)
@@ -30,42 +29,49 @@ class HeldOut:
         targets: Pairs in which each folded target stands.
         source_hashes: Hash of each folded source, sorted.
         target_hashes: Hash of each folded target, sorted.
+        normalizations: How sources and targets were normalised before they were folded.
     """
 
     sources: dict[str, frozenset[int]]
     targets: dict[str, frozenset[int]]
     source_hashes: NDArray[np.uint64]
     target_hashes: NDArray[np.uint64]
+    normalizations: tuple[Normalization, Normalization]
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> "HeldOut":
+    def of(
+        cls,
+        pairs: Iterable[tuple[str, str]],
+        normalizations: tuple[Normalization, Normalization] = ("nmt_nfkc", "nmt_nfkc"),
+    ) -> "HeldOut":
         """Returns what the filter needs to know of held-out pairs.
 
         Args:
-            pairs: Source and target lines as they are read.
+            pairs: Source and target lines as the tokenizer will see them.
+            normalizations: How the tokenizer normalises each side.
         """
-        sides: tuple[dict[str, set[int]], dict[str, set[int]]] = ({}, {})
-        for number, pair in enumerate(pairs):
-            for side, line in zip(sides, pair, strict=True):
-                # A training line is repaired before it is compared.
-                if folded := fold(repair(line)):
-                    side.setdefault(folded, set()).add(number)
-        sources, targets = (
-            {folded: frozenset(numbers) for folded, numbers in side.items()} for side in sides
+        # A training line is repaired before it is compared.
+        sides = list(zip(*(map(repair, pair) for pair in pairs), strict=True)) or [(), ()]
+        source, target = (
+            _number_folded(make_folding(normalization).fold(lines))
+            for normalization, lines in zip(normalizations, sides, strict=True)
         )
-        return cls(sources, targets, _hash_folded(sources), _hash_folded(targets))
+        return cls(
+            source,
+            target,
+            np.sort(hash_folded(source)),
+            np.sort(hash_folded(target)),
+            normalizations,
+        )
 
 
-def fold(line: str) -> str:
-    """Returns a line's letters, marks and numbers, case folded.
-
-    Those of planes 0 to 3: the only marks beyond choose between a letter's shapes.
-    """
-    return "".join(
-        character
-        for character in line
-        if character <= _LAST_LETTER and unicodedata.category(character)[0] in _KEPT
-    ).casefold()
+def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
+    """Returns by folded line, blank ones left out, the numbers of the pairs that it stands in."""
+    numbers: dict[str, set[int]] = {}
+    for number, folded in enumerate(lines):
+        if folded:
+            numbers.setdefault(folded, set()).add(number)
+    return {folded: frozenset(found) for folded, found in numbers.items()}
 
 
 def find_overlap(block: Block, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
@@ -73,18 +79,26 @@ def find_overlap(block: Block, settings: Overlap, held_out: HeldOut, chosen: Fla
     found = np.zeros(len(block), np.bool_)
     if not len(block) or not (held_out.sources or held_out.targets):
         return found
-    is_candidate = _is_in(_hash_lines(block.source), held_out.source_hashes)
-    is_candidate |= _is_in(_hash_lines(block.target), held_out.target_hashes)
-    for place, source, target in block.pairs(chosen & is_candidate):
-        in_source, in_target = fold(source), fold(target)
-        sources = held_out.sources.get(in_source, frozenset())
-        targets = held_out.targets.get(in_target, frozenset())
+    foldings = [make_folding(normalization) for normalization in held_out.normalizations]
+    is_candidate = _is_in(foldings[0].hash(block.source), held_out.source_hashes)
+    is_candidate |= _is_in(foldings[1].hash(block.target), held_out.target_hashes)
+    for place, *pair in block.pairs(chosen & is_candidate):
+        source, target = (
+            folding.fold([line])[0] for folding, line in zip(foldings, pair, strict=True)
+        )
+        sources = held_out.sources.get(source, frozenset())
+        targets = held_out.targets.get(target, frozenset())
         found[place] = (
-            (bool(sources) and len(in_source) >= settings.min_letters)
-            or (bool(targets) and len(in_target) >= settings.min_letters)
+            (bool(sources) and count_letters(source) >= settings.min_letters)
+            or (bool(targets) and count_letters(target) >= settings.min_letters)
             or bool(sources & targets)
         )
     return found
+
+
+def count_letters(folded: str) -> int:
+    """Returns how many letters of Latin script a folded line is worth."""
+    return len(folded) + 2 * len(_THREE.findall(folded)) + len(_TWO.findall(folded))
 
 
 def _is_in(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> Flags:
@@ -94,54 +108,3 @@ def _is_in(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> Flags:
     places = np.searchsorted(known, hashes)
     is_known: Flags = known[np.minimum(places, len(known) - 1)] == hashes
     return is_known
-
-
-def _hash_folded(lines: Iterable[str]) -> NDArray[np.uint64]:
-    """Returns the sorted hashes of lines that are folded already."""
-    hashes = [
-        (codes * _powers(len(codes))).sum(dtype=np.uint64)
-        for codes in (np.frombuffer(line.encode("utf-32-le"), np.uint32) for line in lines)
-    ]
-    return np.sort(np.array(hashes, np.uint64))
-
-
-def _hash_lines(text: Text) -> NDArray[np.uint64]:
-    """Returns what `_hash_folded` would make of each line if it were folded: a polynomial."""
-    widths, values = _folding()
-    codes = np.minimum(text.codes, len(widths) - 1)
-    width = widths[codes]
-    ends = np.cumsum(width, dtype=np.int64)
-    begins = ends - width
-    place = begins - np.repeat(begins[text.starts], text.lengths + 1)
-    weighted = values[codes] * _powers(int(place.max()) + 1)[place]
-    return np.add.reduceat(weighted, text.starts)
-
-
-@cache
-def _folding() -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Returns how many characters each code point folds to, and their polynomial; 0 where none."""
-    characters = every_character()
-    values = np.arange(len(characters) + 1, dtype=np.uint64)
-    widths = np.fromiter(
-        (unicodedata.category(character)[0] in _KEPT for character in characters), np.uint8
-    )
-    # The last entry stands for all code points beyond.
-    widths = np.append(widths, np.uint8(0))
-    values[widths == 0] = 0
-    for code in np.flatnonzero(widths).tolist():
-        character = characters[code]
-        if (folded := character.casefold()) != character:
-            codes = np.frombuffer(folded.encode("utf-32-le"), np.uint32)
-            widths[code] = len(codes)
-            values[code] = (codes * _powers(len(codes))).sum(dtype=np.uint64)
-    return widths, values
-
-
-def _powers(count: int) -> NDArray[np.uint64]:
-    """Returns the first powers of the base, modulo 2^64, from its zeroth on."""
-    if count <= len(_FIRST_POWERS):
-        return _FIRST_POWERS[:count]
-    return np.cumprod(np.append(np.uint64(1), np.full(count - 1, _BASE)), dtype=np.uint64)
-
-
-_FIRST_POWERS = np.cumprod(np.append(np.uint64(1), np.full(4095, _BASE)), dtype=np.uint64)

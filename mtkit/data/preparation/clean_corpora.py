@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import Suspect
+from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
     NUM_SAMPLES,
     BlockCleaner,
@@ -196,7 +197,10 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> dict[str
     """
     tests = (read_held_out(recipe, test_set, "test") for test_set in recipe.evaluation.test_sets)
     job = CleaningJob.of(
-        recipe, list(read_held_out(recipe, recipe.data.dev, "dev")), chain.from_iterable(tests)
+        recipe,
+        list(read_held_out(recipe, recipe.data.dev, "dev")),
+        chain.from_iterable(tests),
+        normalizations=choose_normalization(recipe),
     )
     tally = CleaningTally(recipe)
     parts: list[tuple[int, int]] = []

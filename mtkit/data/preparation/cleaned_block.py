@@ -12,6 +12,7 @@ from mtkit.data.cleaning.alignment import Suspect
 from mtkit.data.cleaning.clean import Cleaner, measure_balance
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.kept_vocabulary import choose_punctuation
+from mtkit.data.normalization import Normalization
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.punctuation import punctuation_normalizer
@@ -71,6 +72,7 @@ class CleaningJob:
         dev: Sequence[tuple[str, str]],
         tests: Iterable[tuple[str, str]],
         *,
+        normalizations: tuple[Normalization, Normalization],
         drop_invalid: bool = False,
     ) -> "CleaningJob":
         """Returns a recipe's job.
@@ -79,17 +81,20 @@ class CleaningJob:
             recipe: Whose corpora are to be cleaned.
             dev: Its development set.
             tests: Its test sets, one after the other.
+            normalizations: How its tokenizer normalises sources and targets.
             drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
         """
         data = recipe.data
         languages = (data.source_language, data.target_language)
+        punctuation = languages if choose_punctuation(recipe) == "moses" else None
+        held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,
             source_language=data.source_language,
             target_language=data.target_language,
             balance=measure_balance(dev),
-            held_out=HeldOut.of(chain(dev, tests)),
-            punctuation=languages if choose_punctuation(recipe) == "moses" else None,
+            held_out=HeldOut.of(held_out, normalizations),
+            punctuation=punctuation,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
         )
 
@@ -199,6 +204,16 @@ class BlockCleaner:
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
         )
+
+
+def _normalize_punctuation(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str] | None
+) -> Iterable[tuple[str, str]]:
+    """Returns pairs with the punctuation that the tokenizer sees, as training pairs have it."""
+    if languages is None:
+        return pairs
+    source, target = map(punctuation_normalizer, languages)
+    return ((source([ours])[0], target([theirs])[0]) for ours, theirs in pairs)
 
 
 def shorten(line: int, source: str, target: str) -> Sample:

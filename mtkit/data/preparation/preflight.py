@@ -9,6 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
+from mtkit.data.normalization import (
+    Normalization,
+    choose_normalization,
+    note_changed_targets,
+)
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
     KeyFiles,
@@ -63,7 +68,14 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     faults: list[MtkitError] = []
     dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
     tests = [_read_whole(recipe, test, "test", faults) for test in recipe.evaluation.test_sets]
-    job = CleaningJob.of(recipe, dev, chain.from_iterable(tests), drop_invalid=True)
+    normalizations: tuple[Normalization, Normalization] = ("identity", "identity")
+    changes: list[str] = []
+    with _faults_listed(faults):
+        normalizations = choose_normalization(recipe)
+        changes = note_changed_targets(recipe, [target for _, target in dev])
+    job = CleaningJob.of(
+        recipe, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
+    )
     found = _clean_all(recipe, job, faults, num_workers=num_workers)
     corpora = found.corpora
     num_kept = sum(facts["kept"] for facts in corpora)
@@ -86,6 +98,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         notes=[
             *found.tally.notes,
             *note_corpora(corpora, job.balance),
+            *changes,
             *note_epoch(recipe, epoch),
         ],
     )
@@ -139,7 +152,9 @@ def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
     try:
         yield
     except MtkitError as error:
-        faults.append(error)
+        # A tokenizer that can't be read is asked for twice.
+        if str(error) not in map(str, faults):
+            faults.append(error)
 
 
 def _read_whole(recipe: Recipe, corpus: Any, split: str, faults: list[MtkitError]) -> list[Pair]:

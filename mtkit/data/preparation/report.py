@@ -13,6 +13,7 @@ from rich.text import Text
 
 from mtkit.console import say, warn
 from mtkit.data.kept_vocabulary import kept_folder
+from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.report_page import render_page
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
@@ -72,13 +73,14 @@ class Report:
     notes: list[str]
 
     @classmethod
-    def of(cls, recipe: Recipe, facts: Facts, epoch: Epoch) -> "Report":
+    def of(cls, recipe: Recipe, facts: Facts, epoch: Epoch, dev_targets: Sequence[str]) -> "Report":
         """Returns the report on a finished preparation.
 
         Args:
             recipe: What was prepared.
             facts: The facts of each stage.
             epoch: One pass over the data.
+            dev_targets: Targets of the development set.
         """
         corpora = [
             _merge(name, corpus.weight, cleaned, tokenized)
@@ -104,6 +106,7 @@ class Report:
                 *facts["text"]["notes"],
                 *note_corpora(corpora, facts["text"]["balance"]),
                 *_note_tokens(tokens, is_kept=kept_folder(recipe) is not None),
+                *note_changed_targets(recipe, dev_targets),
                 *note_epoch(recipe, epoch),
             ],
         )

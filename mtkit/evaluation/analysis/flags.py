@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
 from mtkit.evaluation.analysis.words import split_words
+from mtkit.text.numbers import have_matching_numbers
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 
@@ -134,10 +135,12 @@ def _has_other_numbers(hypothesis: str, reference: str, source: str | None) -> b
     # The reference may spell a number out, or tell the time by another clock.
     missing = (given & expected) - ours
     invented = ours - given - expected
-    if any(float(number) > _GREATEST_SPELLED_OUT for number in missing | invented):
-        return True
+    is_large = any(float(number) > _GREATEST_SPELLED_OUT for number in missing | invented)
     # A small number that is gone may be spelled out; one in the place of another isn't.
-    return bool(missing and invented)
+    if not (is_large or (missing and invented)):
+        return False
+    # 120,000 may be written 12万, and "101 102" be one number or two.
+    return not have_matching_numbers(hypothesis, reference, share=1.0)
 
 
 def _has_other_addresses(hypothesis: str, reference: str, source: str | None) -> bool:

@@ -1,17 +1,21 @@
 """What `mtkit prepare` leaves, and how it notices that its work is out of date."""
 
 import json
+import os
 import shutil
+import unicodedata
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import mtkit.processors as processors_module
 from mtkit.data import phrasebook
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared, read_digest
 from mtkit.errors import MtkitError
+from mtkit.pipeline.prepare import check_data
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
 
@@ -333,3 +337,44 @@ def test_tags_and_models_of_ones_own(project: Path) -> None:
     assert tag not in data.dev.gather(np.arange(10))[0].tokens
     with pytest.raises(MtkitError, match="no piece '<XX>'"):
         prepare(*open_run(project, *overrides[:1], "data.train.0.tag=<XX>"))
+
+
+def test_held_out_pairs_are_those_that_the_tokenizer_can_t_tell_apart(project: Path) -> None:
+    pairs = generate_pairs("train", 300)
+    held_out = [("He sees 12 ﬁshes over there.", "Er sieht dort drüben 12 Füchse."), *pairs[:9]]
+    write(project, "dev", held_out)
+    source, target = held_out[0]
+    copy = (source.replace("12", "１２"), unicodedata.normalize("NFD", target))
+    write(project, "train", [*pairs[9:], copy])
+    dropped = {}
+    for rule in ("nmt_nfkc", "identity"):
+        recipe, workspace = open_run(project, f"tokenizer.normalization={rule}")
+        assert not is_prepared(recipe, workspace)
+        prepare(recipe, workspace)
+        dropped[rule] = workspace.read_manifest()["prepare"]["train"]["dropped"]["overlap"]
+    assert dropped["nmt_nfkc"] == dropped["identity"] + 1
+
+
+@pytest.mark.parametrize("work", ["prepare", "check"])
+def test_workers_are_no_more_than_a_containers_quota(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    quota = tmp_path / "cpu.max"
+    quota.write_text("300000 100000\n", encoding="ascii")
+    monkeypatch.setattr(processors_module, "_QUOTA_FILE", quota)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    asked = []
+    module = import_module("mtkit.data.preparation.clean_corpora")
+    map_in_order = module.map_in_order
+
+    def note(build, items, *, num_workers: int):
+        asked.append(num_workers)
+        return map_in_order(build, items, num_workers=1)
+
+    monkeypatch.setattr(module, "map_in_order", note)
+    recipe, workspace = open_run(project)
+    if work == "check":
+        check_data(recipe)
+    else:
+        prepare(recipe, workspace)
+    assert asked == [3]

@@ -1,13 +1,17 @@
 """Drawn segmentations: the best one without chance, the probabilities of the papers with it."""
 
+import hashlib
 import math
+import tracemalloc
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from random import Random
 
 import pytest
 import sentencepiece
 
+import mtkit.data.segmentations as segmentations_module
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.segmentations import BpeDropout, Resegmenter, UnigramSampling
 from mtkit.errors import MtkitError
@@ -120,3 +124,55 @@ def test_other_kinds_of_models_have_no_other_segmentations(tmp_path: Path, kind:
     path = train(tmp_path, kind, vocab_size=40 if kind == "char" else 60, hard_vocab_limit=False)
     with pytest.raises(MtkitError, match="neither BPE nor unigram"):
         Resegmenter(path.read_bytes(), 0.1)
+
+
+LETTERS = "东南西北上下左右春夏秋冬"
+"""Of a script without spaces: a sentence is one word."""
+SCORES = {
+    **dict.fromkeys(LETTERS, -20.0),
+    **{"".join(pair): -1.0 - place for place, pair in enumerate(product(LETTERS, repeat=2))},
+    **{"".join(three): -200.0 for three in product(LETTERS[:4], repeat=3)},
+}
+
+
+def make_sentences(count: int) -> list[str]:
+    random = Random(7)
+    return ["".join(random.choices(LETTERS, k=random.randint(1, 40))) for _ in range(count)]
+
+
+def draw_epochs(segmenter, sentences: list[str], epochs: int) -> str:
+    """Returns a digest of all draws."""
+    drawn = hashlib.sha256()
+    random = Random()
+    for epoch, (number, sentence) in product(range(epochs), enumerate(sentences)):
+        random.seed(1_000_000 * epoch + number)
+        drawn.update(" ".join(segmenter.draw(sentence, random)).encode())
+    return drawn.hexdigest()
+
+
+@pytest.mark.parametrize("max_bytes", [0, 10_000, 1 << 30])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(BpeDropout, "43ba2b5fb132"), (UnigramSampling, "2b5e1a4bfb6f")]
+)
+def test_draws_are_those_of_the_first_version_whatever_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, kind: type, expected: str, max_bytes: int
+) -> None:
+    """Digests of what the version drew that remembered every state that a word can be in."""
+    monkeypatch.setattr(segmentations_module, "_MAX_BYTES", max_bytes, raising=False)
+    digest = draw_epochs(kind(SCORES, 0.2), make_sentences(300), 3)
+    assert digest.startswith(expected)
+
+
+@pytest.mark.parametrize("kind", [BpeDropout, UnigramSampling])
+def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    monkeypatch.setattr(segmentations_module, "_MAX_BYTES", 1_000_000, raising=False)
+    segmenter = kind(SCORES, 0.2)
+    sentences = make_sentences(5_000)
+    tracemalloc.start()
+    try:
+        draw_epochs(segmenter, sentences, 1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Beside it stand some small tuples that the interpreter keeps for its next ones.
+    assert 300_000 < peak < 2_000_000

@@ -207,6 +207,33 @@ NUMBERS: list[tuple[str, str, bool]] = [
     # Multisets: the second 50 has no partner, which leaves one of four.
     ("50 50 50 50", "50", True),
     ("9" * 5_000 + " 17", "9" * 5_000 + " 17", False),
+    # Joined or apart, as the other side has it.
+    ("Rooms 101 102 103", "101, 102, 103", False),
+    ("Rooms 101 102 103", "101, 105 und 103", False),
+    ("Rooms 101 102 103", "104, 105, 106", True),
+    ("100,200,300", "100, 200 und 300", False),
+    ("in June 800 1 200 people", "800, 1200", False),
+    ("12,34,567 and 45,67,890", "1,234,567 und 4.567.890", False),
+    ("10\u2007000 and 20\u2009500", "10.000 und 20500", False),
+    ("１２，５００ and １３，５００", "12'500 13500", False),
+    ("030 1234567, 12", "0301234567 12", False),
+    ("10,999 and 20,345", "10,998 and 20,344", True),
+    ("120,000 and 45", "120 and 50", True),
+    ("1,000,000 and 2,500,000", "3,000,000 and 4,500,000", True),
+    ("9 " * 3_000 + "1 000", "8, " * 3_000 + "11, 12", True),
+    # Units of Chinese, Japanese and Korean.
+    ("120,000 and 3,500", "12万と3千5百", False),
+    ("35,000 and 48,000", "三万五千和四万八千", False),
+    ("1.2 million and 3.5 billion", "120万和35亿", False),
+    ("12 million in 2011, 14 million in 2012", "2011年1200万人，2012年1400万人", False),
+    ("12 Milliarden und 35", "120億と三十五", False),
+    ("1,500,000 and 250,000", "150만 25만", False),
+    ("12,500 and 2,500,000", "1万2500 250 万", False),
+    ("1 crore and 35 lakh", "10,000,000 and 3,500,000", False),
+    ("120,000 and 450,000", "12亿 45亿", True),
+    ("120,000 and 35", "13万和三十六", True),
+    ("in 2010 and 2011", "二〇一〇年和二〇一一年", False),
+    ("in 2010 and 2011", "二〇一二年和二〇一三年", True),
 ]
 
 

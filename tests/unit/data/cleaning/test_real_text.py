@@ -1,5 +1,6 @@
 """Faults planted in real text: what is planted is found, and how much else is dropped is stated."""
 
+import unicodedata
 from collections.abc import Callable
 
 import pytest
@@ -19,11 +20,11 @@ def counts(cleaned: Cleaned) -> dict[str, int]:
 PROFESSIONAL = {
     ("newstest_en_fr/newstest2013", "fr"): {"length_ratio": 1, "identical": 1, "numbers": 4},
     ("newstest_en_fr/newstest2014", "fr"): {"numbers": 1},
-    ("mixed_en_de/dev", "de"): {"identical": 1, "numbers": 2},
+    ("mixed_en_de/dev", "de"): {"identical": 1},
     ("mixed_en_de/test", "de"): {"length_ratio": 2, "identical": 1, "numbers": 2},
     ("flores200/devtest", "de"): {},
     ("flores200/devtest", "fr"): {"numbers": 4},
-    ("flores200/devtest", "zh"): {"length_ratio": 3, "numbers": 4},
+    ("flores200/devtest", "zh"): {"length_ratio": 3, "numbers": 3},
     ("flores200/devtest", "ja"): {"numbers": 3},
 }
 
@@ -110,6 +111,52 @@ def test_test_sentences_inside_the_training_text(corpus: Read, make_cleaner: Mak
         (english, german)[side][number * 15] = disguise(test[side][place])
     found = cleaner.clean(english, german).dropped["overlap"]
     assert found.tolist() == [number * 15 for number in range(len(long))]
+
+
+ONE_SIDED = {
+    # Lines of which a copy with another translation isn't found: too short to be of this set alone.
+    ("python_docs_en_zh/test", "zh"): 0.115,
+    ("python_docs_en_zh/dev", "zh"): 0.111,
+    ("flores200/devtest", "zh"): 0.0,
+    ("flores200/devtest", "ja"): 0.0,
+}
+
+
+@pytest.mark.parametrize(("name", "language"), ONE_SIDED)
+def test_one_sided_copies_of_chinese_and_japanese(
+    corpus: Read, make_cleaner: Make, name: str, language: str
+) -> None:
+    english, targets = corpus(name, "en", language)
+    cleaner = make_cleaner("overlap", target=language, held_out=zip(english, targets, strict=True))
+    sources = [f"a translation of another kind, {number}" for number in range(len(targets))]
+    found = cleaner.clean(sources, targets).dropped["overlap"]
+    assert len(found) >= (1 - ONE_SIDED[name, language]) * len(targets)
+
+
+def test_alarms_in_documentation_of_the_same_kind(corpus: Read, make_cleaner: Make) -> None:
+    test, dev, train = (
+        corpus(f"python_docs_en_zh/{split}", "en", "zh") for split in ("test", "dev", "train")
+    )
+    held_out = [pair for side in (test, dev) for pair in zip(*side, strict=True)]
+    cleaner = make_cleaner("overlap", target="zh", held_out=held_out)
+    found = cleaner.clean(*train).dropped["overlap"].tolist()
+    # Copies, or such but for a word, each of which was read; headings such as "Queues" stay.
+    assert len(found) == 53
+    assert not {"Examples", "Queues", "default"} & {train[0][place] for place in found}
+
+
+@pytest.mark.parametrize("form", ["NFD", "NFKD"])
+def test_test_sentences_in_another_form_of_unicode(
+    corpus: Read, make_cleaner: Make, form: str
+) -> None:
+    for name, source, target in (
+        ("newstest_en_fr/newstest2014", "en", "fr"),
+        ("flores200/devtest", "zh", "ja"),
+    ):
+        test = corpus(name, source, target)
+        cleaner = make_cleaner("overlap", held_out=zip(*test, strict=True))
+        others = [[unicodedata.normalize(form, line) for line in side] for side in test]
+        assert len(cleaner.clean(*others).dropped["overlap"]) == len(test[0])
 
 
 def test_broken_lines_among_good_ones(corpus: Read, make_cleaner: Make) -> None:

@@ -95,6 +95,10 @@ def test_names_are_the_same_in_both_languages() -> None:
         # Another clock, as in the reference.
         ("um 17 Uhr", "um 17 Uhr", "at 5 pm", False),
         ("im Jahr 1999", "damals", "back then", True),
+        # Written otherwise, they are the same numbers.
+        ("Zimmer 101 102 103", "Zimmer 101, 102, 103", None, False),
+        ("有12万人", "120,000 people", "120 000 Menschen", False),
+        ("有13万人", "120,000 people", "120 000 Menschen", True),
         # Without a source, the reference's numbers count.
         ("im Jahr 1999", "im Jahr 1998", None, True),
         ("im Jahr 1998", "damals, 1998", None, False),

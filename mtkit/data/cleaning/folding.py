@@ -1,0 +1,196 @@
+"""Lines in a form in which they are compared: what case, spaces and punctuation leave of them.
+
+`Folding.fold` makes it line by line, and `Folding.hash` a hash of it for all lines of a block in a
+few passes of numpy. The second goes by the first: a line that normalisation changes, or whose marks
+stand alone, is folded before it is hashed.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.data.cleaning.characters import Text, every_character, read_text
+from mtkit.data.normalization import RULES, Normalization, UnicodeNormalizer
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that its powers modulo 2^64 are all different for any line's length."""
+_NUM_CODE_POINTS = 0x110000
+_LAST_LETTER = "\U0003ffff"
+"""Beyond planes 0 to 3 there are no letters; the marks there choose between a letter's shapes."""
+_SEPARATOR = "\ue000"
+"""A private-use character, which no rule touches."""
+
+_IS_KEPT = np.uint16(1)
+"""A letter, mark or number."""
+_IS_MARK = np.uint16(2)
+_IS_CHANGED = np.uint16(4)
+"""Normalisation may make something else of a line with it."""
+
+
+class Folding:
+    """Folds lines of one side: normalised, then letters, marks and numbers alone, case folded.
+
+    Args:
+        normalization: How the tokenizer normalises that side: lines that it can't tell apart are
+            folded to the same.
+    """
+
+    def __init__(self, normalization: Normalization) -> None:
+        self._normalizer = UnicodeNormalizer(normalization)
+        self._flags = _base_flags().copy()
+        if normalization not in RULES:
+            # What such a rule puts together isn't known.
+            self._flags |= _IS_CHANGED
+        elif normalization != "identity":
+            self._flags[_list_changed(self._normalizer)] |= _IS_CHANGED
+
+    def fold(self, lines: Iterable[str]) -> list[str]:
+        """Returns lines folded; a mark that stands on nothing, as `´` leaves one, is left out."""
+        return [_strip(line).casefold() for line in self._normalizer.normalize(lines)]
+
+    def hash(self, text: Text) -> NDArray[np.uint64]:
+        """Returns what `hash_folded` would make of each line if it were folded."""
+        hashes = _hash_lines(text)
+        flags = self._flags[text.codes]
+        is_changed = ((flags & _IS_CHANGED) != 0) | _find_bare_marks(flags)
+        changed = _list_lines(text, is_changed)
+        if len(changed):
+            hashes[changed] = self._hash_normalized([text.lines[number] for number in changed])
+        return hashes
+
+    def _hash_normalized(self, lines: Sequence[str]) -> NDArray[np.uint64]:
+        """Returns the hashes of lines that normalisation may change."""
+        text = read_text(self._normalizer.normalize(lines), self._flags)
+        hashes = _hash_lines(text)
+        bare = _list_lines(text, _find_bare_marks(text.kinds))
+        if len(bare):
+            hashes[bare] = hash_folded(self.fold(lines[number] for number in bare))
+        return hashes
+
+
+make_folding = cache(Folding)
+"""Its tables take 0.2 s."""
+
+
+def hash_folded(lines: Iterable[str]) -> NDArray[np.uint64]:
+    """Returns the hashes of lines that are folded already."""
+    hashes = [_hash_one(line) for line in lines]
+    return np.array(hashes, np.uint64)
+
+
+def _strip(line: str) -> str:
+    """Returns a line's letters, numbers and the marks that stand on one."""
+    kept = []
+    has_base = False
+    for character in line:
+        major = unicodedata.category(character)[0] if character <= _LAST_LETTER else "C"
+        has_base = major in "LN" or (major == "M" and has_base)
+        if has_base:
+            kept.append(character)
+    return "".join(kept)
+
+
+def _find_bare_marks(flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+    """Returns which code points are marks behind what is no letter, mark or number."""
+    is_bare: NDArray[np.bool_] = (flags & _IS_MARK) != 0
+    is_bare[1:] &= (flags[:-1] & _IS_KEPT) == 0
+    return is_bare
+
+
+def _list_lines(text: Text, is_chosen: NDArray[np.bool_]) -> list[int]:
+    """Returns the numbers of the lines that have a chosen code point, rising."""
+    numbers: list[int] = np.unique(text.lines_at(np.flatnonzero(is_chosen))).tolist()
+    return numbers
+
+
+def _hash_lines(text: Text) -> NDArray[np.uint64]:
+    """Returns a polynomial over each line's letters, marks and numbers, case folded."""
+    widths, values = _case_folding()
+    codes = np.minimum(text.codes, len(widths) - 1)
+    width = widths[codes]
+    ends = np.cumsum(width, dtype=np.int64)
+    begins = ends - width
+    place = begins - np.repeat(begins[text.starts], text.lengths + 1)
+    weighted = values[codes] * _powers(int(place.max()) + 1)[place]
+    return np.add.reduceat(weighted, text.starts)
+
+
+def _hash_one(folded: str) -> np.uint64:
+    codes = np.frombuffer(folded.encode("utf-32-le", "surrogatepass"), np.uint32)
+    total: np.uint64 = (codes * _powers(len(codes))).sum(dtype=np.uint64)
+    return total
+
+
+@cache
+def _case_folding() -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Returns how many characters each code point folds to, and their polynomial; 0 where none."""
+    characters = every_character()
+    values = np.arange(len(characters) + 1, dtype=np.uint64)
+    # The last entry stands for all code points beyond.
+    widths = (_base_flags()[: len(characters) + 1] & _IS_KEPT).astype(np.uint8)
+    values[widths == 0] = 0
+    for code in np.flatnonzero(widths).tolist():
+        character = characters[code]
+        if (folded := character.casefold()) != character:
+            widths[code] = len(folded)
+            values[code] = _hash_one(folded)
+    return widths, values
+
+
+@cache
+def _base_flags() -> NDArray[np.uint16]:
+    """Returns which code points are kept, and which of them are marks."""
+    flags = np.zeros(_NUM_CODE_POINTS, np.uint16)
+    majors = [unicodedata.category(character)[0] for character in every_character()]
+    flags[: len(majors)] = np.isin(majors, ("L", "M", "N")) * _IS_KEPT
+    flags[np.flatnonzero(np.array(majors) == "M")] |= _IS_MARK
+    return flags
+
+
+def _list_changed(normalizer: UnicodeNormalizer) -> list[int]:
+    """Returns the code points without which one of `RULES` leaves what is kept of a line.
+
+    Those of which it makes other letters, marks or numbers, and those that it may join with the
+    character before.
+    """
+    characters = [
+        character for character in every_character() if not "\ud800" <= character <= "\uf8ff"
+    ]
+    # All at once: one by one they take five times as long.
+    (joined,) = normalizer.normalize([_SEPARATOR.join(characters)])
+    changed = {
+        character
+        for character, becomes in zip(characters, joined.split(_SEPARATOR), strict=True)
+        if becomes != character and _fold_after(becomes) != _fold_after(character)
+    }
+    return [ord(character) for character in changed | _joining_characters()]
+
+
+def _fold_after(characters: str) -> str:
+    """Returns what is left of characters behind a letter, on which a mark may stand."""
+    return _strip(f"a{characters}").casefold()
+
+
+@cache
+def _joining_characters() -> frozenset[str]:
+    """Returns the characters that canonical composition may join with the one before."""
+    # Letters of Hangul are composed by arithmetic (Unicode, section 3.12).
+    joining = set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
+    for character in every_character():
+        if decomposed := unicodedata.decomposition(character):
+            codes = decomposed.rpartition(">")[2].split()
+            joining.update(chr(int(code, 16)) for code in codes[1:] if decomposed[0] != "<")
+    return frozenset(joining)
+
+
+def _powers(count: int) -> NDArray[np.uint64]:
+    """Returns the first powers of the base, modulo 2^64, from its zeroth on."""
+    if count <= len(_FIRST_POWERS):
+        return _FIRST_POWERS[:count]
+    return np.cumprod(np.append(np.uint64(1), np.full(count - 1, _BASE)), dtype=np.uint64)
+
+
+_FIRST_POWERS = np.cumprod(np.append(np.uint64(1), np.full(4095, _BASE)), dtype=np.uint64)

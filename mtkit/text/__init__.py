@@ -1,0 +1,1 @@
+"""Text by itself: what is written in a line, whatever it is used for."""

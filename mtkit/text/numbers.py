@@ -1,0 +1,264 @@
+"""Whether two lines hold the same numbers, each in the reading that fits best.
+
+"101 102 103" may be one number or three, 120,000 may be written 12万, and 三十五 is a number where
+the other line has 35. A line's numbers in their usual reading are cheap to find (`find_numbers`);
+others are looked for only where those don't match (`have_matching_numbers`).
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain, product
+from math import prod
+
+from mtkit.text.numerals import NUMERALS, UNITS, find_scales, read_numerals
+
+Reading = tuple[str, ...]
+"""Numbers by their digits, without leading zeros."""
+
+_USUAL = re.compile(r"\d{1,3}(?:[.,'’´٬ \u00a0\u2007\u2009\u202f]\d{3})+(?!\d)|\d+")
+"""Digits in a row; groups of three after a separator go on with the number before."""
+_NO_DIGIT = re.compile(r"\D")
+_SPACES = " \u00a0\u2007\u2009\u202f"
+_DECIMAL_POINTS = ".,٫．，"
+_RUN = rf"\d++(?:[{_SPACES}{_DECIMAL_POINTS}'’´`＇٬]\d++)*"
+_MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|[{UNITS}{NUMERALS}])+")
+"""Digits and what may join them, with units and numerals among them or without."""
+_COUNTED = re.compile(
+    rf"\d{{1,3}}(?:[{_SPACES},，.'’]\d{{3}})+(?!\d)(?:[.．]\d+)?|\d+(?:[.．]\d+)?"
+)
+"""A number that may stand before a unit: thousands, decimals behind a point."""
+_WITH_UNITS = re.compile(
+    rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|[{UNITS}{NUMERALS}])+"
+)
+_GUESS = re.compile(rf" ?[多余餘]?(?=[{UNITS}])")
+"""What may stand between a number and its unit: "more than"."""
+_HAS_UNIT = re.compile(rf"[{UNITS}{NUMERALS}]")
+_MAX_COMBINATIONS = 1_000
+_MAX_GROUPS = 10
+"""Groups of digits in one number."""
+
+
+@dataclass(frozen=True)
+class _Mention:
+    """A stretch of a line that may be a number, or several.
+
+    Attributes:
+        usual: Its usual reading.
+        others: Other readings of it as one number.
+        groups: Its groups of digits, which may be numbers by themselves.
+    """
+
+    usual: Reading
+    others: tuple[Reading, ...] = ()
+    groups: Reading = ()
+
+
+def find_numbers(line: str, least: int = 0) -> Counter[str]:
+    """Returns the numbers of a line that are written in digits and aren't less than `least`."""
+    return Counter(_leave_out_small(_read_usual(line), least))
+
+
+def have_matching_numbers(one: str, other: str, *, share: float, least: int = 0) -> bool:
+    """Returns whether there is a reading of two lines in which enough of their numbers match.
+
+    A stretch of digits is read as several numbers only where the other line has some of these by
+    themselves: 10,999 and 10,998 are never a ten and something.
+
+    Args:
+        one: A line.
+        other: Another line.
+        share: Share of the numbers of the side with more of them that the other side has too.
+        least: Numbers less than it don't count.
+    """
+    mentions = [list(_find_mentions(line, least)) for line in (one, other)]
+    known = [frozenset(_count(chain.from_iterable(map(_list_all, side)))) for side in mentions]
+    whole = [frozenset(_count(chain.from_iterable(map(_list_whole, side)))) for side in mentions]
+    ours = [_list_readings(mention, known[1], whole[1], least) for mention in mentions[0]]
+    theirs = [_list_readings(mention, known[0], whole[0], least) for mention in mentions[1]]
+    if prod(map(len, (*ours, *theirs))) > _MAX_COMBINATIONS:
+        ours = [[_choose(readings, known[1])] for readings in ours]
+        theirs = [[_choose(readings, known[0])] for readings in theirs]
+    return any(
+        match_numbers(_count(chosen[: len(ours)]), _count(chosen[len(ours) :]), share)
+        for chosen in product(*ours, *theirs)
+    )
+
+
+def _list_all(mention: _Mention) -> tuple[Reading, ...]:
+    """Returns all readings but those as several numbers that aren't usual."""
+    return mention.usual, *mention.others
+
+
+def _list_whole(mention: _Mention) -> tuple[Reading, ...]:
+    """Returns the same without the digits among units: 12 isn't a number by itself in 12万."""
+    return _list_all(mention) if mention.groups else mention.others
+
+
+def match_numbers(one: Counter[str], other: Counter[str], share: float) -> bool:
+    """Returns whether that share of the numbers of the side with more of them is on both sides."""
+    return (one & other).total() >= share * max(one.total(), other.total())
+
+
+def _count(readings: Iterable[Reading]) -> Counter[str]:
+    return Counter(number for reading in readings for number in reading)
+
+
+def _find_mentions(line: str, least: int) -> Iterator[_Mention]:
+    """Yields what may be a number in a line, or several."""
+    for match in _MENTION.finditer(line):
+        parts = [match]
+        if _HAS_UNIT.search(match.group()):
+            parts = list(_WITH_UNITS.finditer(line, match.start(), match.end()))
+        for part in parts:
+            written = part.group()
+            groups: Reading = ()
+            if _HAS_UNIT.search(written):
+                others = list(_read_units(written))
+            else:
+                groups = tuple(map(_to_ascii, _NO_DIGIT.split(written)))
+                separators = _NO_DIGIT.findall(written)
+                others = list(_join(groups, separators))
+                for power in find_scales(line, part.end()):
+                    others += _scale(groups, separators, power)
+            yield _Mention(
+                _leave_out_small(_read_usual(written), least),
+                tuple((number,) for number in _leave_out_small(map(_value, others), least)),
+                groups,
+            )
+
+
+def _list_readings(
+    mention: _Mention, known: Set[str], whole: Set[str], least: int
+) -> list[Reading]:
+    """Returns the usual reading, and the others that have a number of the other side.
+
+    Args:
+        mention: What to read.
+        known: Numbers of the other side in all readings.
+        whole: Those that stand there by themselves.
+        least: Numbers less than it don't count.
+    """
+    others = [reading for reading in mention.others if not known.isdisjoint(reading)]
+    split = _leave_out_small(_split(mention.groups, whole), least)
+    if not whole.isdisjoint(split):
+        others.append(split)
+    return list(dict.fromkeys((mention.usual, *others)))
+
+
+def _choose(readings: Sequence[Reading], known: Set[str]) -> Reading:
+    """Returns the first reading with the largest share of its digits in known numbers."""
+
+    def weigh(reading: Reading) -> float:
+        matched = sum(len(number) for number in reading if number in known)
+        return matched / max(1, sum(map(len, reading)))
+
+    return max(readings, key=weigh)
+
+
+def _join(groups: Reading, separators: Sequence[str]) -> Iterator[str]:
+    """Yields groups of digits as one whole number, if that is a way to write one."""
+    if separators and (_are_one_number(groups) or set(separators) <= set(_SPACES)):
+        yield "".join(groups)
+
+
+def _scale(groups: Reading, separators: Sequence[str], power: int) -> Iterator[str]:
+    """Yields a number times a power of ten: in thousands, or with decimals."""
+    if _are_one_number(groups):
+        yield "".join(groups) + "0" * power
+    decimals = groups[-1]
+    has_point = bool(separators) and separators[-1] in _DECIMAL_POINTS
+    if has_point and _are_one_number(groups[:-1]) and len(decimals) <= power:
+        yield "".join(groups[:-1]) + decimals.ljust(power, "0")
+
+
+def _read_units(written: str) -> Iterator[str]:
+    """Yields the value of digits with units, by each way to read a point."""
+    plain = _GUESS.sub("", _to_ascii(written))
+    for write in (_write_decimals, _drop_separators):
+        value = read_numerals(_COUNTED.sub(write, plain))
+        if value is not None:
+            yield str(value)
+
+
+def _write_decimals(number: re.Match[str]) -> str:
+    """Returns a number with nothing but the point before its decimals, if it has one."""
+    *groups, last = _NO_DIGIT.split(number.group())
+    separators = _NO_DIGIT.findall(number.group())
+    has_point = bool(separators) and separators[-1] in ".．"
+    return "".join(groups) + "." * has_point + last
+
+
+def _drop_separators(number: re.Match[str]) -> str:
+    """Returns a number whose point, if it has one, is before thousands."""
+    is_whole = _are_one_number(tuple(_NO_DIGIT.split(number.group())))
+    return _NO_DIGIT.sub("", number.group()) if is_whole else _write_decimals(number)
+
+
+def _split(groups: Reading, known: Set[str]) -> Reading:
+    """Returns the numbers, of one group or more, that have most digits in known numbers."""
+    # For each count of groups: matched digits, fewer numbers first, and the numbers.
+    best: list[tuple[int, int, Reading]] = [(0, 0, ())]
+    for end in range(1, len(groups) + 1):
+        found = []
+        for start in range(max(0, end - _MAX_GROUPS), end):
+            part = groups[start:end]
+            # What begins with a zero goes on with a number, unless all of it is none.
+            if _are_one_number(part) and (part[0][0] != "0" or groups[0][0] == "0" or not start):
+                matched, fewer, numbers = best[start]
+                number = _value("".join(part))
+                matched += len(number) * (number in known)
+                found.append((matched, fewer - 1, (*numbers, number)))
+        if not found:
+            matched, fewer, numbers = best[end - 1]
+            found = [(matched, fewer - 1, (*numbers, _value(groups[end - 1])))]
+        best.append(max(found, key=lambda entry: entry[:2]))
+    return best[-1][2]
+
+
+def _are_one_number(groups: Reading) -> bool:
+    """Returns whether groups are of the sizes that one number has.
+
+    Of three digits, of two and three as in India, or of four as in China.
+    """
+    first, *others = map(len, groups)
+    *middle, last = others or [0]
+    return (
+        not others
+        or (first <= 3 and set(others) == {3})
+        or (first <= 2 and last == 3 and set(middle) == {2})
+        or (first <= 4 and set(others) == {4})
+    )
+
+
+def _read_usual(written: str) -> Reading:
+    return tuple(
+        _value(_to_ascii(number if number.isdecimal() else _NO_DIGIT.sub("", number)))
+        for number in _USUAL.findall(written)
+    )
+
+
+def _to_ascii(written: str) -> str:
+    """Returns text with the digits of other scripts as 0 to 9."""
+    if written.isascii():
+        return written
+    return "".join(
+        str(unicodedata.decimal(character)) if character.isdecimal() else character
+        for character in written
+    )
+
+
+def _value(digits: str) -> str:
+    return digits.lstrip("0") or "0"
+
+
+def _leave_out_small(numbers: Iterable[str], least: int) -> Reading:
+    width = len(str(least))
+    # Python refuses to read a number of thousands of digits.
+    return tuple(
+        number
+        for number in numbers
+        if len(number) > width or (len(number) == width and int(number) >= least)
+    )
