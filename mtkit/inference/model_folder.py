@@ -124,7 +124,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except (MemoryError, SafetensorError) as error:
         raise MtkitError(
             f"{path}: damaged, or no safetensors file: {error}",
-            "copy it again from where it came from, or make it anew",
+            "copy it again from where it came from, or make it again",
         ) from error
 
 

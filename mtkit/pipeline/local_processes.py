@@ -24,7 +24,7 @@ from mtkit.training.memory import free_memory_bytes
 from mtkit.units import format_memory
 from mtkit.workspace import Workspace
 
-MIN_TOKENS = 1_024
+_MIN_TOKENS = 1_024
 """Of each side of an update that a process has at least: with fewer, operations cost more than
 their arithmetic."""
 _PROCESS_BYTES = 400 << 20
@@ -86,7 +86,9 @@ def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, st
         return 1, ""
     if not _has_loopback():
         return 1, "processes couldn't connect to each other on localhost"
-    most = max(1, min(num_cores, recipe.training.batch_tokens // MIN_TOKENS))
+    most = min(num_cores, recipe.training.batch_tokens // _MIN_TOKENS)
+    if most < 2:
+        return 1, ""
     each = _estimate_memory(recipe, open_prepared(recipe, workspace))
     free = free_memory_bytes()
     if free is not None and most * each > _FREE_SHARE * free:

@@ -81,7 +81,7 @@ KEYS = {
     "model": "num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key d_value "
     "attention_window norm activation positions max_positions tied_embeddings dropout "
     "attention_dropout activation_dropout",
-    "training": "max_steps batch_tokens length_groups micro_batch_tokens label_smoothing "
+    "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
     "precision optimizer schedule clipping early_stopping moving_average recovery start_from "
     "freeze checkpoint_every checkpoint_minutes keep_last keep_best keep_every keep_minutes "
     "validation averaging log_every log_digests trackers stuck_after_seconds",

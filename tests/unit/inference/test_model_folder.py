@@ -198,7 +198,7 @@ def test_truncated_weights(folder, size):
     path.write_bytes(path.read_bytes()[:size])
     message, hint = _fault(load_model_folder, folder)
     assert message.startswith(f"{path}: damaged, or no safetensors file: ")
-    assert hint == "copy it again from where it came from, or make it anew"
+    assert hint == "copy it again from where it came from, or make it again"
 
 
 def test_missing_weights(folder):

@@ -82,6 +82,11 @@ def test_each_process_has_enough_of_an_update(
     assert count == expected
 
 
+def test_a_small_update_stays_in_one_process_without_a_word(machine: Machine, capsys) -> None:
+    assert machine.choose("training.batch_tokens=600") == (1, "auto")
+    assert capsys.readouterr().err == ""
+
+
 def test_processes_take_half_of_the_free_memory_at_most(machine: Machine, capsys) -> None:
     machine.cores = 4
     machine.free = 5 * GIB
