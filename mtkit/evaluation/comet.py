@@ -128,7 +128,7 @@ def measure_comet(
         try:
             tables = list(json.loads(found.read_text("utf-8")).values())
             scores = [[sentence["COMET"] for sentence in table] for table in tables]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _unknown_form(comet) from error
     if [len(of_system) for of_system in scores] != [len(lines) for lines in systems.values()]:
         raise _unknown_form(comet)

@@ -4,13 +4,15 @@ A config can ask for any size, so a network is built only where the file has eve
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
@@ -29,6 +31,8 @@ _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _LONGEST_FAULT = 200
+_DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
+"""What draws initial weights, of torch.nn.init and of tensors."""
 
 
 def find_weights(path: Path) -> Path:
@@ -55,16 +59,42 @@ def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) ->
             f"{source_vocab_size} source and {target_vocab_size} target pieces"
         )
     # All layers of a stack are alike: a million of them cost no more than one.
-    one_each = model.model_copy(update={"num_encoder_layers": 1, "num_decoder_layers": 1})
-    with torch.device("meta"):
+    changed: dict[str, Any] = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    has_waves = model.positions == "sinusoidal"
+    if has_waves:
+        # Waves aren't weights, and working them out on the meta device loads sympy, too.
+        changed |= {"positions": "learned", "max_positions": 1}
+    one_each = model.model_copy(update=changed)
+    with torch.device("meta"), _WithoutChance():
         network = EncoderDecoder(one_each, source_vocab_size, target_vocab_size)
     shapes: dict[str, Shape] = {}
     for name, weight in distinct_weights(network).items():
+        if has_waves and name.endswith(".positions.weight"):
+            continue
         stack, is_layer, rest = name.partition(".layers.0.")
         count = model.num_encoder_layers if stack == "encoder" else model.num_decoder_layers
         names = [f"{stack}.layers.{i}.{rest}" for i in range(count)] if is_layer else [name]
         shapes |= dict.fromkeys(names, tuple(weight.shape))
     return shapes
+
+
+class _WithoutChance(TorchFunctionMode):
+    """Skips drawing initial weights.
+
+    There is nothing to draw on the meta device, and for that PyTorch loads all of sympy: a second.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = {**(kwargs or {})}
+        if func.__name__ in _DRAWING:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:

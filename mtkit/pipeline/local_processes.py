@@ -21,6 +21,7 @@ from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.memory import free_memory_bytes
+from mtkit.training.train import is_trained
 from mtkit.units import format_memory
 from mtkit.workspace import Workspace
 
@@ -39,8 +40,8 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
     """Returns the hardware with the number of processes that a training on this CPU takes.
 
     What the command line says stays, and so does a GPU. Otherwise `training.processes` decides; at
-    `auto` a training resumes in as many processes as it began in, and a new one takes one a core.
-    Says what it took, and why.
+    `auto` a training resumes in as many processes as it last ran in, and a new one takes one a
+    core. Says what it took, and why. One that has finished needs none.
 
     Args:
         recipe: The run's recipe.
@@ -52,15 +53,17 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
     """
     if hardware.device != "auto" or hardware.num_nodes > 1 or torch.cuda.is_available():
         return hardware
+    if is_trained(recipe, workspace):
+        return hardware
     num_cores = count_threads()
-    begun = _read_begun(workspace)
+    last = _read_last(workspace)
     if recipe.training.processes != "auto":
         count, why = recipe.training.processes, "training.processes"
-    elif begun is not None:
-        count, why = begun, "as this training began"
-        if begun > count_processors():
-            count, why = num_cores, f"it began in {begun}, but there are {num_cores} cores"
-        elif begun == 1:
+    elif last is not None:
+        count, why = last, "as this training last ran"
+        if last > count_processors():
+            count, why = num_cores, f"it last ran in {last}, but there are {num_cores} cores"
+        elif last == 1:
             _warn_of_load(num_cores)
             return hardware
     else:
@@ -71,8 +74,8 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
     return hardware if count == 1 else replace(hardware, num_processes=count, device="cpu")
 
 
-def _read_begun(workspace: Workspace) -> int | None:
-    """Returns the processes on this CPU that the checkpoints were trained in; None without any."""
+def _read_last(workspace: Workspace) -> int | None:
+    """Returns the processes on this CPU that a training last ran in; None for a new one."""
     record = workspace.read_manifest().get("train", {})
     if record.get("device") != "cpu" or not CheckpointFolder(workspace.checkpoints).list():
         return None
@@ -140,7 +143,7 @@ def _estimate_memory(recipe: Recipe, data: PreparedData) -> int:
 
 
 def _warn_of_load(num_cores: int) -> None:
-    """Warns of other programs beside a training that goes on in the threads of one process."""
+    """Warns of other programs beside a training that resumes in the threads of one process."""
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ:
         return
     load = measure_load()

@@ -192,7 +192,7 @@ class Training(Section):
     """Processes that share an update on a CPU; `--processes` overrules it, and on GPUs there is one
     for each. `auto`: a new training on Linux takes one a core, as far as memory allows and each has
     1,024 tokens of an update, which is fastest beside other programs. One where `OMP_NUM_THREADS`
-    is set. A training resumes in as many as it began in."""
+    is set. A training resumes in as many as it last ran in."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -25,6 +25,7 @@ class Machine:
         self.processors = 2
         self.free = 100 * GIB
         self.load = 0.0
+        self.is_trained = False
         self.saved: list[str] = []
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         monkeypatch.setattr(module.sys, "platform", "linux")
@@ -34,6 +35,7 @@ class Machine:
         monkeypatch.setattr(module, "free_memory_bytes", lambda: self.free)
         monkeypatch.setattr(module, "measure_load", lambda: self.load)
         monkeypatch.setattr(module, "open_prepared", lambda *_: None)
+        monkeypatch.setattr(module, "is_trained", lambda *_: self.is_trained)
         monkeypatch.setattr(module, "_estimate_memory", lambda *_: GIB)
         monkeypatch.setattr(module.CheckpointFolder, "list", lambda _: self.saved)
 
@@ -118,13 +120,20 @@ def test_gpus_and_several_machines_are_left_as_they_are(machine: Machine, monkey
     assert machine.choose("training.processes=2") == (1, "auto")
 
 
-def test_a_training_resumes_as_it_began(machine: Machine, capsys) -> None:
+def test_a_finished_training_needs_no_processes(machine: Machine, capsys) -> None:
+    machine.begun(processes=2, device="cpu")
+    machine.is_trained = True
+    assert machine.choose() == (1, "auto")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_training_resumes_as_it_last_ran(machine: Machine, capsys) -> None:
     machine.begun(processes=1, device="cpu")
     assert machine.choose() == (1, "auto")
     assert capsys.readouterr().err == ""
     machine.begun(processes=2, device="cpu", machines=1)
     assert machine.choose() == (2, "cpu")
-    assert "as this training began" in capsys.readouterr().err
+    assert "as this training last ran" in capsys.readouterr().err
     machine.begun(processes=4, device="cpu", machines=2)
     assert machine.choose() == (2, "cpu")
     # Begun on GPUs: nothing to keep to.
@@ -141,7 +150,7 @@ def test_a_training_that_began_on_a_larger_machine_takes_this_one_s_cores(
 ) -> None:
     machine.begun(processes=8, device="cpu", machines=1)
     assert machine.choose() == (2, "cpu")
-    assert "it began in 8, but there are 2 cores" in capsys.readouterr().err
+    assert "it last ran in 8, but there are 2 cores" in capsys.readouterr().err
 
 
 def test_threads_beside_other_programs_are_warned_of_on_resume(machine: Machine, capsys) -> None:
