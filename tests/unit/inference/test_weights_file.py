@@ -28,7 +28,7 @@ def test_shapes_are_those_of_the_network_itself(kind: dict, positions: str) -> N
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_shapes_load_no_algebra(positions: str) -> None:
-    # On the meta device PyTorch draws and counts by Python, and loads sympy: a second at each start.
+    # On the meta device PyTorch draws and counts by Python, and loads sympy: a second more.
     program = (
         "import sys\n"
         "from mtkit.inference.weights_file import list_shapes\n"
