@@ -55,7 +55,8 @@ class Workspace:
         """Returns what the stages recorded so far; empty before the first."""
         if not self.manifest_file.exists():
             return {}
-        return read_json(self.manifest_file)
+        stages = read_json(self.manifest_file).items()
+        return {stage: facts for stage, facts in stages if isinstance(facts, dict)}
 
     def record(self, stage: str, facts: dict[str, Any]) -> None:
         """Adds a stage's facts, and the versions it ran with, to the manifest."""

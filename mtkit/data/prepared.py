@@ -71,11 +71,13 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             "give the same --set as to `mtkit prepare`, or write it into the recipe; or run `mtkit "
             "prepare` again; --workspace keeps two runs apart",
         )
+    tokenizer = SubwordTokenizer.load(workspace.tokenizer)
+    vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
     return PreparedData(
-        SubwordTokenizer.load(workspace.tokenizer),
-        TokenStore(workspace.data / "train"),
+        tokenizer,
+        TokenStore(workspace.data / "train", vocab_sizes),
         LengthOrder(workspace.data / "train"),
-        TokenStore(workspace.data / "dev"),
+        TokenStore(workspace.data / "dev", vocab_sizes),
         read_dev_text(workspace),
         tuple(corpus.weight for corpus in recipe.data.train),
         str(facts.get("digest", "")),

@@ -108,7 +108,7 @@ class SubwordTokenizer:
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_pieces, tokenizer.target_pieces
-        except (RuntimeError, UnicodeDecodeError) as error:
+        except (RuntimeError, TypeError, UnicodeDecodeError) as error:
             raise MtkitError(f"{folder}: damaged tokenizer: {error}", _MAKE_AGAIN) from error
         return tokenizer
 

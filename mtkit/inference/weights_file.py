@@ -18,7 +18,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.inference.model_config import WEIGHTS_FILE
 from mtkit.model import EncoderDecoder
-from mtkit.paths import for_library
+from mtkit.paths import as_text, for_library
 from mtkit.recipe.model import Model
 
 Shape = tuple[int, ...]
@@ -179,8 +179,9 @@ def refuse_misfits(
     ]
     if faults:
         others = f" (and {len(faults) - 1} more such faults)" if len(faults) > 1 else ""
+        fault = as_text(shorten(min(faults), _LONGEST_FAULT))
         raise MtkitError(
-            f"{origin}: doesn't fit the model: {shorten(min(faults), _LONGEST_FAULT)}{others}",
+            f"{origin}: doesn't fit the model: {fault}{others}",
             "the recipe's [model] and [tokenizer] must be those that the weights were trained with",
         )
 

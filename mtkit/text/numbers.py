@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
 
-from mtkit.text.numerals import NUMERALS, UNITS, find_scales, read_numerals
+from mtkit.text.numerals import HANGUL_UNITS, NUMERALS, UNITS, find_scales, read_numerals
 
 Reading = tuple[str, ...]
 """Numbers by their digits, without leading zeros."""
@@ -24,15 +24,20 @@ _NO_DIGIT = re.compile(r"\D")
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _DECIMAL_POINTS = ".,٫．，"
 _RUN = rf"\d++(?:[{_SPACES}{_DECIMAL_POINTS}'’´`＇٬]\d++)*"
-_MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|[{UNITS}{NUMERALS}])+")
+_BEFORE_SMALLER = "|".join(
+    rf"(?<={unit}) (?=\d+ ?[{HANGUL_UNITS[:size]}])"
+    for size, unit in enumerate(HANGUL_UNITS)
+    if size
+)
+_UNIT = rf"[{UNITS}{NUMERALS}](?:{_BEFORE_SMALLER})?"
+"""A unit or numeral; Korean puts a space before the next, smaller part of a number: 5만 3천."""
+_MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
 """Digits and what may join them, with units and numerals among them or without."""
 _COUNTED = re.compile(
     rf"\d{{1,3}}(?:[{_SPACES},，.'’]\d{{3}})+(?!\d)(?:[.．]\d+)?|\d+(?:[.．]\d+)?"
 )
 """A number that may stand before a unit: thousands, decimals behind a point."""
-_WITH_UNITS = re.compile(
-    rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|[{UNITS}{NUMERALS}])+"
-)
+_WITH_UNITS = re.compile(rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
 _GUESS = re.compile(rf" ?[多余餘]?(?=[{UNITS}])")
 """What may stand between a number and its unit: "more than"."""
 _HAS_UNIT = re.compile(rf"[{UNITS}{NUMERALS}]")
@@ -178,7 +183,7 @@ def _read_units(written: str) -> Iterator[str]:
     """Yields the value of digits with units, by each way to read a point."""
     plain = _GUESS.sub("", _to_ascii(written))
     for write in (_write_decimals, _drop_separators):
-        value = read_numerals(_COUNTED.sub(write, plain))
+        value = read_numerals(_COUNTED.sub(write, plain).replace(" ", ""))
         if value is not None:
             yield str(value)
 

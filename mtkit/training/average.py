@@ -202,8 +202,12 @@ def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str
     """Warns again where `model/` is a mean that was found to do worse than a single checkpoint."""
     record = workspace.read_manifest().get("model", {})
     if _COMPARISON in record and recipe.training.averaging.if_worse != "ignore":
-        comparison = Comparison(**record[_COMPARISON])
-        if comparison.is_mean_worse and record["steps"] == comparison.mean["steps"]:
+        comparison = _as_comparison(record[_COMPARISON])
+        if (
+            comparison is not None
+            and comparison.is_mean_worse
+            and record["steps"] == comparison.mean["steps"]
+        ):
             _tell(comparison, is_mean_kept=True, options=options)
 
 
@@ -217,9 +221,18 @@ def _read_comparison(
     if not is_to_be_compared(recipe, chosen):
         return None
     found = workspace.read_manifest().get("model", {}).get(_COMPARISON)
-    if found is None or found["basis"] != find_basis(recipe, saved, chosen):
+    comparison = _as_comparison(found)
+    if comparison is None or comparison.basis != find_basis(recipe, saved, chosen):
         return None
-    return Comparison(**found)
+    return comparison
+
+
+def _as_comparison(found: Any) -> Comparison | None:
+    """Returns what a manifest says of a comparison; None where it isn't one."""
+    try:
+        return Comparison(**found)
+    except TypeError:
+        return None
 
 
 def _choose_released(

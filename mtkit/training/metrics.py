@@ -144,17 +144,24 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a metrics file; any that a crash cut short is left out."""
+    """Returns the lines of a metrics file; one that was cut short or is none is left out."""
     if not path.exists():
         return []
     check_file(path)
     lines = []
     for line in path.read_text("utf-8").split("\n"):
         try:
-            lines.append(json.loads(line, parse_constant=lambda _: None))
+            content = json.loads(line, parse_constant=lambda _: None)
         except (RecursionError, ValueError):
             continue
+        if isinstance(content, dict) and _is_line(content):
+            lines.append(content)
     return lines
+
+
+def _is_line(content: Mapping[str, Any]) -> bool:
+    """Returns whether a JSON object is a line of metrics."""
+    return isinstance(content.get("step"), int) and isinstance(content.get("kind"), str)
 
 
 def _append_line(path: Path, line: str) -> None:

@@ -31,6 +31,8 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
     if not saved:
         return
     last = saved[-1]
+    for checkpoint in saved:
+        _check_form(checkpoint)
     tables = recipe.model_dump(mode="json", exclude_none=True)
     differing = list_differences(_fixed_part(tables), _fixed_part(last.recipe))
     if data_digest is not None and data_digest != last.data_digest:
@@ -77,6 +79,20 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     return list_differences(
         {key: wanted.get(key) for key in keys}, {key: found.get(key) for key in keys}, "training."
     )
+
+
+def _check_form(checkpoint: Checkpoint) -> None:
+    """Checks that what a checkpoint says of its recipe has a recipe's form.
+
+    Raises:
+        MtkitError: It hasn't.
+    """
+    try:
+        _fixed_part(checkpoint.recipe)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise MtkitError(
+            f"{checkpoint.folder}: damaged: the recipe in it isn't one", "remove that checkpoint"
+        ) from error
 
 
 def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:

@@ -145,8 +145,12 @@ class TokenStore:
         digest: Digest of the file's bytes when it was written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, vocab_sizes: tuple[int, int] | None = None) -> None:
         """Opens a store that a `TokenStoreWriter` made.
+
+        Args:
+            folder: Where it lies.
+            vocab_sizes: Of source and target, where no token may be beyond them.
 
         Raises:
             MtkitError: It isn't there, is incomplete, or is of another version's format.
@@ -158,6 +162,7 @@ class TokenStore:
         self.num_target_tokens = facts.num_target_tokens
         self.corpus_pairs = facts.corpus_pairs
         self.digest = facts.digest
+        self._path, self._vocab_sizes = path, vocab_sizes
         if not path.is_file() or check_file(path) != facts.num_bytes:
             raise MtkitError(
                 f"{path}: incomplete: expected {facts.num_bytes:,} bytes",
@@ -202,9 +207,13 @@ class TokenStore:
 
         Raises:
             IndexError: There is no such row.
+            MtkitError: A token is beyond the vocabulary.
         """
         places = self._place(rows)
         source, target = (self._columns[side].gather(*places) for side in _SIDES)
+        for side, size in zip((source, target), self._vocab_sizes or (), strict=False):
+            if len(side.tokens) and side.tokens.max() >= size:
+                raise _damaged(self._path, f"token {side.tokens.max():,} of {size:,} pieces")
         return source, target
 
     def _place(self, rows: Indices) -> tuple[Indices, Indices]:

@@ -241,6 +241,10 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
         retype("encoder.layers.0.feed_forward.inner.bias", "complex64", 8),
         "is of C64",
     ),
+    "half a character for a tag": (
+        write("tokenizer.json", b'{"tags": ["\\ud800"]}'),
+        "damaged",
+    ),
     "no tokenizer": (write("joint.spm", b""), "the tokenizer has 4 source pieces"),
     "noise for a tokenizer": (write("joint.spm", b"\x0a" * 100_000), "damaged tokenizer"),
 }

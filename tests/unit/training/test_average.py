@@ -15,7 +15,7 @@ from mtkit.inference.model_config import read_settings
 from mtkit.inference.model_folder import load_model_folder
 from mtkit.recipe.inference import Inference
 from mtkit.training import measuring
-from mtkit.training.average import average, is_averaged, select, update_model
+from mtkit.training.average import average, is_averaged, select, update_model, warn_if_worse
 from mtkit.training.distributed import Processes
 from mtkit.training.mean import mean_weights
 from mtkit.training.metrics import read_metrics
@@ -354,3 +354,27 @@ def test_nothing_to_select_from(tiny_run) -> None:
         select(run.recipe, run.workspace, device="cpu")
     with pytest.raises(MtkitError, match="no device 'tpu'"):
         select(run.recipe, run.workspace, device="tpu")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"training": {"averaging": [], "validation": 5}, "model": 7, "data": "x"},
+        {"training": "x"},
+        {"training": {}},
+    ],
+)
+def test_a_checkpoint_whose_recipe_is_none_is_damaged(trained, said: dict) -> None:
+    path = trained.workspace.checkpoints / "step-00000002" / "state.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "recipe": {**facts["recipe"], **said}}))
+    with pytest.raises(MtkitError, match="step-00000002: damaged: the recipe in it"):
+        average(trained.recipe, trained.workspace, choose="last", num_checkpoints=3)
+
+
+@pytest.mark.parametrize("said", [[1], {"comparison": {"basis": ""}}, {"comparison": 5}])
+def test_a_manifest_that_says_nothing_usable_is_as_none(trained, said: object) -> None:
+    manifest = trained.workspace.read_manifest()
+    trained.workspace.manifest_file.write_text(json.dumps({**manifest, "model": said}))
+    assert not is_averaged(trained.recipe, trained.workspace)
+    warn_if_worse(trained.recipe, trained.workspace)

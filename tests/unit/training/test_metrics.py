@@ -161,3 +161,10 @@ def test_the_picture_is_drawn_where_it_belongs(tmp_path: Path) -> None:
     log.append("train", {"step": 1, "nll": 3.0})
     log.draw()
     assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
+
+
+def test_what_is_no_line_of_metrics_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    good = '{"kind": "train", "step": 3}'
+    path.write_text(f'5\n[]\n{{"step": "x", "kind": "train"}}\n{good}\n{{"step": 4}}\n')
+    assert read_metrics(path) == [{"kind": "train", "step": 3}]

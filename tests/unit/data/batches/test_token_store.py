@@ -228,3 +228,15 @@ def test_a_pipe_in_place_of_the_tokens_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "tokens.arrow").symlink_to(tmp_path.parent / "tokens.arrow")
     with pytest.raises(MtkitError, match="a link out of its folder"):
         TokenStore(tmp_path)
+
+
+def test_a_token_beyond_the_vocabulary_is_damage(tmp_path: Path) -> None:
+    write_store(tmp_path, [[([5, 6], [7, 3]), ([5, 40], [9, 3])]])
+    store = TokenStore(tmp_path, (41, 10))
+    assert store.gather(np.array([0, 1]))[0].tokens.tolist() == [5, 6, 5, 40]
+    store = TokenStore(tmp_path, (40, 10))
+    assert store.gather(np.array([0]))[0].tokens.tolist() == [5, 6]
+    with pytest.raises(MtkitError, match="token 40 of 40 pieces"):
+        store.gather(np.array([1]))
+    with pytest.raises(MtkitError, match="token 9 of 9 pieces"):
+        TokenStore(tmp_path, (41, 9)).gather(np.array([0, 1]))
