@@ -128,7 +128,7 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
         return kind.model_validate_json(content)
     except ValidationError as error:
         raise MtkitError(
-            f"{path}: {describe_fault(error)}", "copy the whole folder again, or train it anew"
+            f"{path}: {describe_fault(error)}", "copy the whole folder again, or train it again"
         ) from error
 
 

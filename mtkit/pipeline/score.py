@@ -67,7 +67,7 @@ class RunModel:
         return list(self._translator.translate(lines))
 
     def check(self) -> None:
-        """Returns if the folder still holds this model.
+        """Checks that the folder still holds this model.
 
         Raises:
             MtkitError: It doesn't.
@@ -173,7 +173,7 @@ def with_published(recipe: Recipe, test_set: str) -> Recipe:
 
 
 def _check_export(workspace: Workspace) -> None:
-    """Returns if what was exported was made from the run's model, as far as that can be told.
+    """Checks that what was exported was made from the run's model, as far as that can be told.
 
     Raises:
         MtkitError: It was made from another.

@@ -8,7 +8,7 @@ It stops once `beam_size` outputs have ended, where ours stops when none would d
 What may not be emitted (`<pad>`, `<s>`, and whatever a setting forbids) it takes out before logits
 become probabilities, where ours does so after: the tokens left share what those would have got.
 That is next to nothing for `<pad>` and `<s>`, and much for a `</s>` that comes too soon. Where a
-setting forbids tokens, the outputs found are therefore scored anew and ranked by what the model
+setting forbids tokens, the outputs found are therefore scored again and ranked by what the model
 itself gives them; so they are behind a prefix, whose tokens it takes for certain.
 
 It compares outputs of different lengths by log-probability / |y|^alpha alone. With
@@ -150,16 +150,16 @@ class CTranslate2Engine:
             outputs = self._search_alike([sources[place] for place in places], settings)
             found.update(zip(places, outputs, strict=True))
         # No others: what is told of a line must not depend on its neighbours.
-        anew = [
+        to_score = [
             place
             for place in found
             if _needs_scoring(sources[place], settings)
             or any(output.is_rough for output in found[place])
         ]
         scored = self._score_anew(
-            [sources[place] for place in anew], [found[place] for place in anew]
+            [sources[place] for place in to_score], [found[place] for place in to_score]
         )
-        found.update(zip(anew, scored, strict=True))
+        found.update(zip(to_score, scored, strict=True))
         return [
             sorted(
                 (output.rate(settings) for output in found[place]),
