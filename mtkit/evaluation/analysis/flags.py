@@ -37,7 +37,7 @@ _LEAST_EXCESS = 0.3
 """By how much that share is above the reference's, or else the languages are alike."""
 _FEW_WORDS = 4
 """Below so many, a name or two are most of the sentence."""
-_GREATEST_SPELLED_OUT = 12
+_MAX_SPELLED_OUT = 12
 """Style guides have numbers spelled out up to here, so digits may come and go."""
 _GREATEST_RATIO = 2.0
 """Of lengths in characters. Among 48,064 outputs of WMT17's 16 English-German systems, 112
@@ -135,7 +135,7 @@ def _has_other_numbers(hypothesis: str, reference: str, source: str | None) -> b
     # The reference may spell a number out, or tell the time by another clock.
     missing = (given & expected) - ours
     invented = ours - given - expected
-    is_large = any(float(number) > _GREATEST_SPELLED_OUT for number in missing | invented)
+    is_large = any(float(number) > _MAX_SPELLED_OUT for number in missing | invented)
     # A small number that is gone may be spelled out; one in the place of another isn't.
     if not (is_large or (missing and invented)):
         return False
