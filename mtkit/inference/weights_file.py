@@ -3,7 +3,6 @@
 A config can ask for any size, so a network is built only where the file has every weight of it.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.inference.model_config import WEIGHTS_FILE
+from mtkit.memory import count_memory_bytes
 from mtkit.model import EncoderDecoder
 from mtkit.paths import as_text, for_library
 from mtkit.recipe.model import Model
@@ -29,7 +29,6 @@ MAX_HEADER_BYTES = 16 << 20
 """A hundred times what the largest network of a recipe has; the library would take 100 MB."""
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
-_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _LONGEST_FAULT = 200
 _DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
 """What draws initial weights, of torch.nn.init and of tensors."""
@@ -194,24 +193,12 @@ def check_memory(shapes: Iterable[Shape], origin: str) -> None:
     Raises:
         MtkitError: It can't.
     """
-    needed, there = sum(map(prod, shapes)) * _FP32_BYTES, _find_memory()
+    needed, there = sum(map(prod, shapes)) * _FP32_BYTES, count_memory_bytes()
     if there is not None and needed > there:
         raise MtkitError(
             f"{origin}: a network of {needed / 1e9:,.1f} GB, but this machine has "
             f"{there / 1e9:,.1f} GB of memory"
         )
-
-
-def _find_memory() -> int | None:
-    """Returns the bytes of memory that this process may have; None where the system won't tell."""
-    if not hasattr(os, "sysconf"):
-        return None
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        limit = _MEMORY_LIMIT.read_text(encoding="ascii").strip()
-    except OSError:
-        return memory
-    return min(memory, int(limit)) if limit.isdecimal() else memory
 
 
 def _damaged(path: Path, reason: str) -> MtkitError:

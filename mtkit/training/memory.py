@@ -1,13 +1,8 @@
-"""How much memory training takes, and how much there is."""
+"""How much memory training takes, and whether there is none left."""
 
 import sys
-from pathlib import Path
 
 import torch
-
-_MEMORY_FILE = Path("/proc/meminfo")
-_LIMIT_FILE = Path("/sys/fs/cgroup/memory.max")
-_USED_FILE = Path("/sys/fs/cgroup/memory.current")
 
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -40,22 +35,3 @@ def peak_memory_bytes(device: torch.device) -> int:
     # macOS counts in bytes, all others in kibibytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def free_memory_bytes() -> int | None:
-    """Returns how much more memory processes can take; None on a system that doesn't tell.
-
-    What the machine has available, or what is left of a container's limit where that is less.
-    """
-    try:
-        lines = _MEMORY_FILE.read_text(encoding="ascii").splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        free = int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError):
-        return None
-    try:
-        limit, used = int(_LIMIT_FILE.read_text("ascii")), int(_USED_FILE.read_text("ascii"))
-    except (OSError, ValueError):
-        # No container, or one without a limit, which says "max".
-        return free
-    return max(0, min(free, limit - used))

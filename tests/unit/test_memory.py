@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.training import memory
+from mtkit import memory
 
 MEMINFO = "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n"
 

@@ -1,0 +1,42 @@
+"""How much memory this machine or container has, and how much of it is free."""
+
+import os
+from pathlib import Path
+
+_MEMORY_FILE = Path("/proc/meminfo")
+_LIMIT_FILE = Path("/sys/fs/cgroup/memory.max")
+_USED_FILE = Path("/sys/fs/cgroup/memory.current")
+
+
+def count_memory_bytes() -> int | None:
+    """Returns the memory that this process may have; None on a system that doesn't tell.
+
+    The machine's, or a container's limit where that is less.
+    """
+    if not hasattr(os, "sysconf"):
+        return None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _LIMIT_FILE.read_text(encoding="ascii").strip()
+    except OSError:
+        return memory
+    return min(memory, int(limit)) if limit.isdecimal() else memory
+
+
+def free_memory_bytes() -> int | None:
+    """Returns how much more memory processes can take; None on a system that doesn't tell.
+
+    What the machine has available, or what is left of a container's limit where that is less.
+    """
+    try:
+        lines = _MEMORY_FILE.read_text(encoding="ascii").splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return None
+    try:
+        limit, used = int(_LIMIT_FILE.read_text("ascii")), int(_USED_FILE.read_text("ascii"))
+    except (OSError, ValueError):
+        # No container, or one without a limit, which says "max".
+        return free
+    return max(0, min(free, limit - used))
