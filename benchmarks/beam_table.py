@@ -14,7 +14,7 @@ from pathlib import Path
 import sacrebleu
 
 from mtkit import Translation, Translator
-from mtkit.inference.model_config import read_settings
+from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference, LengthPenalty
 
 BEAM_SIZES = (1, 2, 4, 5, 8, 16)

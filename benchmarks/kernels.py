@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mtkit.model.dropout import Dropout
-from mtkit.model.grids import split_heads
-from mtkit.model.short_attention import attend_by_products
+from mtkit.network.cpu.attention import attend_by_products
+from mtkit.network.dropout import Dropout
+from mtkit.network.grids import split_heads
 
 _SIZES = [(256, 16, 4, 32), (128, 32, 8, 64)]
 _REPEATS = 20

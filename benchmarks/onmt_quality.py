@@ -23,10 +23,10 @@ from typing import Any
 from peers.exported import NUM_SPECIAL, export
 from peers.machine import environment_of
 
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.training import PaperSchedule
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 PEERS = Path(__file__).parent / "peers"

@@ -15,8 +15,8 @@ from peers.memory import peak_bytes
 
 from mtkit.data.batches.collate import RowBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.model import EncoderDecoder, can_pack
-from mtkit.model.device import suit_precision
+from mtkit.network import EncoderDecoder, can_pack
+from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
 from mtkit.training import objective
 from mtkit.training.loss import LossSums

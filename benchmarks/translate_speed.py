@@ -21,13 +21,13 @@ from peers.machine import describe_machine, print_machine
 from peers.random_model import SHAPES, make_random_model
 from peers.translation_report import print_report, summarize
 
-from mtkit.data.tokenizer import SETTINGS_FILE, SubwordTokenizer
 from mtkit.errors import MtkitError
-from mtkit.inference.model_config import CONFIG_FILE, read_config, read_settings
+from mtkit.files import read_json
+from mtkit.model.config import CONFIG_FILE, read_config, read_settings
 from mtkit.processors import count_processors
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.loading import override_section
-from mtkit.workspace import read_json
+from mtkit.text.tokenizer import SETTINGS_FILE, SubwordTokenizer
 
 SYSTEMS = ("mtkit", "mtkit-ctranslate2", "ctranslate2", "onmt")
 MEASURES = ("first", "whole", "steady")

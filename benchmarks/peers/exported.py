@@ -54,8 +54,8 @@ def export(workspace: Path, folder: Path, max_pairs: int) -> dict[str, int]:
     """
     # What runs in a peer's environment has no mtkit.
     from mtkit.data.batches.token_store import TokenStore  # noqa: PLC0415
-    from mtkit.data.tokenizer import SubwordTokenizer  # noqa: PLC0415
     from mtkit.errors import MtkitError  # noqa: PLC0415
+    from mtkit.text.tokenizer import SubwordTokenizer  # noqa: PLC0415
     from mtkit.workspace import Workspace  # noqa: PLC0415
 
     data = Workspace(workspace)

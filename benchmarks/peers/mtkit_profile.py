@@ -16,7 +16,7 @@ from mtkit_worker import Training
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-import mtkit.model.attention
+import mtkit.network.attention
 import mtkit.training.objective
 from mtkit.data.batches.collate import RowBatch
 from mtkit.data.batches.token_store import TokenStore
@@ -94,7 +94,7 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.watch(model.encoder, "encoder", backward=True)
     sections.watch(model.decoder, "decoder", backward=True)
     for name in ("attend", "attend_within"):
-        sections.wrap(mtkit.model.attention, name, "attention itself, forward")
+        sections.wrap(mtkit.network.attention, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
     sections.wrap(mtkit.training.objective, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")

@@ -7,7 +7,7 @@ from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
 from mtkit.inference import translate
-from mtkit.inference.model_config import read_config, read_settings
+from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.loading import override_section
 
 

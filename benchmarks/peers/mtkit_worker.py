@@ -10,8 +10,8 @@ from measured import Window, read_task
 
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import PreparedData, open_prepared
-from mtkit.model import EncoderDecoder
-from mtkit.model.device import settle_kernels, settle_threads
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import settle_kernels, settle_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.learner import Learner

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.pipeline.model_costs import count_operations as operations_of_tokens
+from mtkit.model.costs import count_operations as operations_of_tokens
 from mtkit.recipe.model import Model
 
 

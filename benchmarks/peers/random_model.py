@@ -11,20 +11,20 @@ from pathlib import Path
 
 import torch
 
-from mtkit.data.tokenizer import BOS, EOS, PAD, SubwordTokenizer
 from mtkit.errors import MtkitError
-from mtkit.inference.model_config import (
+from mtkit.model.config import (
     CONFIG_FILE,
     INFERENCE_FILE,
     WEIGHTS_FILE,
     ModelConfig,
     write_section,
 )
-from mtkit.inference.model_folder import pack_weights, write_tensors
-from mtkit.model import EncoderDecoder
-from mtkit.model.positions import LearnedPositions
+from mtkit.model.folder import pack_weights, write_tensors
+from mtkit.network import EncoderDecoder
+from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import BOS, EOS, PAD, SubwordTokenizer
 
 SHAPES = {
     "tiny": (4, 128, 256, 4),

@@ -8,10 +8,10 @@ import sentencepiece
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.data.kept_vocabulary import choose_punctuation, kept_folder, read_kept
-from mtkit.data.punctuation import punctuation_normalizer
-from mtkit.data.tokenizer import read_pretrained
+from mtkit.data.reused_vocabulary import choose_punctuation, kept_folder, read_kept
 from mtkit.recipe import Recipe
+from mtkit.text.punctuation import punctuation_normalizer
+from mtkit.text.tokenizer import read_pretrained
 
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 """Rules that come with SentencePiece: NFKC with small additions, or none."""

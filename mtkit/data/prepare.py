@@ -17,13 +17,6 @@ from mtkit.console import open_console, say
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
-from mtkit.data.kept_vocabulary import (
-    choose_punctuation,
-    digest_kept,
-    extend_vocabulary,
-    kept_folder,
-    read_kept,
-)
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
 from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
@@ -45,13 +38,16 @@ from mtkit.data.prepared import (
     read_facts,
     relative_to_root,
 )
+from mtkit.data.reused_vocabulary import (
+    choose_punctuation,
+    digest_kept,
+    extend_vocabulary,
+    kept_folder,
+    read_kept,
+)
 from mtkit.data.sources.corpora import check_corpus, read_pairs
-from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.errors import MtkitError
-from mtkit.processors import count_processors
-from mtkit.recipe import Recipe, dump_recipe
-from mtkit.workspace import (
-    Workspace,
+from mtkit.files import (
     at_work_alone,
     digest,
     digest_file,
@@ -60,6 +56,10 @@ from mtkit.workspace import (
     restore_retired,
     write_atomically,
 )
+from mtkit.processors import count_processors
+from mtkit.recipe import Recipe, dump_recipe
+from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.workspace import Workspace
 
 _TOKENIZER_SAMPLE_STREAM = 1
 

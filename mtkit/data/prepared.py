@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.kept_vocabulary import kept_folder
+from mtkit.data.reused_vocabulary import kept_folder
 from mtkit.data.sources.corpora import input_files
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.files import digest, read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
-from mtkit.workspace import Workspace, digest, read_json
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.workspace import Workspace
 
 FORMAT_VERSION = 2
 """Raised when data that this version prepares can't be read by older ones, or the reverse."""

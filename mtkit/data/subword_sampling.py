@@ -11,8 +11,8 @@ import numpy as np
 from mtkit.data.batches.permutation import derive_keys_of
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLING_STREAM = 4
 """Parts these draws from those of the batches (mtkit/data/batches/epoch.py), which have 0 to 3."""

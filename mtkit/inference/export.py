@@ -12,32 +12,36 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtkit.console import say, warn
-from mtkit.data.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 from mtkit.errors import MtkitError
-from mtkit.inference.conversion import check_convertible, check_quantization, write_ctranslate2
+from mtkit.files import building, remove_folder, write_atomically
 from mtkit.inference.engines.ctranslate2_engine import (
     ENGINE_FOLDER,
     CTranslate2Engine,
     check_settings,
 )
-from mtkit.inference.engines.ctranslate2_files import holds_export
-from mtkit.inference.engines.ctranslate2_library import load_library
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.identity import digest_model, reading
-from mtkit.inference.model_card import with_export
-from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, write_section
-from mtkit.inference.model_folder import (
+from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
+from mtkit.model.card import with_export
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
+from mtkit.model.exporters.ctranslate2 import (
+    check_convertible,
+    check_quantization,
+    write_ctranslate2,
+)
+from mtkit.model.exporters.ctranslate2_files import holds_export
+from mtkit.model.exporters.ctranslate2_library import load_library
+from mtkit.model.folder import (
     CARD_FILE,
     LoadedModel,
     load_model_folder,
     read_card,
 )
-from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
-from mtkit.model.device import settle_threads
+from mtkit.network.device import settle_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
-from mtkit.workspace import building, remove_folder, write_atomically
+from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 
 GREATEST_LOSS = 1.0
 """A quantized model that loses more BLEU than this against references is refused."""

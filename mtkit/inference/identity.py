@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.data.tokenizer import TOKENIZER_FILES
 from mtkit.errors import MtkitError
+from mtkit.files import digest, digest_file
 from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER, open_ctranslate2_engine
-from mtkit.inference.model_config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE, read_config
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE, read_config
 from mtkit.recipe.inference import Inference
-from mtkit.workspace import digest, digest_file
+from mtkit.text.tokenizer import TOKENIZER_FILES
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
         case "torch":
             # Imported here: CTranslate2 translates without torch.
             from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
-            from mtkit.model.device import find_device  # noqa: PLC0415
+            from mtkit.network.device import find_device  # noqa: PLC0415
 
             place = find_device(device)
             precision = choose_precision(settings, place, read_config(folder).model)

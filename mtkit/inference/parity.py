@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from mtkit.console import warn
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.inference.batches import search_in_batches
@@ -16,6 +15,7 @@ from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.text.tokenizer import SubwordTokenizer
 
 GREATEST_GAP = 1e-3
 """Two engines may score the same output so far apart, in fp32."""

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.long_lines import cut_line
 from mtkit.inference.notices import LineError
 from mtkit.inference.translation import Request
+from mtkit.text.tokenizer import SubwordTokenizer
 
 LONGEST_GIVEN = 4_096
 """Tokens of a text that is given and can't be cut, at most, where the model sets no limit itself:

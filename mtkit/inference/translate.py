@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, overload
 
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.batches import make_batches, search_in_batches
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.identity import reading
 from mtkit.inference.long_lines import join_translations
-from mtkit.inference.model_config import OpenedFolder, open_model_folder
 from mtkit.inference.notices import LineError, Notices
 from mtkit.inference.parts import LONGEST_GIVEN, EncodedLine, LineEncoder
 from mtkit.inference.search.endings import end_output
@@ -29,7 +27,9 @@ from mtkit.inference.windows import (
     take_arrivals,
     take_windows,
 )
+from mtkit.model.config import OpenedFolder, open_model_folder
 from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import SubwordTokenizer
 
 EngineName = Literal["torch", "ctranslate2"]
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.files import write_atomically
 from mtkit.recipe import PROJECT_RECIPE, shipped_recipes
-from mtkit.workspace import write_atomically
 
 _PREFACE = """\
 # Started from the shipped recipe {name}; change what you like. In this folder:

@@ -15,9 +15,9 @@ import torch
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.memory import free_memory_bytes
-from mtkit.model.device import count_threads, suit_precision
+from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_weights
+from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
-from mtkit.pipeline.model_costs import bytes_of_weights, bytes_per_token, count_weights
 from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import CheckpointFolder

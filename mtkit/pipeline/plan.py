@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
-from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained
+from mtkit.data.reused_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.errors import MtkitError
-from mtkit.pipeline.accelerators import Accelerator, Precision, find_accelerator
-from mtkit.pipeline.model_costs import (
+from mtkit.model.costs import (
     PER_WEIGHT,
     Operations,
     Weights,
@@ -26,7 +24,9 @@ from mtkit.pipeline.model_costs import (
     count_operations,
     count_weights,
 )
+from mtkit.pipeline.accelerators import Accelerator, Precision, find_accelerator
 from mtkit.recipe import Recipe
+from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}

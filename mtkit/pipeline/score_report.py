@@ -16,9 +16,9 @@ from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
 from mtkit.evaluation.report.page import render_page
 from mtkit.evaluation.report.tables import as_markdown
+from mtkit.files import write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
-from mtkit.workspace import write_atomically
 
 _KINDS = (".html", ".md", ".json")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.console import warn
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
-from mtkit.inference.engines.ctranslate2_files import read_origin
 from mtkit.inference.identity import digest_model
-from mtkit.inference.model_config import CONFIG_FILE, read_settings
 from mtkit.inference.translate import Translator
+from mtkit.model.config import CONFIG_FILE, read_settings
+from mtkit.model.exporters.ctranslate2_files import read_origin
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     """Returns a translator with the weights of a checkpoint, of a run that may still go on."""
     from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
-    from mtkit.inference.model_folder import load_weights, read_weights
-    from mtkit.inference.weights_file import check_weights, find_weights, list_shapes
-    from mtkit.model import EncoderDecoder
-    from mtkit.model.device import find_device, settle_threads
+    from mtkit.model.folder import load_weights, read_weights
+    from mtkit.model.weights_file import check_weights, find_weights, list_shapes
+    from mtkit.network import EncoderDecoder
+    from mtkit.network.device import find_device, settle_threads
     from mtkit.recipe import load_recipe
 
     workspace = Workspace((place.parent if place.is_file() else place).parent.parent)

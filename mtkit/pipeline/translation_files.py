@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.data.sources.lines import decode_text, read_lines
+from mtkit.files import digest_bytes, read_json, write_atomically
 from mtkit.locks import locked
-from mtkit.workspace import Workspace, digest_bytes, read_json, write_atomically
+from mtkit.workspace import Workspace
 
 
 @dataclass(frozen=True)

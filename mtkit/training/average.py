@@ -11,10 +11,10 @@ from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.identity import digest_model
-from mtkit.inference.model_config import read_settings
-from mtkit.inference.model_folder import save_model_folder
-from mtkit.inference.weights_file import check_weights, list_shapes
-from mtkit.model.device import find_device
+from mtkit.model.config import read_settings
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights_file import check_weights, list_shapes
+from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,

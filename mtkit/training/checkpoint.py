@@ -24,21 +24,7 @@ from safetensors.torch import load_file
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.foreign_files import check_file, describe_fault
-from mtkit.inference.model_config import WEIGHTS_FILE
-from mtkit.inference.model_folder import (
-    load_weights,
-    pack_weights,
-    read_weights,
-    write_tensors,
-)
-from mtkit.inference.weights_file import MAX_HEADER_BYTES, Shape, check_header
-from mtkit.paths import for_library
-from mtkit.recipe.training import Training
-from mtkit.training.frozen import list_frozen
-from mtkit.training.learner import Learner
-from mtkit.training.moments import load_moments, pack_moments
-from mtkit.workspace import (
+from mtkit.files import (
     building,
     digest_file,
     discard_folder,
@@ -47,6 +33,20 @@ from mtkit.workspace import (
     restore_retired,
     write_atomically,
 )
+from mtkit.foreign_files import check_file, describe_fault
+from mtkit.model.config import WEIGHTS_FILE
+from mtkit.model.folder import (
+    load_weights,
+    pack_weights,
+    read_weights,
+    write_tensors,
+)
+from mtkit.model.weights_file import MAX_HEADER_BYTES, Shape, check_header
+from mtkit.paths import for_library
+from mtkit.recipe.training import Training
+from mtkit.training.frozen import list_frozen
+from mtkit.training.learner import Learner
+from mtkit.training.moments import load_moments, pack_moments
 
 FORMAT_VERSION = 2
 """Raised when a checkpoint that this version saves can't be read by older ones, or the reverse."""

@@ -10,8 +10,9 @@ from torch import Tensor
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
-from mtkit.inference.model_config import WEIGHTS_FILE
-from mtkit.inference.model_folder import read_weights
+from mtkit.files import digest
+from mtkit.model.config import WEIGHTS_FILE
+from mtkit.model.folder import read_weights
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import (
     Candidate,
@@ -24,7 +25,6 @@ from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.measuring import Measuring
 from mtkit.training.metrics import LABELS
 from mtkit.training.validation import list_score_settings
-from mtkit.workspace import digest
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
 from mtkit.errors import MtkitError, explain_system_fault
-from mtkit.model.device import count_threads
+from mtkit.network.device import count_threads
 from mtkit.processors import count_processors
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"

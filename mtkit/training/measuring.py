@@ -10,9 +10,9 @@ from torch import Tensor
 from mtkit.console import say
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import load_weights
-from mtkit.model import EncoderDecoder
-from mtkit.model.device import settle_threads
+from mtkit.model.folder import load_weights
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import settle_threads
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import Candidate, Measured
 from mtkit.training.distributed import Processes

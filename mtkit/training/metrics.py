@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import warn
+from mtkit.files import write_atomically
 from mtkit.foreign_files import check_file
 from mtkit.training.trackers import Tracker
-from mtkit.workspace import write_atomically
 
 LOSSES = ("loss", "nll", "perplexity")
 """What every validation measures; all else that it measures is a score."""

@@ -13,9 +13,9 @@ from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, sp
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
-from mtkit.data.tokenizer import UNK
-from mtkit.model import EncoderDecoder, Grids, Packing, can_pack
+from mtkit.network import EncoderDecoder, Grids, Packing, can_pack
 from mtkit.recipe import Recipe
+from mtkit.text.tokenizer import UNK
 from mtkit.training.loss import LossSums, projected_cross_entropy
 
 _GRID_COST = 8_192

@@ -12,9 +12,9 @@ from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
-from mtkit.inference.weights_file import check_memory, list_shapes
-from mtkit.model import EncoderDecoder
-from mtkit.model.device import settle_threads
+from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import settle_threads
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.frozen import freeze

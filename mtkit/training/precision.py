@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from mtkit.model.device import Precision, suit_precision
-from mtkit.model.precision import copy_in_bfloat16
+from mtkit.network.device import Precision, suit_precision
+from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
 

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from mtkit.console import say, warn
-from mtkit.data.tokenizer import SubwordTokenizer
 from mtkit.errors import MtkitError
 from mtkit.inference.identity import reading
-from mtkit.inference.model_folder import LoadedModel, load_model_folder
-from mtkit.model import EncoderDecoder
+from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import StartFrom
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _FREE_KEYS = ("dropout", "attention_dropout", "activation_dropout")
 """Keys of `[model]` that no weight depends on."""

@@ -10,11 +10,12 @@ import torch
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
+from mtkit.files import at_work_alone, digest, write_atomically
 from mtkit.inference.identity import digest_model
-from mtkit.inference.model_folder import read_weights, save_model_folder
-from mtkit.inference.weights_file import list_shapes
-from mtkit.model import EncoderDecoder
-from mtkit.model.device import Precision, is_imitated, settle_kernels, settle_threads
+from mtkit.model.folder import read_weights, save_model_folder
+from mtkit.model.weights_file import list_shapes
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import Precision, is_imitated, settle_kernels, settle_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -41,7 +42,7 @@ from mtkit.training.trackers import open_trackers
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.units import format_duration
-from mtkit.workspace import Workspace, at_work_alone, digest, write_atomically
+from mtkit.workspace import Workspace
 
 
 def train(

@@ -20,7 +20,7 @@ from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
 from mtkit.training.distributed import Processes

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.inference.model_folder import load_model_folder
+from mtkit.model.folder import load_model_folder
 from mtkit.training.metrics import read_metrics
 
 # So little that no weight of 32 bits changes.

@@ -6,10 +6,10 @@ import random
 import torch
 from torch import nn
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 VOCAB_SIZE = 20
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
-from mtkit.model import EncoderDecoder
-from mtkit.model.positions import sinusoids
+from mtkit.network import EncoderDecoder
+from mtkit.network.positions import sinusoids
 
 _MAX_POSITIONS = 256
 

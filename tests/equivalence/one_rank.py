@@ -15,7 +15,7 @@ from torch.distributed import TCPStore
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import open_prepared
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.distributed import join_processes, leave_processes

@@ -16,7 +16,7 @@ from pathlib import Path
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.model_folder import load_model_folder
+from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
 
 BATCH_SIZES = (1, 7, 64)

@@ -7,11 +7,11 @@ import torch
 
 from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.tokenizer import EOS
 from mtkit.inference.engines.torch_engine import TorchEngine, convert
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import EOS
 from mtkit.training.objective import measure_translation
 from mtkit.training.precision import WorkingCopy
 

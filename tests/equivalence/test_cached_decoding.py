@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 29

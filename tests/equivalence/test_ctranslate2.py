@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
-from mtkit.inference.conversion import write_ctranslate2
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.model import EncoderDecoder
+from mtkit.model.exporters.ctranslate2 import write_ctranslate2
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 from .half_trained import VOCAB_SIZE, draw_sources, half_trained_model
 

@@ -5,9 +5,9 @@ import random
 import pytest
 import torch
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 from .half_trained import draw_sources, encoded, half_trained_model
 

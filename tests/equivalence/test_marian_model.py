@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 
 PAD, BOS, EOS = 0, 2, 3

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from mtkit.data.batches.collate import collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.tokenizer import EOS
-from mtkit.model import EncoderDecoder, can_pack
+from mtkit.network import EncoderDecoder, can_pack
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import EOS
 from mtkit.training.objective import measure_translation
 
 VOCAB_SIZE = 23

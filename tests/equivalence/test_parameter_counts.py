@@ -6,7 +6,7 @@ The networks are built on PyTorch's `meta` device, so none takes memory.
 import pytest
 import torch
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.model import EncoderDecoder
-from mtkit.model.attention import attend
+from mtkit.network import EncoderDecoder
+from mtkit.network.attention import attend
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 31

@@ -12,7 +12,7 @@ from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.step_model import EncoderDecoderSteps
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference, LengthPenalty
 
 from .half_trained import draw_sources, encoded, half_trained_model

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mtkit.model import EncoderDecoder
-from mtkit.model.decoder import Decoder
-from mtkit.model.encoder import Encoder
+from mtkit.network import EncoderDecoder
+from mtkit.network.decoder import Decoder
+from mtkit.network.encoder import Encoder
 from mtkit.recipe.model import Model
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.tokenizer import SubwordTokenizer
-from mtkit.inference.model_folder import pack_weights, save_model_folder
-from mtkit.model import EncoderDecoder
+from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.network import EncoderDecoder
+from mtkit.text.tokenizer import SubwordTokenizer
 
 from .nasty_lines import find_faults, make_lines, pass_through
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from mtkit.data.batches.collate import RowBatch, collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.tokenizer import EOS
-from mtkit.model import EncoderDecoder, can_pack
-from mtkit.model.cache import DecoderCache
-from mtkit.model.dropout import Dropout
+from mtkit.network import EncoderDecoder, can_pack
+from mtkit.network.cache import DecoderCache
+from mtkit.network.dropout import Dropout
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import EOS
 from mtkit.training.objective import measure_translation
 from mtkit.training.precision import WorkingCopy
 

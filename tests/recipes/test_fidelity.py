@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.model import EncoderDecoder
-from mtkit.model.dropout import Dropout
+from mtkit.network import EncoderDecoder
+from mtkit.network.dropout import Dropout
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
 from mtkit.training.optimizer import build_optimizer, set_learning_rate

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.pipeline.init import init
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.recipe.cleaning import Filter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.model import Model
 

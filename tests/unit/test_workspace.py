@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.workspace import (
-    Workspace,
+from mtkit.files import (
     at_work_alone,
     building,
     digest,
@@ -18,6 +17,7 @@ from mtkit.workspace import (
     reserve,
     write_atomically,
 )
+from mtkit.workspace import Workspace
 
 
 def test_a_workspace_is_named_after_its_recipe_unless_a_folder_is_given() -> None:
@@ -181,7 +181,7 @@ for number in range(50):
 BUILD = """
 import sys
 from pathlib import Path
-from mtkit.workspace import building
+from mtkit.files import (building)
 with building(Path(sys.argv[1])) as draft:
     (draft / "a").write_text(sys.argv[2])
     print(draft.name, flush=True)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mtkit.data.batches.ragged import Indices, join_ranges
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.errors import MtkitError
+from mtkit.files import reserve
 from mtkit.foreign_files import check_file
-from mtkit.workspace import reserve
 
 STRATUM = np.dtype(
     [(name, np.int64) for name in ("target_length", "source_length", "corpus", "first", "count")]

@@ -18,8 +18,8 @@ from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.errors import MtkitError, shorten
+from mtkit.files import digest_file, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
-from mtkit.workspace import digest_file, read_json, write_atomically
 
 _FORMAT = "mtkit token store"
 _FORMAT_VERSION = 1

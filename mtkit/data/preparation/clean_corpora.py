@@ -29,10 +29,10 @@ from mtkit.data.preparation.workers import map_in_order
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks, read_pairs
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.data import corpus_names
-from mtkit.workspace import digest_file
 
 _PAIRS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mtkit.data.kept_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.data.normalization import (
     Normalization,
     choose_normalization,
@@ -25,9 +24,10 @@ from mtkit.data.preparation.clean_corpora import (
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.data.reused_vocabulary import extend_vocabulary, kept_folder, read_kept
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
+from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 
 Pair = tuple[str, str]
 

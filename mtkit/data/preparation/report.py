@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.console import say, warn
-from mtkit.data.kept_vocabulary import kept_folder
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.report_page import render_page
+from mtkit.data.reused_vocabulary import kept_folder
+from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
-from mtkit.workspace import write_atomically
 
 Facts = dict[str, Any]
 

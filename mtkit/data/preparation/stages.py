@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.workspace import building, read_json, remove_folder, write_atomically
+from mtkit.files import building, read_json, remove_folder, write_atomically
 
 _RECORD_FILE = "stage.json"
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.files import reserve
 from mtkit.foreign_files import check_file
-from mtkit.workspace import reserve
 
 _TEXT_FILE = "text.arrow"
 _DUPLICATES_FILE = "is_duplicate.npy"

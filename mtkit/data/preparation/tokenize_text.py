@@ -18,11 +18,11 @@ from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.workers import map_in_order
-from mtkit.data.tokenizer import UNK, Resegment, SubwordTokenizer
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Sampling
-from mtkit.workspace import digest_file
+from mtkit.text.tokenizer import UNK, Resegment, SubwordTokenizer
 
 _SAMPLED_PER_PART = 100
 """Sentences of each part whose growth by subword sampling is measured."""

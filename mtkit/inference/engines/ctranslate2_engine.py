@@ -28,22 +28,22 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.errors import MtkitError
 from mtkit.inference.batches import make_batches
-from mtkit.inference.engines.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, read_names
-from mtkit.inference.engines.ctranslate2_library import (
+from mtkit.inference.engines.engine import EncodedSource, find_limit
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
+from mtkit.model.config import read_config
+from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, read_names
+from mtkit.model.exporters.ctranslate2_library import (
     count_threads,
     find_device,
     load_library,
 )
-from mtkit.inference.engines.ctranslate2_weights import check_engine_folder, check_network
-from mtkit.inference.engines.engine import EncodedSource, find_limit
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.model_config import read_config
-from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
+from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 ENGINE_FOLDER = "ctranslate2"
 """Where CTranslate2's own files lie in an exported model's folder."""

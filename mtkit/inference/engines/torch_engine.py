@@ -12,7 +12,6 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.model_folder import load_model_folder
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
@@ -24,10 +23,11 @@ from mtkit.inference.search.step_model import (
     StepModel,
     log_of_mean,
 )
-from mtkit.model import EncoderDecoder
-from mtkit.model.device import Precision, find_device, settle_threads, suit_precision
-from mtkit.model.fixed_weights import gains_by_fixed_weights
-from mtkit.model.precision import copy_in_bfloat16
+from mtkit.model.folder import load_model_folder
+from mtkit.network import EncoderDecoder
+from mtkit.network.cpu.prepacked import gains_by_fixed_weights
+from mtkit.network.device import Precision, find_device, settle_threads, suit_precision
+from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 

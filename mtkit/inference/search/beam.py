@@ -24,7 +24,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.data.tokenizer import BOS, EOS
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.endings import close_ranks, end_output
@@ -33,6 +32,7 @@ from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS
 
 
 def beam_search(

@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Sequence
 
-from mtkit.data.tokenizer import EOS
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import EOS
 
 
 def end_output(

@@ -3,8 +3,8 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.data.tokenizer import BOS
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
+from mtkit.text.tokenizer import BOS
 
 
 def score_targets(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 
 
 @runtime_checkable

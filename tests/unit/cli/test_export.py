@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
-from mtkit.inference.model_config import open_model_folder
+from mtkit.model.config import open_model_folder
 
 
 def run(*arguments: object, command: str = "export", stdin: str = "") -> Any:

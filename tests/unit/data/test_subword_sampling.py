@@ -10,8 +10,8 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.subword_sampling import SegmentationSampler
-from mtkit.data.tokenizer import EOS, SubwordTokenizer, train_tokenizer
 from mtkit.recipe.tokenizer import Sampling, Tokenizer
+from mtkit.text.tokenizer import EOS, SubwordTokenizer, train_tokenizer
 
 PAIRS = list(generate_pairs("train", 200))
 ROWS = np.arange(200)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from mtkit.data.tokenizer import EOS
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
 from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import EOS
 
 
 class CharacterTokenizer:

@@ -11,10 +11,10 @@ from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import ExportReport, export, judge
-from mtkit.inference.model_config import open_model_folder
-from mtkit.inference.model_folder import load_model_folder, pack_weights, save_model_folder
 from mtkit.inference.parity import Comparison
 from mtkit.inference.translate import Translator
+from mtkit.model.config import open_model_folder
+from mtkit.model.folder import load_model_folder, pack_weights, save_model_folder
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]

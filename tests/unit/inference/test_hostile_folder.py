@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import load_model_folder, read_card, write_scores
 from mtkit.inference.translate import Translator
+from mtkit.model.folder import load_model_folder, read_card, write_scores
 
 LOAD = """
 import json, resource, sys

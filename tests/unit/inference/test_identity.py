@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.files import building
 from mtkit.inference.identity import digest_model, identify, reading
-from mtkit.inference.model_folder import load_model_folder
+from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
-from mtkit.workspace import building
 
 
 def replace(folder: Path, name: str = "") -> None:

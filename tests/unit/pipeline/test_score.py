@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.report.tables import ScoreRow, list_rows
-from mtkit.inference.model_config import ModelConfig, write_section
+from mtkit.model.config import ModelConfig, write_section
 from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.score_files import ScoredText

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.model_config import read_settings
-from mtkit.inference.model_folder import load_model_folder
+from mtkit.files import remove_folder
+from mtkit.model.config import read_settings
+from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
 from mtkit.training import measuring
 from mtkit.training.average import average, is_averaged, select, update_model, warn_if_worse
@@ -20,7 +21,6 @@ from mtkit.training.distributed import Processes
 from mtkit.training.mean import mean_weights
 from mtkit.training.metrics import read_metrics
 from mtkit.training.validation import Validation, Validator
-from mtkit.workspace import remove_folder
 
 
 @pytest.fixture(scope="module")

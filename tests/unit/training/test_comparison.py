@@ -11,7 +11,7 @@ import torch
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import load_model_folder
+from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training import measuring
 from mtkit.training.average import average, is_averaged, update_model, warn_if_worse

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.errors import MtkitError
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import Adam
 from mtkit.training.frozen import freeze

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.data.kept_vocabulary import extend_vocabulary
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.data.reused_vocabulary import extend_vocabulary
 from mtkit.errors import MtkitError
-from mtkit.inference.model_folder import pack_weights, save_model_folder
-from mtkit.model import EncoderDecoder
+from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
 from mtkit.training.start_from import start_from
 
 PAIRS = list(generate_pairs("train", 200))

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.data.prepared import open_prepared
 from mtkit.inference.translate import Translator
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.validation import Validator

@@ -10,14 +10,14 @@ import ctranslate2
 import pytest
 import torch
 
-from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
-from mtkit.inference.conversion import write_ctranslate2
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.model import EncoderDecoder
+from mtkit.model.exporters.ctranslate2 import write_ctranslate2
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import EOS
 
 _VOCAB_SIZE = 24
 _PIECES = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, _VOCAB_SIZE))]

@@ -10,13 +10,13 @@ import psutil
 import pytest
 import torch
 
-from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.parallel_engine import ParallelEngine, open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.text.tokenizer import EOS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 

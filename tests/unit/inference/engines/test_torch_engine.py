@@ -1,15 +1,15 @@
 import pytest
 import torch
 
-from mtkit.data.tokenizer import EOS
 from mtkit.errors import MtkitError
 from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
-from mtkit.model.device import is_imitated
-from mtkit.model.fixed_weights import FixedLinear
+from mtkit.network.cpu.prepacked import FixedLinear
+from mtkit.network.device import is_imitated
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import EOS
 
 
 def encoded(sources: list[list[int]]) -> list[EncodedSource]:

@@ -5,12 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.tokenizer import BOS, EOS, PAD, UNK
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS, PAD, UNK
 
 from .table_model import (
     A,

@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from mtkit.data.tokenizer import EOS
 from mtkit.inference.engines.ctranslate2_engine import _rate_coverage
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import EOS
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 from .table_model import VOCAB, A, B, TableModel, drawn_at_random, written_out
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from transformers import NoRepeatNGramLogitsProcessor
 
-from mtkit.data.tokenizer import BOS, EOS, PAD
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
 from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.tokenizer import BOS, EOS, PAD
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

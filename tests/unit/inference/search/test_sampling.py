@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from mtkit.data.tokenizer import EOS
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import draw, sample, trim
 from mtkit.recipe.inference import LengthPenalty, Sampling
+from mtkit.text.tokenizer import EOS
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

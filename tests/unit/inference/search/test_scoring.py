@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from mtkit.data.tokenizer import BOS, EOS
 from mtkit.inference.search.scoring import score_targets
-from mtkit.model import EncoderDecoder
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
+from mtkit.text.tokenizer import BOS, EOS
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Model folders in the forms of other programs."""

@@ -1,0 +1,115 @@
+"""What an export adds to CTranslate2's own files, read again: length, sizes, names, origin."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.text.tokenizer import MAX_PIECES
+
+LENGTH_KEY = "max_tokens"
+"""Under this key CTranslate2's config.json tells the greatest length of source and output."""
+SIZES_KEY = "vocab_sizes"
+"""And under this one the number of source and of target pieces."""
+ORIGIN_KEY = "made_from"
+"""Under this one the digest of the model that was exported; absent in older exports."""
+QUANTIZATION_KEY = "quantization"
+"""And under this one the number type that was asked for."""
+EXPORT_AGAIN = "make it anew with `mtkit export`, or copy the whole folder again"
+
+MODEL_FILE, _CONFIG_FILE = "model.bin", "config.json"
+_MAX_CONFIG_BYTES = 1 << 20
+_MAX_PIECE_BYTES = 512
+"""As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
+_VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
+
+
+_VocabSize = Annotated[int, Field(ge=1, le=MAX_PIECES)]
+
+
+class _Added(BaseModel):
+    """What an export adds to CTranslate2's config.json, by the keys above."""
+
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
+    vocab_sizes: tuple[_VocabSize, _VocabSize]
+    made_from: Annotated[str, Field(max_length=64)] = ""
+    quantization: Annotated[str, Field(max_length=64)] = ""
+
+
+def holds_export(folder: Path) -> bool:
+    """Returns whether a folder is one that an export filled, and holds nothing else."""
+    return folder.is_dir() and all(map(is_of_export, folder.iterdir())) and _is_marked(folder)
+
+
+def is_of_export(path: Path) -> bool:
+    """Returns whether a path is a file that an export leaves for CTranslate2."""
+    return path.name in (MODEL_FILE, _CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
+
+
+def _is_marked(folder: Path) -> bool:
+    """Returns whether the config in a folder is one that `mtkit export` wrote."""
+    try:
+        config = _read_json(folder / _CONFIG_FILE)
+    except MtkitError:
+        return False
+    return isinstance(config, dict) and LENGTH_KEY in config
+
+
+def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
+    """Returns the greatest length, and the source's and target's names of tokens for CTranslate2.
+
+    Raises:
+        MtkitError: A file is missing or damaged.
+    """
+    if not (folder / MODEL_FILE).is_file():
+        raise MtkitError(f"{folder}: no model of CTranslate2's here (no model.bin)", EXPORT_AGAIN)
+    added = _read_added(folder)
+    shared, *of_sides = (folder / name for name in _VOCABULARY_FILES)
+    source, target = (
+        _read_vocabulary(shared if shared.is_file() else of_side, size)
+        for of_side, size in zip(of_sides, added.vocab_sizes, strict=True)
+    )
+    return added.max_tokens, source, target
+
+
+def read_origin(folder: Path) -> tuple[str, str]:
+    """Returns the digest of the model that an export was made from, and its quantization.
+
+    Both are empty where an earlier version made it.
+
+    Raises:
+        MtkitError: The file is missing or damaged.
+    """
+    added = _read_added(folder)
+    return added.made_from, added.quantization
+
+
+def _read_added(folder: Path) -> _Added:
+    path = folder / _CONFIG_FILE
+    try:
+        return _Added.model_validate(_read_json(path))
+    except ValidationError as error:
+        raise MtkitError(
+            f"{path}: not written by `mtkit export`, or damaged: {describe_fault(error)}",
+            EXPORT_AGAIN,
+        ) from error
+
+
+def _read_vocabulary(path: Path, size: int) -> list[str]:
+    names: list[str] = _read_json(path, max_bytes=size * _MAX_PIECE_BYTES)
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or len(names) != size:
+        raise MtkitError(f"{path}: damaged: no list of the model's {size} pieces", EXPORT_AGAIN)
+    return names
+
+
+def _read_json(path: Path, *, max_bytes: int = _MAX_CONFIG_BYTES) -> Any:
+    try:
+        content = read_file(path, max_bytes=max_bytes, inside=path.parent.parent)
+        return parse_json(content, path)
+    except FileNotFoundError as error:
+        raise MtkitError(f"{path}: missing from the exported model", EXPORT_AGAIN) from error
+    except MtkitError as error:
+        raise MtkitError(error.message, error.hint or EXPORT_AGAIN) from error

@@ -1,0 +1,227 @@
+"""CTranslate2's file of weights, looked through before the library reads it.
+
+The library believes the file: what it says of its own sizes, and that they go together. A wrong
+one would have it write and read where nothing of it is.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import check_file
+from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, is_of_export
+from mtkit.recipe.model import Model
+
+_BINARY_VERSION = 6
+_ITEM_BYTES = (4, 1, 2, 4, 2, 2)
+_FLOATS, _MATRICES = (0, 4, 5), (0, 1, 2, 4, 5)
+"""float32, int8, int16, int32, float16, bfloat16, by the numbers that stand for them; those of
+vectors, and those of matrices, which may be quantized."""
+_QUANTIZED = (1, 2)
+_SCALE = "weight_scale"
+_MAX_NAME_BYTES = 1_000
+_MAX_RANK = 2
+_LARGEST_CHOICE = 10
+"""Of what a scalar of one byte says, such as which activation there is."""
+_COUNTS = ("num_heads", "alignment_heads")
+_LAST_LAYER = -1
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """One variable of the file.
+
+    Attributes:
+        shape: Its dimensions; none of a scalar.
+        kind: Number of its type.
+        value: What a scalar says; 0 for others.
+    """
+
+    shape: tuple[int, ...]
+    kind: int
+    value: int = 0
+
+
+@dataclass(frozen=True)
+class _Variables:
+    """All of them.
+
+    Attributes:
+        by_name: Those that stand in the file, and further names of them.
+        path: The file.
+    """
+
+    path: Path
+    by_name: dict[str, _Variable] = field(default_factory=dict)
+
+    def add(self, name: str, variable: _Variable | None) -> None:
+        """Takes one in.
+
+        Raises:
+            MtkitError: There is one of that name already, or it stands for none.
+        """
+        if name in self.by_name or variable is None:
+            raise damaged(self.path, f"{name} stands there twice, or for nothing")
+        self.by_name[name] = variable
+
+
+def check_engine_folder(folder: Path) -> None:
+    """Checks that a folder holds an export's files alone, and that their sizes go together.
+
+    Raises:
+        MtkitError: Something else lies there, a file is a link to another place, or the weights'
+            sizes aren't those of the file.
+    """
+    for path in folder.iterdir():
+        # The library would look for some names more, such as a map of the vocabulary.
+        if not is_of_export(path) and not path.name.startswith("."):
+            raise MtkitError(f"{path}: not a file of an exported model", EXPORT_AGAIN)
+        check_file(path, inside=folder.parent)
+    _read_variables(folder / MODEL_FILE)
+
+
+def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_tokens: int) -> None:
+    """Checks that a file holds the weights of a network, of the right shapes, and no others.
+
+    Args:
+        path: CTranslate2's file of weights.
+        model: The network.
+        vocab_sizes: Number of source and of target pieces.
+        max_tokens: Positions that it says it has.
+
+    Raises:
+        MtkitError: It doesn't.
+    """
+    found = dict(_read_variables(path).by_name)
+    for name, shape in _list_shapes(model, vocab_sizes, max_tokens):
+        variable = found.pop(name, None)
+        if variable is None or variable.shape != shape:
+            has = "is missing" if variable is None else f"has shape {list(variable.shape)}"
+            raise damaged(path, f"{name} {has}, expected {list(shape)}")
+        if variable.kind not in (_MATRICES if name.endswith("/weight") else _FLOATS):
+            raise damaged(path, f"{name} is of another type than weights are")
+        if name.endswith("/weight"):
+            scale = found.pop(name.removesuffix("weight") + _SCALE, None)
+            is_scaled = scale is not None and scale.shape in ((), shape[:1]) and scale.kind == 0
+            if is_scaled != (variable.kind in _QUANTIZED):
+                raise damaged(path, f"{name} doesn't go with its scale")
+    for name, variable in found.items():
+        if variable.shape or not _is_known(name.rpartition("/")[2], variable, model):
+            raise damaged(path, f"{name} is nothing that an export has")
+
+
+def damaged(path: Path, reason: str) -> MtkitError:
+    """Returns the error that says so."""
+    return MtkitError(f"{path}: damaged: {shorten(reason, 200)}", EXPORT_AGAIN)
+
+
+def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
+    """Returns whether an export may say that of its network."""
+    if name in _COUNTS:
+        return scalar.value == model.num_heads
+    if name == "alignment_layer":
+        return scalar.value == _LAST_LAYER
+    return scalar.kind == 1 and 0 <= scalar.value <= _LARGEST_CHOICE
+
+
+def _list_shapes(
+    model: Model, vocab_sizes: tuple[int, int], max_tokens: int
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yields name and shape of every weight, as `write_ctranslate2` leaves them."""
+    d_model, d_ff = model.d_model, model.d_ff
+    yield "encoder/embeddings_0/weight", (vocab_sizes[0], d_model)
+    yield "decoder/embeddings/weight", (vocab_sizes[1], d_model)
+    yield "decoder/projection/weight", (vocab_sizes[1], d_model)
+    self_attention = {
+        "self_attention/linear_0": (3 * d_model, d_model),
+        "self_attention/linear_1": (d_model, d_model),
+    }
+    feed_forward = {"ffn/linear_0": (d_ff, d_model), "ffn/linear_1": (d_model, d_ff)}
+    if model.activation == "swiglu":
+        feed_forward["ffn/linear_0_noact"] = (d_ff, d_model)
+    attention = {
+        "attention/linear_0": (d_model, d_model),
+        "attention/linear_1": (2 * d_model, d_model),
+        "attention/linear_2": (d_model, d_model),
+    }
+    for side, count, maps in (
+        ("encoder", model.num_encoder_layers, self_attention | feed_forward),
+        ("decoder", model.num_decoder_layers, self_attention | attention | feed_forward),
+    ):
+        # One more than it says: mtkit/model/exporters/ctranslate2.py.
+        yield f"{side}/position_encodings/encodings", (max_tokens + 1, d_model)
+        norms = [""] if model.norm == "pre" else []
+        for layer in range(count):
+            for name, shape in maps.items():
+                yield f"{side}/layer_{layer}/{name}/weight", shape
+                yield f"{side}/layer_{layer}/{name}/bias", shape[:1]
+            norms += [f"layer_{layer}/{part}/" for part in {name.split("/")[0] for name in maps}]
+        for place in norms:
+            yield f"{side}/{place}layer_norm/gamma", (d_model,)
+            yield f"{side}/{place}layer_norm/beta", (d_model,)
+
+
+def _read_variables(path: Path) -> _Variables:
+    """Returns what a file of weights says of each; their numbers are passed over.
+
+    Raises:
+        MtkitError: Its sizes don't go together, or it is of another version.
+    """
+    left = check_file(path, inside=path.parent.parent)
+    found = _Variables(path)
+    try:
+        with path.open("rb") as stream:
+            if (version := _read_number(stream, "I")) != _BINARY_VERSION:
+                raise MtkitError(
+                    f"{path}: of version {version}, expected {_BINARY_VERSION}", EXPORT_AGAIN
+                )
+            _read_name(stream)
+            _read_number(stream, "I")
+            for _ in range(_read_number(stream, "I")):
+                name = _read_name(stream)
+                rank = _read_number(stream, "B")
+                if rank > _MAX_RANK:
+                    raise damaged(path, f"{name} has {rank} dimensions")
+                shape = tuple(_read_number(stream, "I") for _ in range(rank))
+                kind = _read_number(stream, "B")
+                num_bytes = _read_number(stream, "I")
+                if kind >= len(_ITEM_BYTES) or num_bytes != prod(shape) * _ITEM_BYTES[kind]:
+                    raise damaged(path, f"{name}: {num_bytes:,} bytes for shape {list(shape)}")
+                found.add(name, _Variable(shape, kind, _read_scalar(stream, shape, num_bytes)))
+                if stream.tell() > left:
+                    raise damaged(path, "it is cut short")
+            for _ in range(_read_number(stream, "I")):
+                name, of_name = _read_name(stream), _read_name(stream)
+                found.add(name, found.by_name.get(of_name))
+                # The library does so for the scale that goes with a weight.
+                if (scale := found.by_name.get(f"{of_name}_scale")) is not None:
+                    found.add(f"{name}_scale", scale)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise damaged(path, f"it is cut short, or something else: {error}") from error
+    return found
+
+
+def _read_scalar(stream: BinaryIO, shape: tuple[int, ...], num_bytes: int) -> int:
+    """Returns what a scalar says, as an integer; passes over all else."""
+    if shape:
+        stream.seek(num_bytes, 1)
+        return 0
+    return int.from_bytes(stream.read(num_bytes), "little", signed=True)
+
+
+def _read_number(stream: BinaryIO, form: str) -> int:
+    content = stream.read(struct.calcsize(f"<{form}"))
+    number: int = struct.unpack(f"<{form}", content)[0]
+    return number
+
+
+def _read_name(stream: BinaryIO) -> str:
+    """Returns a string, which its length stands before and a zero behind."""
+    length = _read_number(stream, "H")
+    if length > _MAX_NAME_BYTES:
+        raise struct.error(f"a name of {length} bytes")
+    return stream.read(length)[:-1].decode("utf-8")

@@ -1,0 +1,1 @@
+"""What makes a processor fast, behind few doors; beside each a plain path."""

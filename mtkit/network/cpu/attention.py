@@ -1,0 +1,125 @@
+"""Attention among short sequences on a CPU, with its gradient by hand.
+
+Sentences are some twenty tokens long. PyTorch's kernels are made for thousands: on a CPU they lose
+to plain batched products on the way back, and its own plain products spend more on copies of heads
+and on checks than on arithmetic (docs/log.md).
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from mtkit.network.dropout import draw_mask, drop_by
+
+
+def attend_by_products(
+    queries: Float[Tensor, "batch heads queries d_key"],
+    keys: Float[Tensor, "batch heads memory d_key"],
+    values: Float[Tensor, "batch heads memory d_value"],
+    *,
+    is_visible: Bool[Tensor, "#batch 1 #queries memory"] | None,
+    dropout: float,
+) -> Float[Tensor, "batch heads queries d_value"]:
+    """Returns softmax(Q K^T / sqrt(d_key)) V of each head; see `attend`.
+
+    Args:
+        queries: What asks.
+        keys: What is compared with the queries.
+        values: What is returned, weighted.
+        is_visible: Which keys a query may attend to; all where it isn't given. A query that may see
+            none attends to all alike.
+        dropout: Share of attention weights dropped.
+    """
+    shape = torch.Size((*queries.shape[:3], keys.shape[2]))
+    mask = draw_mask(shape, dropout, queries.dtype).flatten(0, 1) if dropout > 0.0 else None
+    num_extra = max(find_softmax_width() - keys.shape[2], 0)
+    if num_extra:
+        keys, values, is_visible = _lengthen(keys, values, is_visible, num_extra)
+        shape = torch.Size((*queries.shape[:3], keys.shape[2]))
+        mask = None if mask is None else nn.functional.pad(mask, (0, num_extra))
+    bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
+    if bias is not None and num_extra:
+        bias[..., -num_extra:] = -torch.inf
+    attended: Tensor = _AttendByProducts.apply(  # type: ignore[no-untyped-call]
+        queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, mask, dropout
+    )
+    return attended.view(*shape[:3], -1)
+
+
+def find_softmax_width() -> int:
+    """Returns how many numbers in fp32 PyTorch's softmax takes at once on this processor.
+
+    A row that is shorter takes up to seventeen times as long per number, on the way back too
+    (docs/log.md).
+    """
+    return 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
+
+
+def _lengthen(
+    keys_BHMK: Tensor, values_BHMV: Tensor, is_visible: Tensor | None, num_extra: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns keys and values with more at their ends that no query attends to."""
+    longer_keys, longer_values = (
+        nn.functional.pad(heads, (0, 0, 0, num_extra)) for heads in (keys_BHMK, values_BHMV)
+    )
+    if is_visible is None:
+        is_visible = torch.ones(1, 1, 1, keys_BHMK.shape[2], dtype=torch.bool)
+    return longer_keys, longer_values, nn.functional.pad(is_visible, (0, num_extra))
+
+
+def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Returns what to add to scores [batch * heads, queries, memory], or to be spread to that."""
+    bias = torch.zeros(is_visible.shape, dtype=dtype)
+    bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
+    if is_visible.shape[0] == 1:
+        return bias[0]
+    return bias.expand(-1, shape[1], -1, -1).flatten(0, 1)
+
+
+class _AttendByProducts(torch.autograd.Function):
+    """R rows (sentences times heads), Q queries, M memory, K d_key, V d_value."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 (autograd passes them so)
+        ctx: Any,
+        queries_RQK: Tensor,
+        keys_RMK: Tensor,
+        values_RMV: Tensor,
+        bias: Tensor | None,
+        mask_RQM: Tensor | None,
+        dropout: float,
+    ) -> Tensor:
+        scale = queries_RQK.shape[-1] ** -0.5
+        keys_RKM = keys_RMK.transpose(1, 2)
+        if bias is None:
+            scores_RQM = torch.bmm(queries_RQK, keys_RKM).mul_(scale)
+        else:
+            scores_RQM = torch.baddbmm(bias, queries_RQK, keys_RKM, alpha=scale)
+        # In bfloat16 a softmax of rows that are no multiple of 32 takes longer than the casts.
+        precise = torch.promote_types(scores_RQM.dtype, torch.float32)
+        weights_RQM = torch.softmax(scores_RQM.to(precise), dim=-1).to(scores_RQM.dtype)
+        ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, mask_RQM)
+        ctx.dropout = dropout
+        return torch.bmm(_drop(weights_RQM, mask_RQM, dropout), values_RMV)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_RQV: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        queries_RQK, keys_RMK, values_RMV, weights_RQM, mask_RQM = ctx.saved_tensors
+        dropped_RQM = _drop(weights_RQM, mask_RQM, ctx.dropout)
+        values_gradient = torch.bmm(dropped_RQM.transpose(1, 2), gradient_RQV)
+        weights_gradient = torch.bmm(gradient_RQV, values_RMV.transpose(1, 2))
+        weights_gradient = _drop(weights_gradient, mask_RQM, ctx.dropout)
+        precise = torch.promote_types(weights_RQM.dtype, torch.float32)
+        scores_gradient = torch._softmax_backward_data(
+            weights_gradient.to(precise), weights_RQM.to(precise), -1, precise
+        ).mul_(queries_RQK.shape[-1] ** -0.5)
+        scores_gradient = scores_gradient.to(weights_RQM.dtype)
+        queries_gradient = torch.bmm(scores_gradient, keys_RMK)
+        keys_gradient = torch.bmm(scores_gradient.transpose(1, 2), queries_RQK)
+        return queries_gradient, keys_gradient, values_gradient, None, None, None
+
+
+def _drop(numbers: Tensor, mask: Tensor | None, rate: float) -> Tensor:
+    return numbers if mask is None else drop_by(numbers, mask, rate)

@@ -1,0 +1,123 @@
+"""The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mtkit.network.attention_kernels import attention_kernels
+from mtkit.network.cache import DecoderCache
+from mtkit.network.cpu.prepacked import fix_linear_maps
+from mtkit.network.decoder import Decoder
+from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
+from mtkit.network.encoder import Encoder
+from mtkit.network.grids import Grids
+from mtkit.network.initialization import initialize
+from mtkit.network.packing import Packing
+from mtkit.network.positions import LearnedPositions, SinusoidalPositions
+from mtkit.recipe.model import Model
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder, a decoder and an output projection that may share its matrix with them.
+
+    Args:
+        model: The recipe's section.
+        source_vocab_size: Number of source pieces.
+        target_vocab_size: Number of target pieces; the same where embeddings are tied three-way.
+    """
+
+    def __init__(self, model: Model, source_vocab_size: int, target_vocab_size: int) -> None:
+        super().__init__()
+        self.model = model
+        target_tokens = TokenEmbedding(target_vocab_size, model.d_model)
+        if model.tied_embeddings == "three-way":
+            assert source_vocab_size == target_vocab_size, (source_vocab_size, target_vocab_size)
+            source_tokens = target_tokens
+        else:
+            source_tokens = TokenEmbedding(source_vocab_size, model.d_model)
+        self.source_embedding = InputEmbedding(
+            source_tokens, _positions(model), dropout=model.dropout
+        )
+        self.target_embedding = InputEmbedding(
+            target_tokens, _positions(model), dropout=model.dropout
+        )
+        self.output_embedding = (
+            TokenEmbedding(target_vocab_size, model.d_model)
+            if model.tied_embeddings == "none"
+            else target_tokens
+        )
+        self.encoder = Encoder(model)
+        self.decoder = Decoder(model)
+        initialize(self)
+
+    def encode(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        """Returns the encoded source; rows of padding hold no meaning."""
+        at = source_is_token if isinstance(source_is_token, Grids | Packing) else None
+        embedded = self.source_embedding(source_tokens, at=at)
+        with attention_kernels(embedded.device):
+            encoded: Tensor = self.encoder(embedded, source_is_token)
+        return encoded
+
+    def forward(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        target_tokens: Int[Tensor, "batch tgt_len"],
+        target_at: Grids | Packing | None = None,
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Returns, for each target position, the vector that predicts the next token.
+
+        Args:
+            source_tokens: Source pieces, closed by `</s>`, padded at the end.
+            source_is_token: False at padding; where sentences stand, where they are in one row.
+            target_tokens: `<s>` and the target's pieces, padded at the end.
+            target_at: Where the targets stand, where they are in one row.
+        """
+        memory = self.encode(source_tokens, source_is_token)
+        embedded = self.target_embedding(target_tokens, at=target_at)
+        with attention_kernels(embedded.device):
+            states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
+        return states
+
+    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
+        """Returns the logits of the next token."""
+        return self.output_embedding.project(states)
+
+    def fix_weights(self) -> None:
+        """Makes products on a processor quicker; from now on it can neither learn nor be saved."""
+        fix_linear_maps(self)
+        self.output_embedding.fix()
+
+    def start(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_is_token: Bool[Tensor, "batch src_len"],
+    ) -> DecoderCache:
+        """Returns the encoded source, ready for the first `step`."""
+        return self.decoder.start(self.encode(source_tokens, source_is_token), source_is_token)
+
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
+    ) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
+
+        Args:
+            tokens: Each hypothesis's newest token, `<s>` first.
+            cache: What `start` returned.
+        """
+        # All hypotheses stand at one position, which the embedding finds in the second place.
+        states = self.target_embedding(tokens.flatten()[:, None], cache.num_steps)
+        with attention_kernels(states.device):
+            states = self.decoder.step(states.view(*tokens.shape, -1), cache)
+        return self.project(states)
+
+
+def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:
+    match model.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(model.d_model)
+        case "learned":
+            return LearnedPositions(model.max_positions, model.d_model)

@@ -1,0 +1,293 @@
+"""A kept vocabulary: old ids stay, symbols are added; SentencePiece itself is the outside view."""
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+import sentencepiece
+from sacremoses import MosesPunctNormalizer
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.preparation.preflight import check_data
+from mtkit.data.prepare import is_prepared, prepare
+from mtkit.data.prepared import fingerprint, open_prepared
+from mtkit.data.reused_vocabulary import extend_vocabulary
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.workspace import Workspace
+
+PAIRS = list(generate_pairs("train", 300))
+SOURCES = [source for source, _ in PAIRS]
+TARGETS = [target for _, target in PAIRS]
+
+
+def train(**settings) -> SubwordTokenizer:
+    return train_tokenizer(Tokenizer(vocab_size=300, **settings), SOURCES, TARGETS, seed=1)
+
+
+def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_proto=model)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_old_pieces_keep_their_ids_and_new_ones_stand_behind(kind: str, *, joint: bool) -> None:
+    old = train(kind=kind, joint=joint)
+    new = extend_vocabulary(old, tags=["<de>"], symbols=["<ph>", "<url>"])
+    assert new.source_pieces == [*old.source_pieces, "<de>", "<ph>", "<url>"]
+    # A tag stands before sources alone.
+    behind = ["<de>", "<ph>", "<url>"] if joint else ["<ph>", "<url>"]
+    assert new.target_pieces == [*old.target_pieces, *behind]
+    assert new.is_joint is joint
+    assert new.encode_source(SOURCES) == old.encode_source(SOURCES)
+    assert new.encode_target(TARGETS) == old.encode_target(TARGETS)
+    model = open_model(new.models[0])
+    assert model.encode("the <ph> man", out_type=str).count("<ph>") == 1
+    assert new.encode_source([f"<de> {SOURCES[0]}"])[0][0] == 300
+    [tokens] = new.encode_target(["der <ph> Mann"])
+    assert new.decode_target(tokens) == "der <ph> Mann"
+    # Again, there is nothing to add.
+    assert extend_vocabulary(new, tags=["<de>"], symbols=["<ph>"]).models == new.models
+    assert extend_vocabulary(old).models == old.models
+
+
+def test_tags_of_the_model_stay_tags() -> None:
+    old = train_tokenizer(Tokenizer(vocab_size=300), SOURCES, TARGETS, seed=1, tags=["<BT>"])
+    new = extend_vocabulary(old, tags=["<de>", "<BT>"])
+    assert new.tags == ("<BT>", "<de>")
+    [tokens] = new.encode_source([f"<BT> <de> {SOURCES[0]}"])
+    assert tokens[:2] == [old.source_pieces.index("<BT>"), 300]
+
+
+def test_an_ordinary_piece_becomes_a_symbol_at_its_place() -> None:
+    old = train()
+    piece = next(piece for piece in old.source_pieces[4:] if len(piece) == 3 and piece.isalpha())
+    new = extend_vocabulary(old, symbols=[piece])
+    assert new.source_pieces == old.source_pieces
+    for line in (f"x{piece}y", f"{piece}{piece}"):
+        pieces = open_model(new.models[0]).encode(line, out_type=str)
+        assert pieces.count(piece) == line.count(piece)
+
+
+@pytest.mark.parametrize("options", [{}, {"unk_id": 3, "bos_id": -1, "eos_id": 0, "pad_id": 7}])
+def test_a_model_with_other_ids_is_extended_too(tmp_path: Path, options: dict) -> None:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*SOURCES, *TARGETS]),
+        model_prefix=str(tmp_path / "own"),
+        vocab_size=300,
+        minloglevel=2,
+        **options,
+    )
+    model = (tmp_path / "own.model").read_bytes()
+    old = SubwordTokenizer(model, model)
+    new = extend_vocabulary(old, tags=["<de>"])
+    assert new.source_pieces == [*old.source_pieces, "<de>"]
+    assert new.encode_source(SOURCES) == old.encode_source(SOURCES)
+    assert new.encode_source(["<de>"])[0][0] == old.source_vocab_size
+
+
+def test_special_pieces_and_bytes_are_no_symbols() -> None:
+    old = train_tokenizer(Tokenizer(vocab_size=500, byte_fallback=True), SOURCES, TARGETS, seed=1)
+    for symbol in ("<s>", "<unk>", "<0x41>"):
+        with pytest.raises(MtkitError, match=f"'{symbol}' is a special piece"):
+            extend_vocabulary(old, symbols=[symbol])
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_symbol_is_one_piece_inside_a_word_too(kind: str) -> None:
+    old = train(kind=kind)
+    words = {word for sentence in SOURCES for word in sentence.lower().strip(".").split()}
+    longer = max((word for word in words if f"\u2581{word}" in old.source_pieces), key=len)
+    symbol = longer[1:-1]
+    new = extend_vocabulary(old, symbols=[symbol])
+    pieces = open_model(new.models[0]).encode(longer, out_type=str)
+    assert symbol in pieces
+    assert "".join(pieces) == f"\u2581{longer}"
+    [tokens] = new.encode_target([longer])
+    assert new.decode_target(tokens) == longer
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_segmentations_are_sampled_around_the_symbols(kind: str) -> None:
+    tokenizer = extend_vocabulary(train(kind=kind), tags=["<de>"], symbols=["<ph>"])
+    draw, random = tokenizer.source_resegmenter(0.5), Random(1)
+    [tokens] = tokenizer.encode_source([f"<de> {SOURCES[0]} <ph>"])
+    drawn = [draw(tokens, random) for _ in range(20)]
+    assert len(set(map(tuple, drawn))) > 1
+    model = open_model(tokenizer.models[0])
+    for sentence in drawn:
+        assert sentence[0] == 300
+        assert sentence.count(301) == 1
+        assert model.decode(sentence[1:-1]) == f"{SOURCES[0]} <ph>"
+
+
+RECIPE = """\
+name = "tuned"
+[data]
+source_language = "en"
+target_language = "de"
+[[data.train]]
+builtin = "phrasebook"
+sentences = 200
+tag = "<new>"
+[data.dev]
+builtin = "phrasebook"
+sentences = 10
+[tokenizer]
+user_symbols = ["<ph>"]
+[training.start_from]
+model = "start"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A recipe that starts from the model in `start`, of which the tokenizer alone is there."""
+    (tmp_path / "mtkit.toml").write_text(RECIPE)
+    train().save(tmp_path / "start")
+    return tmp_path
+
+
+def open_run(folder: Path, *overrides: str) -> tuple[Recipe, Workspace]:
+    return load_recipe(folder / "mtkit.toml", overrides), Workspace(folder / "run")
+
+
+def test_prepared_with_the_pieces_of_the_model(project: Path, capsys) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    data, start = open_prepared(recipe, workspace), SubwordTokenizer.load(project / "start")
+    assert data.tokenizer.source_pieces == [*start.source_pieces, "<new>", "<ph>"]
+    said = f"keeping the vocabulary of {project / 'start'}, with <new> <ph> added"
+    assert said in capsys.readouterr().err
+    source, target = data.train.gather(np.arange(200))
+    assert source.to_lists() == [[300, *tokens] for tokens in start.encode_source(SOURCES[:200])]
+    assert target.to_lists() == start.encode_target(TARGETS[:200])
+    # Keys on training a tokenizer have no effect.
+    assert is_prepared(recipe, workspace)
+    text = (workspace.tokenizer / "joint.spm").read_bytes()
+    prepare(*open_run(project, "tokenizer.vocab_size=99", "tokenizer.kind=unigram"))
+    assert (workspace.tokenizer / "joint.spm").read_bytes() == text
+
+
+def test_what_makes_other_data(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    shutil.copytree(project / "start", project / "other")
+    for override in (
+        "~training.start_from",
+        "training.start_from.vocabulary=new",
+        f"training.start_from.model={project / 'other'}",
+    ):
+        other, _ = open_run(project, override)
+        assert fingerprint(other) != fingerprint(recipe)
+        assert not is_prepared(other, workspace)
+    # Where a vocabulary is trained, the data don't depend on the model.
+    new, _ = open_run(project, "training.start_from.vocabulary=new")
+    assert fingerprint(new) == fingerprint(open_run(project, "~training.start_from")[0])
+    assert is_prepared(open_run(project, "training.freeze=['encoder']")[0], workspace)
+    # Another tokenizer at the same place, of the same size.
+    train(kind="unigram").save(project / "start")
+    assert not is_prepared(recipe, workspace)
+    digest = open_prepared(recipe, workspace).digest
+    prepare(recipe, workspace)
+    assert open_prepared(recipe, workspace).digest != digest
+
+
+def test_punctuation_is_treated_as_the_model_has_it(project: Path) -> None:
+    lines = {"en": "the  man , and the dog …\n", "de": "der  Mann , und der Hund …\n"}
+    for language, line in lines.items():
+        (project / f"own.{language}").write_text(line * 5)
+    corpus = "data.train.0={source='own.en', target='own.de'}"
+    duplicates = "data.cleaning.duplicates.enabled=false"
+    recipe, workspace = open_run(project, corpus, duplicates)
+    prepare(recipe, workspace)
+    digest = open_prepared(recipe, workspace).digest
+    settings = project / "start" / "tokenizer.json"
+    settings.write_text(json.dumps({"tags": [], "punctuation": ["en", "de"]}))
+    assert not is_prepared(recipe, workspace)
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    assert data.digest != digest
+    source, target = data.train.gather(np.arange(5))
+    plain = SubwordTokenizer(*SubwordTokenizer.load(project / "start").models)
+    moses = {language: MosesPunctNormalizer(lang=language).normalize for language in lines}
+    expected = {language: moses[language](line.strip()) for language, line in lines.items()}
+    assert expected["en"] != lines["en"].strip()
+    assert source.to_lists() == plain.encode_source([expected["en"]]) * 5
+    assert target.to_lists() == plain.encode_target([expected["de"]]) * 5
+    assert data.tokenizer.normalize_source([lines["en"].strip()]) == [expected["en"]]
+
+
+def test_what_the_model_never_saw_is_warned_of_with_what_helps(project: Path, capsys) -> None:
+    for language in ("en", "de"):
+        (project / f"own.{language}").write_text("пока пока пока\n" * 5)
+    overrides = [
+        "data.train.0={source='own.en', target='own.de'}",
+        *(f"data.cleaning.{name}.enabled=false" for name in ("identical", "script", "repetition")),
+    ]
+    prepare(*open_run(project, *overrides))
+    said = capsys.readouterr().err
+    assert "of the tokens are unknown (" in said
+    assert 'training.start_from.vocabulary = "new" trains pieces for all' in said
+    assert "byte_fallback" not in said
+
+
+FAULTS = {
+    "no model": (
+        "training.start_from.model=/absent",
+        "/absent: no model here, whose vocabulary could be kept (training.start_from.model)",
+        "name a model folder, such as another run's model/; a relative path in a recipe starts "
+        "from data.data_root",
+    ),
+    "two vocabularies wanted": (
+        "tokenizer.joint=false",
+        "start: this model has one vocabulary for both languages, but tokenizer.joint = false",
+        "--set tokenizer.joint=true; or train a vocabulary anew: --set "
+        "training.start_from.vocabulary=new",
+    ),
+    "one vocabulary wanted": (
+        "training.start_from.model=two",
+        "two: this model has a vocabulary for each language, but tokenizer.joint = true",
+        "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json; or train a "
+        "vocabulary anew: --set training.start_from.vocabulary=new",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_vocabulary_that_cannot_be_kept(project: Path, fault: str, monkeypatch) -> None:
+    override, message, hint = FAULTS[fault]
+    monkeypatch.chdir(project)
+    train(joint=False).save(project / "two")
+    recipe, workspace = open_run(project, override, "model.tied_embeddings=decoder")
+    with pytest.raises(MtkitError) as caught:
+        prepare(recipe, workspace)
+    # Told before anything is done.
+    assert not workspace.root.exists()
+    [listed] = check_data(recipe, num_workers=1).faults
+    for error in (caught.value, listed):
+        assert error.message.removeprefix(f"{project}/") == message
+        assert error.hint == hint
+
+
+def test_checked_beforehand_with_the_pieces_of_the_model(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    preflight = check_data(recipe, num_workers=1)
+    assert not preflight.faults
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    assert preflight.report.epoch is not None
+    assert preflight.report.epoch.source_tokens == data.train.num_source_tokens
+    assert preflight.report.epoch.target_tokens == data.train.num_target_tokens
+
+
+def test_a_tokenizer_of_ones_own_and_that_of_a_model(project: Path) -> None:
+    with pytest.raises(MtkitError, match=r"tokenizer\.pretrained names a tokenizer, but training"):
+        open_run(project, "tokenizer.pretrained.source=own.model")
+    own = ("tokenizer.pretrained.source=own.model", "training.start_from.vocabulary=new")
+    assert open_run(project, *own)[0].tokenizer.pretrained is not None

@@ -1,0 +1,53 @@
+"""The shapes in signatures are checked in tests, so that a wrong one cannot go unnoticed."""
+
+import jaxtyping
+import pytest
+import torch
+
+from mtkit.network import EncoderDecoder
+from mtkit.network.attention import attend
+from mtkit.network.cache import LayerCache
+from mtkit.network.positions import sinusoids
+from mtkit.recipe.model import Model
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    section = Model(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=8, num_heads=2)
+    return EncoderDecoder(section, 9, 9)
+
+
+def test_a_mask_of_another_batch_is_refused(model: EncoderDecoder) -> None:
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    # Broadcasting would let this mask through.
+    with pytest.raises(jaxtyping.TypeCheckError, match="source_is_token"):
+        model(tokens, torch.ones(1, 3, dtype=torch.bool), tokens)
+
+
+def test_a_mask_of_numbers_is_refused(model: EncoderDecoder) -> None:
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    with pytest.raises(jaxtyping.TypeCheckError, match="source_is_token"):
+        model.encode(tokens, torch.ones(2, 3))
+
+
+def test_tokens_of_a_step_stand_by_sentence(model: EncoderDecoder) -> None:
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    cache = model.start(tokens, torch.ones(2, 3, dtype=torch.bool))
+    with pytest.raises(jaxtyping.TypeCheckError, match="tokens"):
+        model.step(tokens[:, 0], cache)
+
+
+def test_keys_as_wide_as_no_query_are_refused() -> None:
+    with pytest.raises(jaxtyping.TypeCheckError, match="keys"):
+        attend(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 5), torch.ones(1, 2, 3, 5))
+
+
+def test_a_cache_s_fields_are_checked() -> None:
+    with pytest.raises(jaxtyping.TypeCheckError, match="source_values"):
+        LayerCache(torch.ones(2, 1, 3, 4), torch.ones(2, 1, 5, 4))
+
+
+def test_results_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "flatten", lambda tensor, *_: tensor)
+    with pytest.raises(jaxtyping.TypeCheckError, match="return value"):
+        sinusoids(3, 4)
