@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mtkit.network.cpu.attention import attend_by_products
+from mtkit.network.cpu.attention import attend_on_cpu
 from mtkit.network.dropout import Dropout
 from mtkit.network.grids import split_heads
 
@@ -45,7 +45,7 @@ def attend(backend: SDPBackend | None, shape: tuple[int, ...], dtype: torch.dtyp
     def forward() -> Tensor:
         if backend is None:
             parts = split_heads(projected, num_heads, (width,) * 3, ((batch_size, length),))
-            return attend_by_products(*(part[0] for part in parts), is_visible=mask, dropout=0.0)
+            return attend_on_cpu(*(part[0] for part in parts), is_visible=mask, dropout=0.0)
         heads = projected.view(batch_size, length, 3, num_heads, d_head).transpose(1, 3)
         with sdpa_kernel(backend):
             return nn.functional.scaled_dot_product_attention(*heads.unbind(dim=2), attn_mask=mask)

@@ -59,7 +59,7 @@ def _measure(options: argparse.Namespace) -> None:
             working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
         ).loss
         (loss / options.update_tokens).backward()
-        working.hand_over_gradients()
+        working.accumulate_gradients()
     print(
         f"{options.loss}: {peak_bytes(options.device) / 2**30:.2f} GiB at most, "
         f"{before / 2**30:.2f} GiB before the step; {options.device}, {precision}, "

@@ -98,7 +98,7 @@ def read_lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def settle_search(model: Path, options: argparse.Namespace) -> tuple[Inference, list[str]]:
+def resolve_search(model: Path, options: argparse.Namespace) -> tuple[Inference, list[str]]:
     """Returns how all search, and what is to be set for that in mtkit.
 
     Raises:
@@ -136,7 +136,7 @@ def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespa
     Raises:
         MtkitError: There is no model, or its text isn't cut by SentencePiece alone.
     """
-    settings, overrides = settle_search(model, options)
+    settings, overrides = resolve_search(model, options)
     tokenizer = SubwordTokenizer.load(model)
     has_settings = (model / SETTINGS_FILE).is_file()
     told = read_json(model / SETTINGS_FILE) if has_settings else {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 # Before any test imports mtkit, since a module is only rewritten while it is loaded.
-install_import_hook(["mtkit.model", "mtkit.inference.search"], "beartype.beartype")
+install_import_hook(["mtkit.network", "mtkit.inference.search"], "beartype.beartype")
 
 # A busy machine is no fault of the code.
 hypothesis.settings.register_profile("mtkit", deadline=None)

@@ -11,13 +11,13 @@ from measured import Window, read_task
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import settle_kernels, settle_threads
+from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.learner import Learner
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model
-from mtkit.training.precision import settle_precision
+from mtkit.training.precision import resolve_precision
 from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.workspace import Workspace
 
@@ -39,13 +39,13 @@ class Training:
     def __init__(self, task: dict[str, Any]) -> None:
         self.processes = join_processes(task["device"])
         device = self.processes.device
-        settle_threads()
-        settle_kernels()
+        limit_threads()
+        limit_kernel_cache()
         self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
         self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
         torch.manual_seed(self.recipe.seed)
         model = build_model(self.recipe, self.data).to(device).train()
-        self.precision = settle_precision(self.recipe, self.processes)
+        self.precision = resolve_precision(self.recipe, self.processes)
         learner = Learner.of(model, self.recipe, precision=self.precision)
         working = cast(EncoderDecoder, learner.working.model)
         self.objective = TranslationObjective(working, self.data, self.recipe, device)

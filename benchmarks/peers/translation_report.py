@@ -7,7 +7,7 @@ from typing import Any
 
 from peers.contestants import Contestant
 
-LEAST_AGREEMENT = 95.0
+MIN_AGREEMENT = 95.0
 """BLEU to the first contestant's output; of one that is below, the lines that differ are told."""
 
 
@@ -143,7 +143,7 @@ def print_report(report: dict[str, Any], num_rounds: int) -> None:
         settings = {"computes in": row.get("arithmetic"), **(row["settings"] or {})}
         told = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
         print(f"* {row['contestant']}: {versions}{'; ' if told else ''}{told}")
-        if row["bleu_to_first"] is not None and row["bleu_to_first"] < LEAST_AGREEMENT:
+        if row["bleu_to_first"] is not None and row["bleu_to_first"] < MIN_AGREEMENT:
             print(f"  * {row['lines_that_differ']:,} lines are others than the first row's")
 
 

@@ -8,7 +8,7 @@ import sentencepiece
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.data.reused_vocabulary import choose_punctuation, kept_folder, read_kept
+from mtkit.data.reused_vocabulary import choose_punctuation, read_reused, reused_folder
 from mtkit.recipe import Recipe
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.tokenizer import read_pretrained
@@ -51,9 +51,9 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    settings, folder = recipe.tokenizer, kept_folder(recipe)
+    settings, folder = recipe.tokenizer, reused_folder(recipe)
     if folder is not None:
-        source, target = read_kept(folder, recipe).models
+        source, target = read_reused(folder, recipe).models
     elif settings.pretrained is not None:
         source, target = read_pretrained(settings)
     else:
@@ -90,7 +90,7 @@ def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:
     if len(changed) <= _NOTABLE_CHANGES * len(targets):
         return []
     settings = recipe.tokenizer
-    if kept_folder(recipe) is not None:
+    if reused_folder(recipe) is not None:
         mend = (
             "a model with another rule to start from, or training.start_from.vocabulary = "
             '"new" with tokenizer.normalization = "identity", keeps them'

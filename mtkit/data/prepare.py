@@ -42,8 +42,8 @@ from mtkit.data.reused_vocabulary import (
     choose_punctuation,
     digest_kept,
     extend_vocabulary,
-    kept_folder,
-    read_kept,
+    read_reused,
+    reused_folder,
 )
 from mtkit.data.sources.corpora import check_corpus, read_pairs
 from mtkit.errors import MtkitError
@@ -96,14 +96,14 @@ def prepare(
 
 
 def check_inputs(recipe: Recipe) -> None:
-    """Returns if the files of all corpora, and of a kept vocabulary, are there and look readable.
+    """Checks that the files of all corpora, and of a kept vocabulary, are there and look readable.
 
     Raises:
         MtkitError: One isn't, or doesn't.
     """
-    folder = kept_folder(recipe)
+    folder = reused_folder(recipe)
     if folder is not None:
-        read_kept(folder, recipe)
+        read_reused(folder, recipe)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
         check_corpus(
             corpus,
@@ -232,7 +232,7 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
 
 def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
     """Returns a digest of all that a stage depends on, given the facts of those before it."""
-    data, tokenizer, kept = recipe.data, recipe.tokenizer, kept_folder(recipe)
+    data, tokenizer, kept = recipe.data, recipe.tokenizer, reused_folder(recipe)
     root = str(data.data_root)
 
     def settings(section: Any, *left_out: str) -> Any:
@@ -287,7 +287,7 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
 
 def _describe_normalization(recipe: Recipe) -> Any:
     """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
-    folder = kept_folder(recipe)
+    folder = reused_folder(recipe)
     if folder is not None:
         return digest_kept(folder)
     return _describe_pretrained(recipe) or recipe.tokenizer.normalization
@@ -302,11 +302,11 @@ def _describe_pretrained(recipe: Recipe) -> list[Any]:
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:
     """Leaves a tokenizer trained on a sample of the cleaned text, or one that there is already."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), kept_folder(recipe)
+    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
     languages = (recipe.data.source_language, recipe.data.target_language)
     punctuation = languages if choose_punctuation(recipe) == "moses" else None
     if kept is not None:
-        start = read_kept(kept, recipe)
+        start = read_reused(kept, recipe)
         symbols = settings.user_symbols
         tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
         added = tokenizer.source_pieces[start.source_vocab_size :]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.reused_vocabulary import kept_folder
+from mtkit.data.reused_vocabulary import reused_folder
 from mtkit.data.sources.corpora import input_files
 from mtkit.errors import MtkitError
 from mtkit.files import digest, read_json
@@ -21,7 +21,7 @@ FORMAT_VERSION = 2
 """Raised when data that this version prepares can't be read by older ones, or the reverse."""
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
-_MOST_CHANGES_TOLD = 3
+_MAX_CHANGES_TOLD = 3
 STAGES = ("text", "tokenizer", "train", "dev")
 
 
@@ -65,7 +65,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         )
     if facts.get("fingerprint") != fingerprint(recipe):
         changes = _list_changes(recipe, workspace)
-        told = f": {'; '.join(changes[:_MOST_CHANGES_TOLD])}" if changes else ""
+        told = f": {'; '.join(changes[:_MAX_CHANGES_TOLD])}" if changes else ""
         raise MtkitError(
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
             f"(compare {workspace.recipe_file}){told}",
@@ -150,7 +150,7 @@ def fingerprint(recipe: Recipe) -> str:
     Where the corpora lie doesn't count: a project's folder may move.
     """
     chosen = recipe.model_dump(mode="json", include={"data", "tokenizer", "seed"})
-    kept = kept_folder(recipe)
+    kept = reused_folder(recipe)
     if kept is not None:
         chosen["kept_vocabulary"] = str(kept)
     return digest(relative_to_root(chosen, str(recipe.data.data_root)))

@@ -18,7 +18,7 @@ from mtkit.recipe import Recipe
 from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer, read_model
 
 
-def kept_folder(recipe: Recipe) -> Path | None:
+def reused_folder(recipe: Recipe) -> Path | None:
     """Returns the model folder whose vocabulary a recipe keeps; None where it makes its own."""
     start_from = recipe.training.start_from
     return start_from.model if start_from is not None and start_from.vocabulary == "keep" else None
@@ -26,7 +26,7 @@ def kept_folder(recipe: Recipe) -> Path | None:
 
 def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
     """Returns how punctuation is treated: as the recipe says, or as the kept vocabulary's model."""
-    folder = kept_folder(recipe)
+    folder = reused_folder(recipe)
     if folder is None:
         return recipe.tokenizer.punctuation
     path = folder / SETTINGS_FILE
@@ -45,7 +45,7 @@ def digest_kept(folder: Path) -> dict[str, str]:
     return {name: digest_file(folder / name) for name in names}
 
 
-def read_kept(folder: Path, recipe: Recipe) -> SubwordTokenizer:
+def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
     """Returns the tokenizer of the model that a recipe starts from.
 
     Raises:

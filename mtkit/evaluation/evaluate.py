@@ -10,10 +10,10 @@ from mtkit.evaluation.remarks.find import find_remarks
 from mtkit.evaluation.results import Difference, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import Statistics, measure_systems
-from mtkit.evaluation.tokenizers import settle_tokenizer
+from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.recipe.evaluation import Evaluation
 
-_LEAST_SENTENCES = 100
+_MIN_SENTENCES = 100
 """Of fewer, resamples are so alike that small differences look certain."""
 
 
@@ -74,7 +74,7 @@ def evaluate(
     check_counts(systems, text)
     if settings.comet is not None:
         check_comet(settings.comet, text.sources)
-    settings = settle_tokenizer(settings, target_language)
+    settings = resolve_tokenizer(settings, target_language)
     statistics = measure_systems(systems, text.references, settings)
     if settings.comet is not None:
         measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
@@ -107,7 +107,7 @@ def evaluate(
 def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
     if num_sentences == 1:
         return ("One sentence can't be drawn anew: it has no intervals and no p-values.",)
-    if num_sentences < _LEAST_SENTENCES:
+    if num_sentences < _MIN_SENTENCES:
         return (
             f"{num_sentences} sentences are too few for intervals and p-values to mean much: "
             "score a thousand or more.",
@@ -116,7 +116,7 @@ def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
 
 
 def check_counts(systems: Mapping[str, Sequence[str]], text: ReferenceText) -> None:
-    """Returns if there is one translation, reference, source and origin for each sentence.
+    """Checks that there is one translation, reference, source and origin for each sentence.
 
     Raises:
         MtkitError: There isn't.

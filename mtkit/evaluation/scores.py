@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.tokenizers import choose_tokenizer, explain_missing, settle_tokenizer
+from mtkit.evaluation.tokenizers import choose_tokenizer, explain_missing, resolve_tokenizer
 from mtkit.recipe.evaluation import Evaluation, Metric
 
 
@@ -44,7 +44,7 @@ def score_corpus(
     Raises:
         MtkitError: No sentences, unequal counts, or a tokeniser that can't be had.
     """
-    settings = settle_tokenizer(settings, target_language)
+    settings = resolve_tokenizer(settings, target_language)
     hypotheses, references = pair_sentences(hypotheses, references)
     return [_score(hypotheses, references, metric, settings) for metric in settings.metrics]
 

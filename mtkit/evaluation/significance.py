@@ -19,7 +19,7 @@ from mtkit.evaluation.statistics import Numbers, Statistics
 _LEVEL = 20
 """One in so many is what chance may call significant: p < 0.05."""
 # Of these in memory at once there are three copies of 8 bytes.
-_MOST_WEIGHTS = 4_000_000
+_MAX_WEIGHTS = 4_000_000
 # numpy draws booleans in words of 32 bits and drops at the end of a call what is left of one.
 _BITS_PER_DRAW = 32
 # Halvings of an interval some ten points wide, down to the last digits of double precision.
@@ -189,7 +189,7 @@ def _shuffle(
 def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yields how often each sentence is in each resample, [some resamples, sentences]."""
     generator = np.random.default_rng(seed)
-    most = max(1, _MOST_WEIGHTS // num_sentences)
+    most = max(1, _MAX_WEIGHTS // num_sentences)
     for first in range(0, resamples, most):
         rows = min(most, resamples - first)
         drawn = generator.choice(num_sentences, size=(rows, num_sentences), replace=True)
@@ -202,7 +202,7 @@ def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDAr
 def _draw_sides(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yields 1 where a sentence is the baseline's, or else 0, [some resamples, sentences]."""
     generator = np.random.default_rng(seed)
-    most = max(1, _MOST_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
+    most = max(1, _MAX_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
     for first in range(0, resamples, most):
         rows = min(most, resamples - first)
         sides = generator.integers(2, size=(rows, num_sentences), dtype=bool)

@@ -36,9 +36,9 @@ _SECONDS_PER_SENTENCE: dict[Metric, float] = {
 # Short enough that Ctrl-C doesn't wait, and that processes end at about the same time.
 _SECONDS_PER_PORTION = 0.5
 # chrF's n-grams of a reference take 100 kB.
-_MOST_SENTENCES_PER_PORTION = 500
+_MAX_SENTENCES_PER_PORTION = 500
 # To start one takes a second.
-_LEAST_SECONDS_PER_PROCESS = 2.0
+_MIN_SECONDS_PER_PROCESS = 2.0
 
 _BLEU_ORDER = 4
 _FLOOR = 0.1
@@ -186,7 +186,7 @@ def _cut(
     systems: list[list[str]], references: list[list[str]], metric: Metric, settings: Evaluation
 ) -> list[_Portion]:
     size = int(_SECONDS_PER_PORTION / (_SECONDS_PER_SENTENCE[metric] * len(systems)))
-    size = min(max(size, 1), _MOST_SENTENCES_PER_PORTION)
+    size = min(max(size, 1), _MAX_SENTENCES_PER_PORTION)
     return [
         _Portion(
             metric,
@@ -209,9 +209,7 @@ def _count(portion: _Portion) -> list[Numbers]:
 
 
 def _count_all(portions: list[_Portion], seconds: float) -> list[list[Numbers]]:
-    num_processes = min(
-        count_processors(), int(seconds / _LEAST_SECONDS_PER_PROCESS), len(portions)
-    )
+    num_processes = min(count_processors(), int(seconds / _MIN_SECONDS_PER_PROCESS), len(portions))
     if num_processes <= 1:
         return [_count(portion) for portion in portions]
     # A fork of a process whose threads hold locks, as torch's may, can wait for them for ever.

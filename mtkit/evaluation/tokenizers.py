@@ -35,7 +35,7 @@ def choose_tokenizer(setting: str, target_language: str = "") -> str:
             return "13a"
 
 
-def settle_tokenizer(settings: Evaluation, target_language: str) -> Evaluation:
+def resolve_tokenizer(settings: Evaluation, target_language: str) -> Evaluation:
     """Returns the settings with the tokeniser that `auto` stands for.
 
     Args:

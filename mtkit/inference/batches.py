@@ -8,7 +8,7 @@ from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference
 
-_LEAST_COUNTED_TOKENS = 8
+_MIN_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
 vocabulary's size however short its source is."""
 
@@ -51,7 +51,7 @@ def make_batches(
         if room == 0:
             batches.append([])
             # Sorted, so the first sentence of a batch is its longest.
-            room = max(1, batch_tokens // max(lengths[index], _LEAST_COUNTED_TOKENS))
+            room = max(1, batch_tokens // max(lengths[index], _MIN_COUNTED_TOKENS))
             room = min(room, max_sentences or room)
         batches[-1].append(index)
         room -= 1
@@ -68,7 +68,7 @@ def share_out(lengths: Sequence[int], batch_tokens: int, num_shares: int) -> lis
         batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
         num_shares: How many take part.
     """
-    total = sum(max(length, _LEAST_COUNTED_TOKENS) for length in lengths)
+    total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
     least = num_shares * max(1, math.ceil(total / (batch_tokens * num_shares)))
     for num_batches in itertools.count(least, num_shares):
         size = min(batch_tokens, math.ceil(total / num_batches))

@@ -38,21 +38,21 @@ from mtkit.model.folder import (
     load_model_folder,
     read_card,
 )
-from mtkit.network.device import settle_threads
+from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 
-GREATEST_LOSS = 1.0
+MAX_LOSS = 1.0
 """A quantized model that loses more BLEU than this against references is refused."""
-LEAST_AGREEMENT = 70.0
+MIN_AGREEMENT = 70.0
 """Without references, one whose output has less BLEU than this against torch's is warned of."""
 
 _MAX_LINES = 200
 """Lines translated by both engines."""
 _MAX_PARITY_LINES = 50
 """Lines whose n-best lists are compared: that takes several times as long."""
-_LEAST_POSITIONS = 1_024
+_MIN_POSITIONS = 1_024
 """Exported waves reach this far at least, so that settings can still be raised a little."""
 _FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
 """What an export may hold beside CTranslate2's own files."""
@@ -109,7 +109,7 @@ def export(
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't do what the model or the settings need;
             the output folder holds something else; the engines differ, or quantization costs more
-            than `GREATEST_LOSS`.
+            than `MAX_LOSS`.
     """
     check_quantization(quantization)
     load_library()
@@ -143,7 +143,7 @@ def export(
 
 def open_reference(loaded: LoadedModel) -> Engine:
     """Returns the engine that an export is compared with: in fp32, whatever the settings say."""
-    settle_threads()
+    limit_threads()
     return TorchEngine(loaded.model, "cpu")
 
 
@@ -209,14 +209,14 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         job.loaded.model,
         folder,
         pieces=(tokenizer.source_pieces, tokenizer.target_pieces),
-        max_tokens=max(_LEAST_POSITIONS, wanted),
+        max_tokens=max(_MIN_POSITIONS, wanted),
         quantization=quantization,
         made_from=job.made_from,
     )
 
 
 def judge(comparison: Comparison, quantization: str) -> None:
-    """Returns if an export is good enough; warns where it may not be.
+    """Checks that an export is good enough; warns where it may not be.
 
     Raises:
         MtkitError: It translates worse than what it was made from.
@@ -224,17 +224,17 @@ def judge(comparison: Comparison, quantization: str) -> None:
     hint = "export with --quantization float32, or compare on more lines: --lines FILE"
     if comparison.bleu is not None:
         ours, theirs = comparison.bleu
-        if ours - theirs > GREATEST_LOSS:
+        if ours - theirs > MAX_LOSS:
             raise MtkitError(
                 f"{quantization}: {theirs:.1f} BLEU where torch has {ours:.1f} on "
-                f"{comparison.num_lines} lines: a loss of more than {GREATEST_LOSS:g}; nothing was "
+                f"{comparison.num_lines} lines: a loss of more than {MAX_LOSS:g}; nothing was "
                 "exported",
                 hint,
             )
-    elif comparison.agreement < LEAST_AGREEMENT:
+    elif comparison.agreement < MIN_AGREEMENT:
         warn(
             f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
-            f"than {LEAST_AGREEMENT:g}: look at it before you use it"
+            f"than {MIN_AGREEMENT:g}: look at it before you use it"
         )
 
 
@@ -275,7 +275,7 @@ def _list_facts(report: ExportReport) -> list[str]:
 
 
 def _check_place(output: Path, model_folder: Path) -> None:
-    """Returns if nothing but an older export would be replaced.
+    """Checks that nothing but an older export would be replaced.
 
     Raises:
         MtkitError: Something else lies there.

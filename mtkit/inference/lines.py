@@ -228,7 +228,7 @@ def _refuse_number(text: str) -> float:
 
 
 def _check_keys(window: Sequence[InputLine], first_line: int) -> None:
-    """Returns if no line has a key of its own that the output has too."""
+    """Checks that no line has a key of its own that the output has too."""
     for number, line in enumerate(window, first_line):
         for key in line.others:
             if key in _OUTPUT_KEYS:

@@ -17,11 +17,11 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.tokenizer import SubwordTokenizer
 
-GREATEST_GAP = 1e-3
+MAX_GAP = 1e-3
 """Two engines may score the same output so far apart, in fp32."""
 NEAR_TIE = 1e-4
 """Outputs whose scores lie this close may change places."""
-GREATEST_SHARE_DIFFERENT = 0.02
+MAX_SHARE_DIFFERENT = 0.02
 """Share of lines, or else one, that may differ by more than near-ties: where two candidates were as
 good as equal at a step, all that follows is another."""
 
@@ -154,13 +154,13 @@ def _refuse_diverged(scores: Sequence[float]) -> None:
 
 
 def _refuse_unequal(parity: Parity) -> None:
-    if parity.largest_gap > GREATEST_GAP:
+    if parity.largest_gap > MAX_GAP:
         raise MtkitError(
             f"parity: both engines' scores of one output differ by {parity.largest_gap:.2g}, "
-            f"more than {GREATEST_GAP:g}; nothing was exported",
+            f"more than {MAX_GAP:g}; nothing was exported",
             "the weights were converted wrongly: please report it, with the model's config.json",
         )
-    if parity.num_different <= max(1, GREATEST_SHARE_DIFFERENT * parity.num_lines):
+    if parity.num_different <= max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
         return
     different = f"{parity.num_different} of {parity.num_lines} lines have other outputs"
     if parity.largest_shift > _HARDLY_TRAINED:

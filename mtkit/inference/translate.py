@@ -240,7 +240,7 @@ class Translator:
             found.append(self._join(candidates) if candidates else BLANK)
         # Last, so that nothing is told twice where a fault has lines before it searched again.
         for number, (line, translation) in enumerate(zip(encoded, found, strict=True), first_line):
-            _tell(notices, number, line, translation, longest)
+            _report(notices, number, line, translation, longest)
         return found
 
     def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
@@ -343,7 +343,7 @@ class Translator:
         )
 
 
-def _tell(
+def _report(
     notices: Notices, number: int, line: EncodedLine, translation: Translation, longest: int
 ) -> None:
     if translation.was_split:
@@ -381,7 +381,7 @@ def _open_engine(folders: Sequence[Path], settings: Inference, device: str) -> E
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
-    """Returns if models read and write the same, so that their probabilities can be averaged.
+    """Checks that models read and write the same, so that their probabilities can be averaged.
 
     Raises:
         MtkitError: There is none, or one has other languages or another tokenizer than the first.

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache, LayerCache
-from mtkit.network.cpu.attention import attend_by_products
+from mtkit.network.cpu.attention import attend_on_cpu
 from mtkit.network.grids import Grids, join_heads, split_heads
 from mtkit.network.packing import Packing, attend_within
 
@@ -47,7 +47,7 @@ def attend(
         is_visible = band
         is_causal = False
     if by_products:
-        return attend_by_products(queries, keys, values, is_visible=is_visible, dropout=dropout)
+        return attend_on_cpu(queries, keys, values, is_visible=is_visible, dropout=dropout)
     return nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
     )

@@ -1,9 +1,9 @@
 """Keys and values that a decoder keeps between steps.
 
 What a hypothesis has emitted is never copied when hypotheses change places. Each step adds one slot
-per hypothesis to its sentence's keys and values, and they stay in that slot; `is_own` says which
-slots a hypothesis descends from, and attention looks at these alone. That costs a few products more
-than moving keys and values about, which costs memory traffic (docs/log.md).
+per hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor` says
+which slots a hypothesis descends from, and attention looks at these alone. That costs a few
+products more than moving keys and values about, which costs memory traffic (docs/log.md).
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class DecoderCache:
         keeps_attention: Whether a step shall leave its attention to the source.
         source_attention: The newest step's, in the last layer, the mean of its heads.
         num_steps: Steps taken.
-        is_own: Which slots each hypothesis descends from.
+        is_ancestor: Which slots each hypothesis descends from.
         source_bias: 0 at the source's tokens, a very negative number at padding; None without any.
     """
 
@@ -75,13 +75,13 @@ class DecoderCache:
     keeps_attention: bool = False
     source_attention: Float[Tensor, "batch beam src_len"] | None = None
     num_steps: int = 0
-    is_own: Bool[Tensor, "batch beam slots"] = field(init=False)
+    is_ancestor: Bool[Tensor, "batch beam slots"] = field(init=False)
     source_bias: Float[Tensor, "batch 1 1 src_len"] | None = field(init=False, default=None)
     _first_slots: list[int] = field(init=False, default_factory=list)
     _sight: dict[int, Float[Tensor, "batch 1 beam _"]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.is_own = self.source_is_token.new_empty((self.source_is_token.shape[0], 1, 0))
+        self.is_ancestor = self.source_is_token.new_empty((self.source_is_token.shape[0], 1, 0))
         if not bool(self.source_is_token.all()):
             self.source_bias = self._as_bias(self.source_is_token[:, None, None])
 
@@ -93,9 +93,9 @@ class DecoderCache:
 
     def begin_step(self) -> None:
         """Leaves a slot for each hypothesis's newest position."""
-        batch, width, num_slots = self.is_own.shape
-        newest = torch.eye(width, dtype=torch.bool, device=self.is_own.device)
-        self.is_own = torch.cat((self.is_own, newest.expand(batch, -1, -1)), dim=2)
+        batch, width, num_slots = self.is_ancestor.shape
+        newest = torch.eye(width, dtype=torch.bool, device=self.is_ancestor.device)
+        self.is_ancestor = torch.cat((self.is_ancestor, newest.expand(batch, -1, -1)), dim=2)
         self._first_slots.append(num_slots)
         self.num_steps += 1
         self._sight.clear()
@@ -122,10 +122,10 @@ class DecoderCache:
         a longer one may begin between two such addresses.
         """
         # With one slot a step there was never more than one hypothesis.
-        if self.is_own.shape[2] == self.num_steps:
+        if self.is_ancestor.shape[2] == self.num_steps:
             return None
         if oldest not in self._sight:
-            self._sight[oldest] = self._as_bias(self.is_own[:, None, :, oldest:])
+            self._sight[oldest] = self._as_bias(self.is_ancestor[:, None, :, oldest:])
         return self._sight[oldest]
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
@@ -138,11 +138,11 @@ class DecoderCache:
             parents: For each hypothesis to come, the place of the one that it goes on from, among
                 its own sentence's so far; one may be named several times.
         """
-        if list(sentences) != list(range(self.is_own.shape[0])):
-            moves = _Moves.of(sentences, self.is_own.device)
+        if list(sentences) != list(range(self.is_ancestor.shape[0])):
+            moves = _Moves.of(sentences, self.is_ancestor.device)
             # Another model of an ensemble may hold the same tensor: this one is left as it is.
             self.source_is_token = self.source_is_token.index_select(0, moves.order)
-            self.is_own = self.is_own.index_select(0, moves.order)
+            self.is_ancestor = self.is_ancestor.index_select(0, moves.order)
             if self.source_bias is not None:
                 self.source_bias = self.source_bias.index_select(0, moves.order)
             for layer in self.layers:
@@ -151,8 +151,8 @@ class DecoderCache:
                 if layer.target_keys is not None and layer.target_values is not None:
                     layer.target_keys = moves.apply(layer.target_keys)
                     layer.target_values = moves.apply(layer.target_values)
-        self.is_own = self.is_own.gather(
-            1, parents[:, :, None].expand(-1, -1, self.is_own.shape[2])
+        self.is_ancestor = self.is_ancestor.gather(
+            1, parents[:, :, None].expand(-1, -1, self.is_ancestor.shape[2])
         )
 
 

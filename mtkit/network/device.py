@@ -39,7 +39,7 @@ def count_threads() -> int:
     return min(torch.get_num_threads(), count_processors())
 
 
-def settle_threads(num_processes: int = 1) -> None:
+def limit_threads(num_processes: int = 1) -> None:
     """Leaves torch with this process's part of the threads that the machine has use for.
 
     `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
@@ -51,7 +51,7 @@ def settle_threads(num_processes: int = 1) -> None:
         torch.set_num_threads(max(1, count_threads() // num_processes))
 
 
-def settle_kernels() -> None:
+def limit_kernel_cache() -> None:
     """Leaves oneDNN to keep 128 of the kernels that it makes, one for each shape of a product.
 
     In training a batch's shapes hardly come again: the 1,024 that it keeps by itself take half a

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.network.cpu.prepacked import FixedMatrix
+from mtkit.network.cpu.prepacked import PrepackedMatrix
 from mtkit.network.dropout import Dropout
 from mtkit.network.grids import Grids
 from mtkit.network.look_up import look_up
@@ -21,7 +21,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.scale = math.sqrt(d_model)
-        self._fixed: FixedMatrix | None = None
+        self._fixed: PrepackedMatrix | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
@@ -35,7 +35,7 @@ class TokenEmbedding(nn.Module):
 
     def fix(self) -> None:
         """Keeps a copy of the matrix for `project`, which it is from now on."""
-        self._fixed = FixedMatrix(self.weight)
+        self._fixed = PrepackedMatrix(self.weight)
 
 
 class InputEmbedding(nn.Module):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from mtkit.network.attention_kernels import attention_kernels
 from mtkit.network.cache import DecoderCache
-from mtkit.network.cpu.prepacked import fix_linear_maps
+from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.decoder import Decoder
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.encoder import Encoder
@@ -86,9 +86,9 @@ class EncoderDecoder(nn.Module):
         """Returns the logits of the next token."""
         return self.output_embedding.project(states)
 
-    def fix_weights(self) -> None:
+    def prepack(self) -> None:
         """Makes products on a processor quicker; from now on it can neither learn nor be saved."""
-        fix_linear_maps(self)
+        prepack_linear_maps(self)
         self.output_embedding.fix()
 
     def start(

@@ -29,7 +29,7 @@ class Accelerator:
     bytes_per_second: float
     link_bytes_per_second: float
 
-    def settle_precision(self, precision: Literal["auto", "fp32", "bf16"]) -> Precision:
+    def resolve_precision(self, precision: Literal["auto", "fp32", "bf16"]) -> Precision:
         """Returns what `training.precision` comes to on it.
 
         Raises:

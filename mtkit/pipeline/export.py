@@ -8,7 +8,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
-from mtkit.evaluation.tokenizers import settle_tokenizer
+from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
@@ -122,5 +122,5 @@ def _read_text(
 
 def _choose_evaluation(language: str) -> Evaluation:
     """Returns how BLEU finds the words of a language, without packages that may not be there."""
-    settings = settle_tokenizer(Evaluation(), language)
+    settings = resolve_tokenizer(Evaluation(), language)
     return Evaluation(tokenize="char") if settings.tokenize.endswith("-mecab") else settings

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.reused_vocabulary import extend_vocabulary, kept_folder, read_kept
+from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -32,10 +32,10 @@ from mtkit.workspace import Workspace
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
 """Of a GPU's peak that its products reach: an assumption. NVIDIA's own Transformer-big reaches 0.34
 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
-_LEAST_SHARE = 0.001
-_LEAST_NUM_GPUS = (1, 8)
+_MIN_SHARE = 0.001
+_MIN_NUM_GPUS = (1, 8)
 """What is told of whatever number was asked for."""
-_LEAST_WIDTH = 512
+_MIN_WIDTH = 512
 """On a processor the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
 """Logits of a chunk, and their softmax: `mtkit/training/loss.py`."""
@@ -200,10 +200,10 @@ def plan(
             vocabulary where the recipe takes one over.
     """
     accelerator = find_accelerator(hardware)
-    precision = accelerator.settle_precision(recipe.training.precision)
+    precision = accelerator.resolve_precision(recipe.training.precision)
     share = DEFAULT_SHARES[precision] if share is None else share
-    if not _LEAST_SHARE <= share <= 1.0:
-        raise MtkitError(f"--share {share}: expected a number from {_LEAST_SHARE} to 1")
+    if not _MIN_SHARE <= share <= 1.0:
+        raise MtkitError(f"--share {share}: expected a number from {_MIN_SHARE} to 1")
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
     update = _look_at_data(recipe, workspace) if is_prepared else _take_bounds(recipe)
     weights = count_weights(recipe.model, *update.vocab_sizes)
@@ -237,8 +237,8 @@ def plan(
         hardware=accelerator,
         precision=precision,
         share=share,
-        is_narrow=recipe.model.d_model < _LEAST_WIDTH,
-        setups=tuple(_plan_setup(work, count) for count in sorted({*_LEAST_NUM_GPUS, num_gpus})),
+        is_narrow=recipe.model.d_model < _MIN_WIDTH,
+        setups=tuple(_plan_setup(work, count) for count in sorted({*_MIN_NUM_GPUS, num_gpus})),
     )
 
 
@@ -251,11 +251,11 @@ def _take_bounds(recipe: Recipe) -> _Update:
 
 def _count_pieces(recipe: Recipe) -> tuple[int, int]:
     """Returns the pieces of source and target that `prepare` will come to."""
-    kept = kept_folder(recipe)
+    kept = reused_folder(recipe)
     if kept is not None:
         tags = [corpus.tag for corpus in recipe.data.train if corpus.tag]
         symbols = recipe.tokenizer.user_symbols
-        tokenizer = extend_vocabulary(read_kept(kept, recipe), tags=tags, symbols=symbols)
+        tokenizer = extend_vocabulary(read_reused(kept, recipe), tags=tags, symbols=symbols)
     elif recipe.tokenizer.pretrained is not None:
         tokenizer = SubwordTokenizer(*read_pretrained(recipe.tokenizer))
     else:

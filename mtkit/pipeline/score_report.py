@@ -24,7 +24,7 @@ _KINDS = (".html", ".md", ".json")
 
 
 def check_report_name(path: Path) -> None:
-    """Returns if a report can be written to a file of this name.
+    """Checks that a report can be written to a file of this name.
 
     Raises:
         MtkitError: Its ending says nothing, or its folder isn't there.

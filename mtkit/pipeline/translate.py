@@ -131,7 +131,7 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     from mtkit.model.folder import load_weights, read_weights
     from mtkit.model.weights_file import check_weights, find_weights, list_shapes
     from mtkit.network import EncoderDecoder
-    from mtkit.network.device import find_device, settle_threads
+    from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
     workspace = Workspace((place.parent if place.is_file() else place).parent.parent)
@@ -148,7 +148,7 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     check_weights(find_weights(place), list_shapes(recipe.model, *vocab_sizes))
     model = EncoderDecoder(recipe.model, *vocab_sizes)
     load_weights(model, read_weights(place), origin=str(place))
-    settle_threads()
+    limit_threads()
     chosen = find_device(device)
     ready = make_ready(model.to(chosen).eval(), recipe.inference, chosen)
     return Translator.of(

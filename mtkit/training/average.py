@@ -100,7 +100,7 @@ def average(
     _save(recipe, workspace, data, released, weights, record=record, facts=facts)
     say(f"averaged {_count(chosen)}")
     if comparison is not None:
-        _tell(comparison, is_mean_kept=released == chosen, options=options)
+        _report(comparison, is_mean_kept=released == chosen, options=options)
 
 
 def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
@@ -208,7 +208,7 @@ def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str
             and comparison.is_mean_worse
             and record["steps"] == comparison.mean["steps"]
         ):
-            _tell(comparison, is_mean_kept=True, options=options)
+            _report(comparison, is_mean_kept=True, options=options)
 
 
 def _read_comparison(
@@ -263,7 +263,7 @@ def _describe_comparison(
     }
 
 
-def _tell(comparison: Comparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
+def _report(comparison: Comparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
     """Says what a mean is worth beside a single checkpoint, and warns where it is worse."""
     if not comparison.is_mean_worse:
         say(f"the mean does no worse than a checkpoint alone: {comparison.describe()}")

@@ -75,7 +75,7 @@ class TrainingState:
         micro_batch_tokens: What was found to fit in memory; 0 before it was tried.
         num_skipped: Updates left out, since a loss or gradient was no number.
         num_skipped_in_a_row: Those of them since the last update that wasn't.
-        num_returns: Times that training went back to a checkpoint.
+        num_rollbacks: Times that training went back to a checkpoint.
         rate_factor: What the schedule's learning rate is multiplied by since.
         checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
     """
@@ -90,7 +90,7 @@ class TrainingState:
     micro_batch_tokens: int = 0
     num_skipped: int = 0
     num_skipped_in_a_row: int = 0
-    num_returns: int = 0
+    num_rollbacks: int = 0
     rate_factor: float = 1.0
     checkpoint_seconds: float = 0.0
 
@@ -352,7 +352,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     try:
         facts = read_json(folder / STATE_FILE)
         _check_format(facts.pop("format_version", 1), folder)
-        state = TrainingState(**facts["state"])
+        counts = dict(facts["state"])
+        if "num_returns" in counts:
+            # As mtkit named it up to 0.1.
+            counts["num_rollbacks"] = counts.pop("num_returns")
+        state = TrainingState(**counts)
         _Facts.model_validate({**facts, "state": asdict(state)})
         return Checkpoint(folder=folder, **{**facts, "state": state})
     except ValidationError as error:

@@ -28,7 +28,7 @@ a panel, the step axis, a row of events. A layout that matplotlib computes takes
 _EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
 _MANY_POINTS = 60
 """Points from which a line is smoothed and its points aren't marked."""
-_MOST_LINES = 12
+_MAX_LINES = 12
 """Events up to which each has a line through all panels."""
 _STYLE: dict[Any, Any] = {
     # A `matplotlibrc` in the current folder could have LaTeX run.
@@ -303,7 +303,7 @@ def _mark_events(
     figure: Figure, panels: Sequence[Axes], kinds: Sequence[tuple[str, Sequence[int]]]
 ) -> None:
     """Marks events at the foot of the first panel, and names each kind once."""
-    has_few = sum(len(steps) for _, steps in kinds) <= _MOST_LINES
+    has_few = sum(len(steps) for _, steps in kinds) <= _MAX_LINES
     markers = []
     for marker, (_, steps) in zip(_EVENT_MARKERS, kinds, strict=False):
         markers += panels[0].plot(

@@ -99,7 +99,7 @@ class Processes:
             return is_so
         return bool(self.sum(torch.tensor(float(is_so), device=self.device)).item() > 0)
 
-    def share(self, items: Sequence[Item]) -> list[Item]:
+    def shard(self, items: Sequence[Item]) -> list[Item]:
         """Returns this process's part of a list that all of them hold."""
         return list(items[self.rank :: self.count])
 
@@ -118,7 +118,7 @@ class Processes:
             if place < len(items)
         ]
 
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Leaves in every process's tensors what the first process has in them."""
         if self.count == 1:
             return
@@ -127,7 +127,7 @@ class Processes:
                 # The weights of a frozen part and of a moment alike: any tensor that lies flat.
                 dist.broadcast(tensor, src=0)
 
-    def tell(self, item: Item) -> Item:
+    def broadcast_object(self, item: Item) -> Item:
         """Returns the first process's item in every process."""
         if self.count == 1:
             return item
@@ -137,7 +137,7 @@ class Processes:
         told: Item = items[0]
         return told
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Returns once every process has come here."""
         if self.count > 1:
             with self._waiting():

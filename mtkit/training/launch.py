@@ -304,7 +304,7 @@ def count_machines() -> int:
 
 
 def check_gpus(num_wanted: int) -> None:
-    """Returns if this machine has so many GPUs.
+    """Checks that this machine has so many GPUs.
 
     Raises:
         MtkitError: It has fewer.

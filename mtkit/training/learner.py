@@ -75,7 +75,7 @@ class Learner:
         Args:
             model: The model, on its device.
             recipe: The run's recipe.
-            precision: What updates are computed in; see `settle_precision`.
+            precision: What updates are computed in; see `resolve_precision`.
         """
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average

@@ -92,7 +92,7 @@ class Trainer:
             meter.add(outcome)
             self._tell_of_update(outcome, state)
             if state.num_skipped_in_a_row >= self.recipe.training.recovery.max_skipped:
-                state = self._go_back(state)
+                state = self._roll_back(state)
                 meter.restart()
                 continue
             if state.step % self.recipe.training.log_every == 0:
@@ -176,12 +176,12 @@ class Trainer:
         self.view.show_step(state.step)
         if not outcome.is_applied:
             what = "loss" if not math.isfinite(outcome.loss) else "gradient"
-            self._tell(state.step, f"update left out: the {what} is no finite number")
+            self._report(state.step, f"update left out: the {what} is no finite number")
         if self.recipe.training.log_digests and self.metrics is not None:
             digest = self.learner.digest()
             self.metrics.append("digest", {"step": state.step, "digest": digest})
 
-    def _go_back(self, state: TrainingState) -> TrainingState:
+    def _roll_back(self, state: TrainingState) -> TrainingState:
         """Leaves the learner at the last checkpoint; returns where training goes on from.
 
         Raises:
@@ -190,16 +190,16 @@ class Trainer:
         recovery = self.recipe.training.recovery
         count = state.num_skipped_in_a_row
         reason = f"{count} update{'s' * (count != 1)} in a row had to be left out"
-        if state.num_returns >= recovery.max_returns:
-            times = f", and it went back {state.num_returns} times already"
-            raise _diverged(state, reason + (times if state.num_returns else ""))
+        if state.num_rollbacks >= recovery.max_returns:
+            times = f", and it went back {state.num_rollbacks} times already"
+            raise _diverged(state, reason + (times if state.num_rollbacks else ""))
         checkpoint = restore_everywhere(self.checkpoints, self.learner, self.processes)
         if checkpoint is None:
             raise _diverged(state, f"{reason} before the first checkpoint")
         factor = state.rate_factor * recovery.rate_factor
         if self.metrics is not None:
             self.metrics.rewind(checkpoint.state.step)
-        self._tell(
+        self._report(
             checkpoint.state.step,
             f"step {state.step:,}: {reason}: back to the checkpoint of step "
             f"{checkpoint.state.step:,}, with {factor:g} times the learning rate from here on",
@@ -210,12 +210,12 @@ class Trainer:
             elapsed_seconds=state.elapsed_seconds,
             num_skipped=state.num_skipped,
             num_skipped_in_a_row=0,
-            num_returns=state.num_returns + 1,
+            num_rollbacks=state.num_rollbacks + 1,
             rate_factor=factor,
             micro_batch_tokens=state.micro_batch_tokens,
         )
 
-    def _tell(self, step: int, text: str) -> None:
+    def _report(self, step: int, text: str) -> None:
         """Warns of an event, and logs it."""
         if self.processes.is_first:
             warn(text if text.startswith("step") else f"step {step:,}: {text}")
@@ -264,7 +264,7 @@ class Trainer:
                 recipe=self.recipe.model_dump(mode="json", exclude_none=True),
                 data_digest=self.data_digest,
             )
-        self.processes.wait()
+        self.processes.barrier()
         return saved
 
     def _validate(
@@ -307,7 +307,7 @@ class Trainer:
         if saved is not None and self.processes.is_first:
             self.checkpoints.record_score(saved, state, validation.score)
             self.checkpoints.prune(self.recipe.training)
-        self.processes.wait()
+        self.processes.barrier()
         return state
 
 
@@ -322,9 +322,9 @@ def restore_everywhere(
         MtkitError: All are damaged, or they are of another model.
     """
     found = checkpoints.restore_newest(learner) if processes.is_first else None
-    found = processes.tell(found)
+    found = processes.broadcast_object(found)
     if found is not None:
-        processes.copy_from_first(learner.tensors())
+        processes.broadcast(learner.tensors())
     return found
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
 """In bfloat16 a CPU adds to the weights' gradient in a pass of its own, so the fewer the better."""
-_LEAST_PROBABILITY = 1e-30
+_MIN_PROBABILITY = 1e-30
 """Below it 32-bit numbers, and bfloat16, begin to lose digits."""
 
 
@@ -151,7 +151,7 @@ def _sum_surprise(
 ) -> Tensor:
     """Returns the sum of -log p over the targets, also where p is too small for its number type."""
     surprise_N = -target_probabilities_N.log()
-    rows = torch.nonzero(target_probabilities_N < _LEAST_PROBABILITY)[:, 0]
+    rows = torch.nonzero(target_probabilities_N < _MIN_PROBABILITY)[:, 0]
     for part in _chunks(rows[:, None].to(surprise_N.dtype), weight_VD.shape[0]):
         logits_NV = (states_ND[rows[part]] @ weight_VD.T).to(surprise_N.dtype)
         target_logits_N = logits_NV.gather(1, targets[rows[part], None])[:, 0]

@@ -12,7 +12,7 @@ from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.model.folder import load_weights
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import settle_threads
+from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
 from mtkit.training.candidates import Candidate, Measured
 from mtkit.training.distributed import Processes
@@ -34,7 +34,7 @@ class Measuring:
     """
 
     def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
-        settle_threads()
+        limit_threads()
         with _naming_memory(device):
             self._validator = Validator(recipe, data, Processes(0, 1, device), forks=True)
             with torch.random.fork_rng(devices=()):

@@ -14,14 +14,14 @@ from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model.weights_file import check_memory, list_shapes
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import settle_threads
+from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objective import Objective, TranslationObjective
-from mtkit.training.precision import settle_precision
+from mtkit.training.precision import resolve_precision
 from mtkit.training.schedule import note_warmup
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory
@@ -115,13 +115,13 @@ def rehearse(
     """
     data = open_prepared(recipe, workspace)
     processes = Processes(0, 1, choose_device(device))
-    settle_threads(num_processes)
+    limit_threads(num_processes)
     num_processes *= num_machines
     torch.manual_seed(recipe.seed)
     model = build_model(recipe, data).to(processes.device)
     freeze(model, recipe.training.freeze)
     say(describe_parameters(model))
-    learner = Learner.of(model, recipe, precision=settle_precision(recipe, processes))
+    learner = Learner.of(model, recipe, precision=resolve_precision(recipe, processes))
     objective = TranslationObjective(
         cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
     )

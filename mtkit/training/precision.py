@@ -9,7 +9,7 @@ from mtkit.recipe import Recipe
 from mtkit.training.distributed import Processes
 
 
-def settle_precision(recipe: Recipe, processes: Processes) -> Precision:
+def resolve_precision(recipe: Recipe, processes: Processes) -> Precision:
     """Returns the recipe's precision; for `auto`, what suits every process's device."""
     if recipe.training.precision != "auto":
         return recipe.training.precision
@@ -44,7 +44,7 @@ class WorkingCopy:
             torch._foreach_copy_(list(self.model.parameters()), list(self._master.parameters()))
 
     @torch.no_grad()
-    def hand_over_gradients(self) -> None:
+    def accumulate_gradients(self) -> None:
         """Adds the copy's gradients to the model's, in the model's precision, and forgets them."""
         if self.model is self._master:
             return

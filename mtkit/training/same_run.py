@@ -18,7 +18,7 @@ _KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to st
 
 
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
-    """Returns if a recipe can continue the run that some checkpoints are of.
+    """Checks that a recipe can continue the run that some checkpoints are of.
 
     Args:
         recipe: What is to be trained or averaged.
@@ -45,7 +45,7 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
 
 
 def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
-    """Returns if a finished run ended with this recipe's settings, and no later than it says.
+    """Checks that a finished run ended with this recipe's settings, and no later than it says.
 
     Raises:
         MtkitError: It ended with other settings; it says which keys differ.

@@ -59,7 +59,7 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
                 weight[: len(weights[name])] = weights[name].to(weight)
             else:
                 weight.copy_(weights[name])
-    _tell(recipe, settings, start, {"source": source, "target": target}, tokenizer)
+    _report(recipe, settings, start, {"source": source, "target": target}, tokenizer)
 
 
 def _load(settings: StartFrom) -> LoadedModel:
@@ -74,7 +74,7 @@ def _load(settings: StartFrom) -> LoadedModel:
 
 
 def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
-    """Returns if weights of one network fit another, position vectors aside.
+    """Checks that weights of one network fit another, position vectors aside.
 
     Raises:
         MtkitError: They don't; it names every key that differs.
@@ -99,7 +99,7 @@ def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
 
 
 def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: SubwordTokenizer) -> None:
-    """Returns if a vocabulary is that of the model, with or without more pieces behind it."""
+    """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
     for ours, theirs in (
         (tokenizer.source_pieces, start.source_pieces),
         (tokenizer.target_pieces, start.target_pieces),
@@ -121,7 +121,7 @@ def _copy_rows(weight: Tensor, theirs: Tensor, matched: Mapping[int, int]) -> No
     weight[list(matched)] = theirs[list(matched.values())].to(weight)
 
 
-def _tell(
+def _report(
     recipe: Recipe,
     settings: StartFrom,
     start: LoadedModel,

@@ -15,7 +15,7 @@ from mtkit.inference.identity import digest_model
 from mtkit.model.folder import read_weights, save_model_folder
 from mtkit.model.weights_file import list_shapes
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import Precision, is_imitated, settle_kernels, settle_threads
+from mtkit.network.device import Precision, is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -32,7 +32,7 @@ from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
 from mtkit.training.objective import TranslationObjective, can_pack_batches
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
-from mtkit.training.precision import settle_precision
+from mtkit.training.precision import resolve_precision
 from mtkit.training.progress import ProgressView
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.schedule import note_warmup
@@ -69,8 +69,8 @@ def train(
     """
     data = open_prepared(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
-    settle_threads()
-    settle_kernels()
+    limit_threads()
+    limit_kernel_cache()
     has_ended = False
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")
@@ -92,7 +92,7 @@ def _train(
     """Trains among processes that have joined; returns whether training came to its end."""
     _check_same_everywhere(recipe, data, processes)
     checkpoints = CheckpointFolder(workspace.checkpoints)
-    saved = processes.tell(checkpoints.list() if processes.is_first else [])
+    saved = processes.broadcast_object(checkpoints.list() if processes.is_first else [])
     is_done = _is_done(recipe, data.digest, saved)
     torch.manual_seed(recipe.seed)
     processes.progress.beat("building the model")
@@ -100,9 +100,9 @@ def _train(
     if recipe.training.start_from is not None and not saved and processes.is_first:
         start_from(recipe, model, data.tokenizer)
     freeze(model, recipe.training.freeze)
-    precision = settle_precision(recipe, processes)
+    precision = resolve_precision(recipe, processes)
     learner = Learner.of(model, recipe, precision=precision)
-    processes.copy_from_first(learner.tensors())
+    processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and is then put aside.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
@@ -239,7 +239,7 @@ def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
 
 
 def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Processes) -> None:
-    """Returns if all machines have the same recipe and data.
+    """Checks that all machines have the same recipe and data.
 
     Raises:
         MtkitError: They haven't.

@@ -197,7 +197,7 @@ class Updater:
                 # Divided before: the sum over micro-batches and processes is then the mean per
                 # token.
                 (measured.loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
-                self._learner.working.hand_over_gradients()
+                self._learner.working.accumulate_gradients()
                 sums += torch.stack((measured.loss.detach(), measured.negative_log_likelihood))
             return sums, self._processes.flatten_gradients(self._learner.model)
         except (RuntimeError, MemoryError) as error:
@@ -274,7 +274,7 @@ class Updater:
         self._learner.working.refresh()
         try:
             self._objective.measure_largest(size).loss.backward()  # type: ignore[no-untyped-call]
-            self._learner.working.hand_over_gradients()
+            self._learner.working.accumulate_gradients()
             self._processes.flatten_gradients(self._learner.model)
             fits = True
         except (RuntimeError, MemoryError) as error:

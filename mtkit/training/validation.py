@@ -14,7 +14,7 @@ from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
-from mtkit.evaluation.tokenizers import settle_tokenizer
+from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -30,7 +30,7 @@ from mtkit.training.objective import measure_translation
 
 _LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
-_LEAST_BATCH_TOKENS = 64
+_MIN_BATCH_TOKENS = 64
 _UNUSED = ("engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes")
 """Keys of `inference` that validation overrides, or that only speed depends on."""
 
@@ -108,7 +108,7 @@ class Validator:
         self._processes = processes
         self._forks = forks
         two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
-        self._settings = settle_tokenizer(two, recipe.data.target_language)
+        self._settings = resolve_tokenizer(two, recipe.data.target_language)
         # Before the first update, not after hours: what would fail at the first validation.
         score_corpus(["a"], [["a"]], self._settings)
         longest = max(map(len, self._tokenizer.encode_source(self._sources)))
@@ -146,7 +146,7 @@ class Validator:
         was_training = model.training
         model.eval()
         with torch.no_grad():
-            for sentences in self._processes.share(batches):
+            for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
                 measured = measure_translation(
                     model,
@@ -176,10 +176,10 @@ class Validator:
                 warns=False,
             )
             try:
-                part = list(translator.stream(self._processes.share(self._sources)))
+                part = list(translator.stream(self._processes.shard(self._sources)))
                 break
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or settings.batch_tokens < _LEAST_BATCH_TOKENS:
+                if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
                     raise
             smaller = settings.batch_tokens // 2
             warn(f"out of memory in validation: translating {smaller:,} tokens at once")

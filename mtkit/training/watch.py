@@ -111,7 +111,7 @@ class Watch:
         self._parent = os.getppid()
         self._stopping = threading.Event()
         store.set_timeout(timedelta(seconds=_STORE_SECONDS))
-        self._tell()
+        self._report()
         self._answered_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -126,7 +126,7 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join(_PERIOD_SECONDS * 5)
         try:
-            self._tell(has_left=True)
+            self._report(has_left=True)
         except RuntimeError:
             # The launcher keeps the store, and may have ended it.
             return
@@ -165,7 +165,7 @@ class Watch:
     def look(self) -> str:
         """Returns why the training can't go on, having told of itself; empty where it can."""
         try:
-            self._tell()
+            self._report()
             self._listen()
         except RuntimeError as error:
             if time.monotonic() - self._answered_at > _LOST_AFTER_SECONDS:
@@ -174,7 +174,7 @@ class Watch:
         self._answered_at = time.monotonic()
         return self._find_fault()
 
-    def _tell(self, *, has_left: bool = False) -> None:
+    def _report(self, *, has_left: bool = False) -> None:
         self._beats += 1
         progress = self._progress
         sign = Sign(

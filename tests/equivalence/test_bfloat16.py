@@ -47,7 +47,7 @@ def test_loss_and_gradients_are_near_fp32_s(kind: str) -> None:
     working = WorkingCopy(model, "bf16")
     found = measure_translation(working.model, batch, label_smoothing=0.1)
     found.loss.backward()
-    working.hand_over_gradients()
+    working.accumulate_gradients()
     # bfloat16 keeps 8 bits, so that one rounding is off by 2^-9 at most. The loss is a mean over
     # hundreds of tokens; a gradient has gone through some dozen roundings.
     assert found.loss.dtype == torch.float32
@@ -81,7 +81,7 @@ def test_each_tensor_s_gradient_keeps_its_digits_over_a_thousand_sentences(kind:
     for name, network in (("fp32", model), ("bf16", working.model)):
         model.zero_grad(set_to_none=True)
         measure_translation(network, batch, label_smoothing=0.1).loss.backward()
-        working.hand_over_gradients()
+        working.accumulate_gradients()
         gradients[name] = {key: weight.grad for key, weight in model.named_parameters()}
     for key, expected in gradients["fp32"].items():
         # The keys' biases move all scores alike: their gradient is 0.

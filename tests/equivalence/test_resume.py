@@ -347,7 +347,7 @@ def test_what_follows_from_updates_that_were_left_out_is_carried_over_a_stop(
         strike(patch, STRUCK)
         train_in_two(parts, STOPPED_AT)
     state = last_facts(whole)["state"]
-    assert (state["num_returns"], state["rate_factor"], state["num_skipped"]) == (2, 0.25, 6)
+    assert (state["num_rollbacks"], state["rate_factor"], state["num_skipped"]) == (2, 0.25, 6)
     assert without_times(last_facts(parts)["state"]) == without_times(state)
     assert logged(parts) == logged(whole)
     assert parts.weights() == whole.weights()

@@ -62,7 +62,7 @@ def test_many_losses_in_a_row_take_training_back(tiny_run, train_with) -> None:
     )
     assert said in done.stderr
     state = last_state(run)
-    assert (state.step, state.num_skipped, state.num_returns) == (12, 3, 1)
+    assert (state.step, state.num_skipped, state.num_rollbacks) == (12, 3, 1)
     rates = {
         line["step"]: line["learning_rate"]
         for line in read_metrics(run.workspace.metrics_file)

@@ -195,7 +195,7 @@ def test_each_tensor_s_gradient_in_bf16_keeps_its_digits_over_a_thousand_sentenc
         measure_translation(network, batch.to(torch.device("cuda")), label_smoothing=0.1)[
             0
         ].backward()
-        working.hand_over_gradients()
+        working.accumulate_gradients()
         gradients[name] = {key: weight.grad for key, weight in model.named_parameters()}
     for key, expected in gradients["fp32"].items():
         difference = (gradients["bf16"][key] - expected).norm() / expected.norm()
@@ -241,7 +241,7 @@ def test_a_search_with_restricted_attention_reads_no_misaligned_mask(
     ]
     share = 1e-4 if dtype == torch.float32 else 0.05
     for _ in range(40):
-        width = caches[0].is_own.shape[1]
+        width = caches[0].is_ancestor.shape[1]
         tokens = torch.randint(4, VOCAB_SIZE, (num_sentences, width))
         expected = on_cpu.step(tokens, caches[0])
         found = on_gpu.step(tokens.cuda(), caches[1])

@@ -181,7 +181,7 @@ for number in range(50):
 BUILD = """
 import sys
 from pathlib import Path
-from mtkit.files import (building)
+from mtkit.files import building
 with building(Path(sys.argv[1])) as draft:
     (draft / "a").write_text(sys.argv[2])
     print(draft.name, flush=True)
@@ -191,7 +191,7 @@ with building(Path(sys.argv[1])) as draft:
 BUILD_AND_RECORD = """
 import sys
 from pathlib import Path
-from mtkit import workspace
+from mtkit import files, workspace
 workspace._environment = dict
 here = workspace.Workspace(Path(sys.argv[1]))
 for number in range(20):
@@ -199,7 +199,7 @@ for number in range(20):
     def then(folder):
         assert (folder / "b").read_text() == text
         here.record("model", {"text": text})
-    with workspace.building(here.model, then=then) as draft:
+    with files.building(here.model, then=then) as draft:
         (draft / "a").write_text(text)
         (draft / "b").write_text(text)
 """

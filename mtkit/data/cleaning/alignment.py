@@ -17,9 +17,9 @@ _WINDOW = 500
 """Pairs over which a correlation is taken."""
 _STEP = 50
 """Pairs from one window to the next."""
-_LEAST_CORRELATION = 0.5
+_MIN_CORRELATION = 0.5
 """Below it, a window's sides don't go together."""
-_LEAST_DEVIATION = 0.1
+_MIN_DEVIATION = 0.1
 """Standard deviation of log lengths below which they tell nothing: a list of single words."""
 _MAX_SHIFT = 10
 """Lines by which one side may be late for the shift to be found."""
@@ -59,7 +59,7 @@ def find_suspects(
         return ()
     last_start = len(source) - _WINDOW
     starts = np.append(np.arange(0, last_start, _STEP), last_start)
-    is_low = _correlate_windows(source, target, starts) < _LEAST_CORRELATION
+    is_low = _correlate_windows(source, target, starts) < _MIN_CORRELATION
     return tuple(
         _describe(source, target, first, last) for first, last in _stretches(starts, is_low)
     )
@@ -127,7 +127,7 @@ def _pearson(
 ) -> NDArray[np.float64]:
     """Returns correlations from means of values, of their squares and products."""
     variances = source_square - source**2, target_square - target**2
-    least = _LEAST_DEVIATION**2
+    least = _MIN_DEVIATION**2
     varies = np.minimum(*variances) >= least
     deviations = np.sqrt(np.maximum(variances[0], least) * np.maximum(variances[1], least))
     return np.where(varies, (product - source * target) / deviations, 1.0)

@@ -24,7 +24,7 @@ from mtkit.data.preparation.clean_corpora import (
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.reused_vocabulary import extend_vocabulary, kept_folder, read_kept
+from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
@@ -33,7 +33,7 @@ Pair = tuple[str, str]
 
 _SAMPLE_PAIRS = 50_000
 """Pairs by which tokens are estimated, at most."""
-_LEAST_PIECES = 64
+_MIN_PIECES = 64
 _BYTES_PER_PAIR = 36
 """What a pair takes beside tokens and text: offsets, its place in length order, a mark."""
 _TEXT_SHRINKS_TO = 0.5
@@ -224,9 +224,9 @@ def _estimate_lengths(
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), kept_folder(recipe)
+    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
     if kept is not None:
-        start = read_kept(kept, recipe)
+        start = read_reused(kept, recipe)
         return extend_vocabulary(start, tags=tags, symbols=settings.user_symbols)
     if settings.pretrained is not None:
         return SubwordTokenizer(*read_pretrained(settings), tags=tags)
@@ -236,7 +236,7 @@ def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> Subwo
             return train_tokenizer(settings, *sides, seed=recipe.seed, tags=tags)
         except MtkitError:
             # A sample may not yield as many pieces as the whole.
-            if is_all or settings.vocab_size < _LEAST_PIECES:
+            if is_all or settings.vocab_size < _MIN_PIECES:
                 raise
             settings = settings.model_copy(update={"vocab_size": settings.vocab_size // 2})
 

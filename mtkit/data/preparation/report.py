@@ -14,7 +14,7 @@ from rich.text import Text
 from mtkit.console import say, warn
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.report_page import render_page
-from mtkit.data.reused_vocabulary import kept_folder
+from mtkit.data.reused_vocabulary import reused_folder
 from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
@@ -105,7 +105,7 @@ class Report:
             notes=[
                 *facts["text"]["notes"],
                 *note_corpora(corpora, facts["text"]["balance"]),
-                *_note_tokens(tokens, is_kept=kept_folder(recipe) is not None),
+                *_note_tokens(tokens, is_kept=reused_folder(recipe) is not None),
                 *note_changed_targets(recipe, dev_targets),
                 *note_epoch(recipe, epoch),
             ],

@@ -15,7 +15,7 @@ from mtkit.foreign_files import check_file
 
 _TEXT_FILE = "text.arrow"
 _DUPLICATES_FILE = "is_duplicate.npy"
-_MOST_FOR_HYPERGEOMETRIC = 1_000_000_000
+_MAX_FOR_HYPERGEOMETRIC = 1_000_000_000
 """numpy draws from no more."""
 # Offsets of 64 bits: a block of very long lines passes 2 GiB.
 _SCHEMA = pa.schema([("source", pa.large_string()), ("target", pa.large_string())])
@@ -124,7 +124,7 @@ def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -
     """Returns how many of `wanted` draws among `left` fall on the next `count`."""
     if count == left:
         return wanted
-    if left < _MOST_FOR_HYPERGEOMETRIC:
+    if left < _MAX_FOR_HYPERGEOMETRIC:
         return int(generator.hypergeometric(wanted, left - wanted, count))
     # Of so many, draws with and without replacement hardly differ.
     return min(wanted, count, int(generator.binomial(count, wanted / left)))

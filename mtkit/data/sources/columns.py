@@ -10,7 +10,7 @@ from mtkit.recipe.data import HubCorpus, PairedFileCorpus
 TRANSLATION = "translation"
 """Column in which data sets on the hub keep a sentence in several languages, by code."""
 
-_MOST_LISTED = 20
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,6 @@ class Columns:
 def list_names(names: Collection[str]) -> str:
     """Returns the first of some names, sorted, as a message lists them."""
     quoted = [f"'{name}'" for name in sorted(names)]
-    listed = ", ".join(quoted[:_MOST_LISTED])
-    num_more = max(0, len(quoted) - _MOST_LISTED)
+    listed = ", ".join(quoted[:_MAX_LISTED])
+    num_more = max(0, len(quoted) - _MAX_LISTED)
     return listed + (f" and {num_more:,} more" if num_more else "")

@@ -121,7 +121,7 @@ def put_tag(tag: str, source: str) -> str:
 
 
 def check_corpus(corpus: AnyCorpus, *, source_language: str, target_language: str) -> None:
-    """Returns if a corpus can be read as far as its first pair tells; a hub's isn't fetched.
+    """Checks that a corpus can be read as far as its first pair tells; a hub's isn't fetched.
 
     Args:
         corpus: An entry of the recipe.

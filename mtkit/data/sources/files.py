@@ -98,7 +98,7 @@ def _take_block(
 
 
 def check_files(corpus: FileCorpus) -> None:
-    """Returns if both files of a corpus are there and hold something.
+    """Checks that both files of a corpus are there and hold something.
 
     Raises:
         MtkitError: One is missing, a folder, or empty.

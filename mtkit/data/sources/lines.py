@@ -274,7 +274,7 @@ def damage_told(
 
 
 def check_is_file(path: Path, hint: str = "") -> None:
-    """Returns if a file is there.
+    """Checks that a file is there.
 
     Args:
         path: The file.
@@ -299,7 +299,7 @@ def check_is_file(path: Path, hint: str = "") -> None:
 
 
 def check_has_content(path: Path) -> None:
-    """Returns if a file is there and holds something.
+    """Checks that a file is there and holds something.
 
     Raises:
         MtkitError: It is missing, a folder, or empty.

@@ -24,7 +24,7 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _OLD_LANGUAGE = "lang"
 """The attribute before TMX 1.4."""
-_MOST_LANGUAGES = 100
+_MAX_LANGUAGES = 100
 
 
 def read_tmx_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
@@ -54,7 +54,7 @@ def _read_units(
         for unit in _parse(path, stream):
             num_units += 1
             variants = _read_variants(unit)
-            if len(found) < _MOST_LANGUAGES:
+            if len(found) < _MAX_LANGUAGES:
                 found.update(variants)
             source, target = (_choose(variants, language) for language in languages)
             if source is None or target is None:

@@ -16,7 +16,7 @@ _RARE_PERCENTAGES = (0, 10, 20, 30)
 """Most percent of rare words of a bucket."""
 _RARE_IN_TRAINING = 10
 """Occurrences in a training text below which a word is rare: seen too seldom to be learnt well."""
-_MOST_ORIGINS = 12
+_MAX_ORIGINS = 12
 """Buckets by origin; where there are more, as with a document each, the smallest share one."""
 
 
@@ -121,8 +121,8 @@ def group_by_origin(origins: Sequence[str]) -> Grouping:
     """
     sizes = Counter(origins)
     names = list(sizes)
-    if len(names) > _MOST_ORIGINS:
-        largest = {name for name, _ in sizes.most_common(_MOST_ORIGINS - 1)}
+    if len(names) > _MAX_ORIGINS:
+        largest = {name for name, _ in sizes.most_common(_MAX_ORIGINS - 1)}
         num_others = len(names) - len(largest)
         names = [*(name for name in names if name in largest), f"{num_others:,} others"]
     place_of = {name: place for place, name in enumerate(names)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _BINS_PER_SIDE = 10
-_LEAST_RANGE = 0.01
+_MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
 _NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -187,7 +187,7 @@ def count_gains(gains: Sequence[float]) -> Histogram:
     """Returns gains in bins of one round width; the middle one holds 0."""
     sizes = sorted(map(abs, gains)) or [0.0]
     # One in a hundred may lie beyond, or else a few outliers leave all others in three bins.
-    greatest = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _LEAST_RANGE)
+    greatest = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _MIN_RANGE)
     least_width = greatest / (_BINS_PER_SIDE + 0.5)
     power = 10.0 ** math.floor(math.log10(least_width))
     width = power * next(step for step in _NICE_STEPS if step * power >= least_width * (1 - 1e-9))

@@ -29,20 +29,20 @@ _LONGEST_STRETCH = 20
 """Words of the longest repeated stretch that is looked for: a whole clause."""
 _CHARACTER_LOOP = re.compile(r"(\D{1,4}?)\1{5,}")
 """Six times in a row, so that neither `hahaha` nor `...` is one; nor are a number's zeros."""
-_LEAST_COPIED = 0.6
+_MIN_COPIED = 0.6
 """Share of words that stand in the source. Of 8,860 references from English into French and German
 (newstest2014, FLORES-200, Tatoeba), 12 reach it: names and loans seldom make so much of a sentence.
 """
-_LEAST_EXCESS = 0.3
+_MIN_EXCESS = 0.3
 """By how much that share is above the reference's, or else the languages are alike."""
 _FEW_WORDS = 4
 """Below so many, a name or two are most of the sentence."""
 _MAX_SPELLED_OUT = 12
 """Style guides have numbers spelled out up to here, so digits may come and go."""
-_GREATEST_RATIO = 2.0
+_MAX_RATIO = 2.0
 """Of lengths in characters. Among 48,064 outputs of WMT17's 16 English-German systems, 112
 are beyond it and the gap below, most of them for a part left out or made up."""
-_LEAST_GAP = 10
+_MIN_GAP = 10
 """Characters by which lengths differ, or else `Yes.` would be too long for `Ja`."""
 
 
@@ -72,10 +72,10 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
     if _has_other_addresses(hypothesis, reference, source):
         found.add("urls")
     length, expected = (len("".join(text.split())) for text in (hypothesis, reference))
-    if expected and abs(length - expected) >= _LEAST_GAP:
-        if length * _GREATEST_RATIO < expected:
+    if expected and abs(length - expected) >= _MIN_GAP:
+        if length * _MAX_RATIO < expected:
             found.add("too short")
-        elif length > expected * _GREATEST_RATIO:
+        elif length > expected * _MAX_RATIO:
             found.add("too long")
     return frozenset(found)
 
@@ -121,7 +121,7 @@ def _is_untranslated(hypothesis: str, reference: str, source: str) -> bool:
     if len(ours) < _FEW_WORDS:
         return False
     copied = _share(ours, given)
-    return copied >= _LEAST_COPIED and copied - _share(expected, given) >= _LEAST_EXCESS
+    return copied >= _MIN_COPIED and copied - _share(expected, given) >= _MIN_EXCESS
 
 
 def _share(words: Sequence[str], others: Sequence[str]) -> float:

@@ -30,10 +30,10 @@ _LABELS_END, _VALUES_START = 122, 302
 _ROW_HEIGHT, _AXIS_HEIGHT, _MARK_GAP = 24, 28, 2.5
 _PLOT_HEIGHT, _PLOT_TOP, _PLOT_LEFT, _PLOT_RIGHT = 230, 12, 40, 346
 _HISTOGRAM_HEIGHT = 190
-_LEAST_RANGE = 0.01
+_MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
 _NICE_STEPS = (1, 2, 2.5, 5, 10)
-_MOST_LABEL_CHARACTERS = 19
+_MAX_LABEL_CHARACTERS = 19
 _NO_SERIES = -1
 _FEW_SENTENCES = 30
 """Below so many, one sentence may move a corpus score by points."""
@@ -293,9 +293,9 @@ def _count_sentences(num_sentences: int) -> str:
 
 def shorten(name: str) -> str:
     """Returns a name that fits beside a plot: of a long one, its beginning and its end."""
-    if len(name) <= _MOST_LABEL_CHARACTERS:
+    if len(name) <= _MAX_LABEL_CHARACTERS:
         return name
-    half = (_MOST_LABEL_CHARACTERS - 1) // 2
+    half = (_MAX_LABEL_CHARACTERS - 1) // 2
     return f"{name[:half]}…{name[-half:]}"
 
 
@@ -313,7 +313,7 @@ class _Axis:
         """Returns an axis that holds all values, with some room about them."""
         low, high = min(values, default=0.0), max(values, default=1.0)
         # One value, or as good as one, has its point in the middle.
-        margin = 0.06 * (high - low) if high - low > _LEAST_RANGE else 1.0
+        margin = 0.06 * (high - low) if high - low > _MIN_RANGE else 1.0
         return cls(low - margin, high + margin, start, end)
 
     def place(self, value: float) -> float:

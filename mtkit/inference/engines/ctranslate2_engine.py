@@ -53,7 +53,7 @@ _NO_PENALTY = 1e-9
 _NEVER = -1e9
 """CTranslate2 gives less than this to what it holds beside a prefix."""
 _BATCHES_OF_A_THREAD = 4
-_LEAST_SHARE, _GREATEST_SHARE = 8, 32
+_MIN_SHARE, _MAX_SHARE = 8, 32
 """Sentences that a thread translates together, where `batch_tokens` lets it."""
 _SCORED_TOKENS = 2_048
 """Tokens scored at once: their logits are in memory together."""
@@ -193,7 +193,7 @@ class CTranslate2Engine:
     def _share_out(self, sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
         """Returns the places of the sources that a thread takes at once, of all such shares."""
         num_sentences = -(-len(sources) // self._num_threads)
-        most = max(_LEAST_SHARE, min(_GREATEST_SHARE, num_sentences))
+        most = max(_MIN_SHARE, min(_MAX_SHARE, num_sentences))
         return make_batches(
             [len(source.tokens) for source in sources],
             settings.batch_tokens // self._num_threads,
@@ -427,7 +427,7 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
 
 
 def check_settings(settings: Inference) -> None:
-    """Returns if this engine can search so.
+    """Checks that this engine can search so.
 
     Raises:
         MtkitError: It can't.

@@ -28,10 +28,10 @@ from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference
 
-_MOST_PROCESSES = 16
+_MAX_PROCESSES = 16
 """Unless more are asked for: each needs memory of its own for a batch."""
 _BATCHES_OF_A_PROCESS = 4
-_LEAST_SENTENCES = 8
+_MIN_SENTENCES = 8
 """A process is given no fewer: the engine itself is as quick with them."""
 _LOOK_SECONDS = 1.0
 """How often a process looks whether the one that began it is still there."""
@@ -52,7 +52,7 @@ def open_processes(
     """
     if sys.platform != "linux" or device.type != "cpu":
         return engine
-    most = min(torch.get_num_threads(), _MOST_PROCESSES)
+    most = min(torch.get_num_threads(), _MAX_PROCESSES)
     num_processes = most if processes == "auto" else processes
     return engine if num_processes == 1 else ParallelEngine(engine, num_processes)
 
@@ -96,7 +96,7 @@ class ParallelEngine:
         Raises:
             MtkitError: What the engine raises; a process was killed.
         """
-        num_shares = min(self._num_processes, len(sources) // _LEAST_SENTENCES)
+        num_shares = min(self._num_processes, len(sources) // _MIN_SENTENCES)
         if num_shares < 2:
             return search_in_batches(self._engine, sources, settings)
         lengths = [len(source.tokens) for source in sources]

@@ -25,13 +25,13 @@ from mtkit.inference.search.step_model import (
 )
 from mtkit.model.folder import load_model_folder
 from mtkit.network import EncoderDecoder
-from mtkit.network.cpu.prepacked import gains_by_fixed_weights
-from mtkit.network.device import Precision, find_device, settle_threads, suit_precision
+from mtkit.network.cpu.prepacked import gains_by_prepacking
+from mtkit.network.device import Precision, find_device, limit_threads, suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 
-_LEAST_WIDTH_IN_BFLOAT16 = 256
+_MIN_WIDTH_IN_BFLOAT16 = 256
 """A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
 
 
@@ -148,7 +148,7 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged.
     """
-    settle_threads()
+    limit_threads()
     place = find_device(device)
     models = [load_model_folder(folder, device=place).model for folder in folders]
     engine = TorchEngine([make_ready(model, settings, place) for model in models], place)
@@ -164,8 +164,8 @@ def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device)
         device: What the network runs on.
     """
     ready = convert(model, choose_precision(settings, device, model.model))
-    if gains_by_fixed_weights(device):
-        ready.fix_weights()
+    if gains_by_prepacking(device):
+        ready.prepack()
     return ready
 
 
@@ -184,7 +184,7 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
     """
     if settings.precision != "auto":
         return settings.precision
-    if device.type == "cpu" and model.d_model < _LEAST_WIDTH_IN_BFLOAT16:
+    if device.type == "cpu" and model.d_model < _MIN_WIDTH_IN_BFLOAT16:
         return "fp32"
     return suit_precision(device)
 

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _BLOCK = 64
-_LEAST_BLOCKS = 32
+_MIN_BLOCKS = 32
 
 
 def top_k(
@@ -56,7 +56,7 @@ def _pick(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     greatest.
     """
     num_blocks = values.shape[1] // _BLOCK
-    if num_blocks < max(_LEAST_BLOCKS, 4 * k):
+    if num_blocks < max(_MIN_BLOCKS, 4 * k):
         picked, places = values.topk(k, dim=1)
         return picked, places
     whole = num_blocks * _BLOCK

@@ -40,7 +40,7 @@ QUANTIZATIONS = (
 
 
 def check_quantization(quantization: str) -> None:
-    """Returns if CTranslate2 has this number type.
+    """Checks that CTranslate2 has this number type.
 
     Raises:
         MtkitError: It hasn't.
@@ -53,7 +53,7 @@ def check_quantization(quantization: str) -> None:
 
 
 def check_convertible(model: Model) -> None:
-    """Returns if CTranslate2 can run a network of this shape.
+    """Checks that CTranslate2 can run a network of this shape.
 
     Raises:
         MtkitError: It can't.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mtkit.network.dropout import draw_mask, drop_by
 
 
-def attend_by_products(
+def attend_on_cpu(
     queries: Float[Tensor, "batch heads queries d_key"],
     keys: Float[Tensor, "batch heads memory d_key"],
     values: Float[Tensor, "batch heads memory d_value"],
@@ -42,7 +42,7 @@ def attend_by_products(
     bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
     if bias is not None and num_extra:
         bias[..., -num_extra:] = -torch.inf
-    attended: Tensor = _AttendByProducts.apply(  # type: ignore[no-untyped-call]
+    attended: Tensor = _CpuAttention.apply(  # type: ignore[no-untyped-call]
         queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1), bias, mask, dropout
     )
     return attended.view(*shape[:3], -1)
@@ -78,7 +78,7 @@ def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tenso
     return bias.expand(-1, shape[1], -1, -1).flatten(0, 1)
 
 
-class _AttendByProducts(torch.autograd.Function):
+class _CpuAttention(torch.autograd.Function):
     """R rows (sentences times heads), Q queries, M memory, K d_key, V d_value."""
 
     @staticmethod

@@ -17,7 +17,7 @@ _STEPS = ((128, 128), (32, 32), (0, 8))
 """From how many rows on their number is made a multiple of what."""
 
 
-class FixedMatrix:
+class PrepackedMatrix:
     """A matrix in oneDNN's own layout, and what is added to its products.
 
     Args:
@@ -52,19 +52,19 @@ class FixedMatrix:
         return product[:num_rows].view(*inputs.shape[:-1], product.shape[1])
 
 
-class FixedLinear(nn.Module):
+class PrepackedLinear(nn.Module):
     """A linear map that learns no more."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self._matrix = FixedMatrix(linear.weight, linear.bias)
+        self._matrix = PrepackedMatrix(linear.weight, linear.bias)
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """Returns what the linear map does."""
         return self._matrix.multiply(inputs)
 
 
-def gains_by_fixed_weights(device: torch.device) -> bool:
+def gains_by_prepacking(device: torch.device) -> bool:
     """Returns whether a device multiplies faster with weights that are laid out once.
 
     On AMD's processors with AVX512 it does; on Intel's, where MKL takes it too, it wasn't tried.
@@ -78,9 +78,9 @@ def gains_by_fixed_weights(device: torch.device) -> bool:
     )
 
 
-def fix_linear_maps(network: nn.Module) -> None:
+def prepack_linear_maps(network: nn.Module) -> None:
     """Puts fixed maps in the place of a network's linear ones, whose weights are given up."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(part, name, FixedLinear(child))
+                setattr(part, name, PrepackedLinear(child))

@@ -238,7 +238,7 @@ def test_draws_do_not_depend_on_how_many_fit_into_memory(
     systems, references = make_systems(23)
     measured = measure_systems(systems, references, Evaluation())
     whole = find_differences(measured, "good", test=test, resamples=150, seed=SEED)
-    monkeypatch.setattr(significance_module, "_MOST_WEIGHTS", 32 * 23)
+    monkeypatch.setattr(significance_module, "_MAX_WEIGHTS", 32 * 23)
     assert find_differences(measured, "good", test=test, resamples=150, seed=SEED) == whole
     other = find_differences(measured, "good", test=test, resamples=150, seed=SEED + 1)
     assert other != whole

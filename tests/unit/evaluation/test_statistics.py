@@ -231,7 +231,7 @@ def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     settings = Evaluation(metrics=METRICS)
     alone = measure_systems(SYSTEMS, [REFERENCES], settings)
     monkeypatch.setattr(statistics_module, "count_processors", lambda: 2)
-    monkeypatch.setattr(statistics_module, "_LEAST_SECONDS_PER_PROCESS", 0.001)
+    monkeypatch.setattr(statistics_module, "_MIN_SECONDS_PER_PROCESS", 0.001)
     monkeypatch.setattr(statistics_module, "_SECONDS_PER_PORTION", 0.01)
     shared = measure_systems(SYSTEMS, [REFERENCES], settings)
     for name, expected in alone.items():

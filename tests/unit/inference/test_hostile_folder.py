@@ -251,16 +251,16 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, kept_folder: Path) -> dict[str, Any]:
+def told(tmp_path_factory: pytest.TempPathFactory, reused_folder: Path) -> dict[str, Any]:
     """What a process said that loaded all the folders, by case."""
     place = tmp_path_factory.mktemp("hostile")
     folders = {}
     for number, (name, (change, _)) in enumerate(CASES.items()):
         folders[name] = place / f"{number}"
-        shutil.copytree(kept_folder, folders[name])
+        shutil.copytree(reused_folder, folders[name])
         change(folders[name])
     plain = place / "plain"
-    shutil.copytree(kept_folder, plain)
+    shutil.copytree(reused_folder, plain)
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
@@ -281,7 +281,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, kept_folder: Path) -> dict[st
 
 
 @pytest.fixture(scope="module")
-def kept_folder(tmp_path_factory, tokenizer, make_folder) -> Path:
+def reused_folder(tmp_path_factory, tokenizer, make_folder) -> Path:
     return make_folder(tmp_path_factory.mktemp("kept") / "model")
 
 
@@ -333,9 +333,9 @@ _VALUES = st.recursive(
 @pytest.mark.parametrize("name", ["config.json", "inference.json", "tokenizer.json"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_a_key_says_the_error_is_ours(kept_folder, name: str, data) -> None:
+def test_whatever_a_key_says_the_error_is_ours(reused_folder, name: str, data) -> None:
     """The folder loads, or is refused; nothing else is raised, and nothing large is made."""
-    path = kept_folder / name
+    path = reused_folder / name
     before = path.read_text()
     content = json.loads(before)
     place, key = content, data.draw(st.sampled_from(sorted(content)))
@@ -351,7 +351,7 @@ def test_whatever_a_key_says_the_error_is_ours(kept_folder, name: str, data) -> 
     path.write_text(json.dumps(content))
     try:
         with contextlib.suppress(MtkitError):
-            Translator(kept_folder, device="cpu")
+            Translator(reused_folder, device="cpu")
     finally:
         path.write_text(before)
 
@@ -359,8 +359,8 @@ def test_whatever_a_key_says_the_error_is_ours(kept_folder, name: str, data) -> 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_whatever_bytes_a_file_has_the_error_is_ours(kept_folder, name: str, data) -> None:
-    path = kept_folder / name
+def test_whatever_bytes_a_file_has_the_error_is_ours(reused_folder, name: str, data) -> None:
+    path = reused_folder / name
     before = path.read_bytes()
     end = min(len(before), 4_096)
     content = bytearray(before)
@@ -370,6 +370,6 @@ def test_whatever_bytes_a_file_has_the_error_is_ours(kept_folder, name: str, dat
     path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if is_cut else content)
     try:
         with contextlib.suppress(MtkitError):
-            load_model_folder(kept_folder)
+            load_model_folder(reused_folder)
     finally:
         path.write_bytes(before)

@@ -11,12 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data import tokenizer as tokenizer_module
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference, Sampling
+from mtkit.text import tokenizer as tokenizer_module
 from mtkit.text.tokenizer import EOS
 
 from .fakes import bracket

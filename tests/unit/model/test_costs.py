@@ -18,7 +18,8 @@ from mtkit.model.costs import (
     count_operations,
     count_weights,
 )
-from mtkit.network import EncoderDecoder, short_attention
+from mtkit.network import EncoderDecoder
+from mtkit.network.cpu import attention as cpu_attention
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
@@ -84,7 +85,7 @@ def test_operations_are_what_torch_counts(
             display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
         ) as counter,
     ):
-        patch.setattr(short_attention, "find_softmax_width", lambda: 1)
+        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
         measure_translation(network, batch, label_smoothing=0.1).loss.backward()
     per_token = count_operations(model, 11)
     attended = model.num_encoder_layers * source_length**2

@@ -43,7 +43,7 @@ def test_a_hypothesis_sees_the_slots_that_it_descends_from() -> None:
     cache.begin_step()
     assert cache.see(None)[:2] == (1, 0)
     # Slot 0 is everybody's, then each has its own.
-    assert cache.is_own[0].int().tolist() == [[1, 1, 0], [1, 0, 1]]
+    assert cache.is_ancestor[0].int().tolist() == [[1, 1, 0], [1, 0, 1]]
     # The second's child comes first, then another of its children, then the first's.
     cache.select([0], torch.tensor([[1, 1, 0]]))
     cache.begin_step()
@@ -91,7 +91,7 @@ def test_a_bias_within_a_window_begins_where_cuda_s_kernels_may_read() -> None:
             # begin 4, 16, 28 ... bytes behind such an address.
             assert bias.storage_offset() == 0
             assert bias.data_ptr() % 16 == 0
-            assert bias.shape[-1] == cache.is_own.shape[2] - oldest
+            assert bias.shape[-1] == cache.is_ancestor.shape[2] - oldest
             # Made once for all layers.
             assert cache.see(1)[2] is bias
     assert oldest % 4

@@ -7,8 +7,8 @@ import mtkit.network.device as device_module
 from mtkit.errors import MtkitError
 from mtkit.network.device import (
     find_device,
-    settle_kernels,
-    settle_threads,
+    limit_kernel_cache,
+    limit_threads,
     suit_precision,
 )
 
@@ -39,20 +39,20 @@ def test_threads_are_lowered_to_the_processors_unless_a_number_is_given(monkeypa
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     monkeypatch.setattr(device_module, "count_processors", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    settle_threads()
+    limit_threads()
     assert threads == []
     monkeypatch.delenv("OMP_NUM_THREADS")
-    settle_threads()
+    limit_threads()
     assert threads == [4]
 
 
 def test_fewer_kernels_are_kept_unless_the_user_says(monkeypatch) -> None:
     variable = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     monkeypatch.setenv(variable, "7")
-    settle_kernels()
+    limit_kernel_cache()
     assert os.environ[variable] == "7"
     monkeypatch.delenv(variable)
-    settle_kernels()
+    limit_kernel_cache()
     assert os.environ[variable] == "128"
 
 

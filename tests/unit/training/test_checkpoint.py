@@ -304,6 +304,14 @@ def test_a_save_that_fails_leaves_no_checkpoint(tmp_path: Path, monkeypatch) -> 
     assert save(folder, 2, 1.0) in folder.list()
 
 
+def test_a_checkpoint_with_the_older_name_of_a_count_is_read(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    saved = save(folder, 7, 1.0)
+    path = saved.folder / "state.json"
+    path.write_text(path.read_text().replace('"num_rollbacks"', '"num_returns"'))
+    assert [found.state.num_rollbacks for found in folder.list()] == [saved.state.num_rollbacks]
+
+
 def test_patience_counts_checkpoints_since_the_best() -> None:
     state = TrainingState()
     for score, best, waited in ((3.0, 3.0, 0), (3.0, 3.0, 1), (2.0, 3.0, 2), (4.0, 4.0, 0)):
@@ -329,7 +337,7 @@ def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypa
         if folder.exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtkit.workspace.remove_folder", killed)
+    monkeypatch.setattr("mtkit.files.remove_folder", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.prune(keeping())
     monkeypatch.undo()

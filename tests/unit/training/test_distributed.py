@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_what_is_shared_out_comes_back_in_order(count: int, monkeypatch) -> None:
     items = list(range(7))
-    parts = [Processes(rank, count, CPU).share(items) for rank in range(count)]
+    parts = [Processes(rank, count, CPU).shard(items) for rank in range(count)]
     assert sorted(item for part in parts for item in part) == items
 
     def gather_all(target: list, part: list) -> None:

@@ -5,7 +5,7 @@ from torch import nn
 import mtkit.training.precision as precision_module
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import Processes
-from mtkit.training.precision import WorkingCopy, settle_precision
+from mtkit.training.precision import WorkingCopy, resolve_precision
 
 CPU = torch.device("cpu")
 
@@ -19,11 +19,11 @@ def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) 
         Processes, "any", lambda _, is_so: votes.append(is_so) or is_so or not others_have_it
     )
     auto = load_recipe("phrasebook-en-de", ["training.precision=auto"])
-    assert settle_precision(auto, processes) == ("bf16" if others_have_it else "fp32")
+    assert resolve_precision(auto, processes) == ("bf16" if others_have_it else "fp32")
     # This one has it.
     assert votes == [False]
     named = load_recipe("phrasebook-en-de", ["training.precision=bf16"])
-    assert settle_precision(named, processes) == "bf16"
+    assert resolve_precision(named, processes) == "bf16"
     assert votes == [False]
 
 
@@ -49,7 +49,7 @@ def test_in_fp32_the_copy_is_the_model() -> None:
     assert working.model is model
     model(torch.ones(1, 2)).sum().backward()
     working.refresh()
-    working.hand_over_gradients()
+    working.accumulate_gradients()
     assert model.weight.grad is not None
 
 
@@ -68,7 +68,7 @@ def test_gradients_add_up_in_the_model_s_own_precision() -> None:
     working = WorkingCopy(model, "bf16")
     for gradient in (1.0, 2.0**-10, 2.0**-10):
         working.model.weight.grad = torch.full((1, 1), gradient, dtype=torch.bfloat16)
-        working.hand_over_gradients()
+        working.accumulate_gradients()
         assert working.model.weight.grad is None
     # In bfloat16 the sum would still be 1.
     assert model.weight.grad.item() == 1.0 + 2.0**-9
@@ -83,6 +83,6 @@ def test_shared_and_frozen_weights_stay_so() -> None:
     assert working.model[1].weight is working.model[0].weight
     assert not working.model[0].bias.requires_grad
     working.model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
-    working.hand_over_gradients()
+    working.accumulate_gradients()
     assert model[0].bias.grad is None
     assert model[0].weight.grad is not None

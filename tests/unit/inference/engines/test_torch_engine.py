@@ -5,7 +5,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
-from mtkit.network.cpu.prepacked import FixedLinear
+from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.device import is_imitated
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
@@ -142,12 +142,12 @@ def test_a_network_made_ready_finds_the_same(
 ) -> None:
     if fixes and (not torch.backends.mkldnn.is_available() or is_imitated(torch.device("cpu"))):
         pytest.skip("no oneDNN, or none with products of bfloat16")
-    monkeypatch.setattr(torch_engine, "gains_by_fixed_weights", lambda device: fixes)
+    monkeypatch.setattr(torch_engine, "gains_by_prepacking", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
     plain = torch_engine.convert(make_model(make_recipe()), precision)
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
     ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
-    assert fixes == any(isinstance(part, FixedLinear) for part in ready.modules())
+    assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
     found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
     for ours, theirs in zip(found, expected, strict=True):
         assert [h.tokens for h in ours] == [h.tokens for h in theirs]

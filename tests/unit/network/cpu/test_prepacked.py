@@ -6,10 +6,10 @@ from torch import nn
 
 from mtkit.network import EncoderDecoder
 from mtkit.network.cpu.prepacked import (
-    FixedLinear,
-    FixedMatrix,
-    fix_linear_maps,
-    gains_by_fixed_weights,
+    PrepackedLinear,
+    PrepackedMatrix,
+    gains_by_prepacking,
+    prepack_linear_maps,
 )
 from mtkit.network.device import is_imitated
 from mtkit.recipe.model import Model
@@ -30,8 +30,8 @@ def test_products_are_those_of_a_linear_map(shape: tuple[int, ...]) -> None:
     # By hand, in double precision.
     expected = inputs.double() @ linear.weight.double().T + linear.bias.double()
     with torch.no_grad():
-        found = FixedLinear(linear)(inputs)
-        unbiased = FixedMatrix(linear.weight).multiply(inputs)
+        found = PrepackedLinear(linear)(inputs)
+        unbiased = PrepackedMatrix(linear.weight).multiply(inputs)
     assert found.shape == (*shape, 40) == unbiased.shape
     torch.testing.assert_close(found.double(), expected, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(
@@ -43,7 +43,7 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
     torch.manual_seed(2)
     linear, inputs = nn.Linear(6, 5), torch.randn(6, 4, 3)
     with torch.no_grad():
-        found = FixedLinear(linear)(inputs.transpose(0, 2))
+        found = PrepackedLinear(linear)(inputs.transpose(0, 2))
         torch.testing.assert_close(found, linear(inputs.transpose(0, 2)))
 
 
@@ -55,7 +55,7 @@ def test_few_numbers_of_rows_come_to_the_kernels(monkeypatch) -> None:
         seen.add(rows.shape[0])
         return multiply(rows, *others)
 
-    matrix = FixedMatrix(torch.ones(2, 3))
+    matrix = PrepackedMatrix(torch.ones(2, 3))
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", note)
     with torch.no_grad():
         for num_rows in range(1, 1025):
@@ -69,7 +69,7 @@ def test_products_in_bfloat16_are_as_near_as_torchs() -> None:
     weight, inputs = torch.randn(40, 24).bfloat16(), torch.randn(9, 24).bfloat16()
     exact = inputs.double() @ weight.double().T
     with torch.no_grad():
-        found = FixedMatrix(weight).multiply(inputs)
+        found = PrepackedMatrix(weight).multiply(inputs)
     assert found.dtype == torch.bfloat16
     # Eight binary places: half a unit in the last is 2^-8 of a number at most.
     assert ((found.double() - exact).abs() <= 2**-8 * exact.abs() + 1e-5).all()
@@ -77,7 +77,7 @@ def test_products_in_bfloat16_are_as_near_as_torchs() -> None:
 
 def test_it_cannot_be_trained_unawares() -> None:
     with pytest.raises(AssertionError):
-        FixedLinear(nn.Linear(2, 2))(torch.ones(1, 2))
+        PrepackedLinear(nn.Linear(2, 2))(torch.ones(1, 2))
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -97,7 +97,7 @@ def test_a_network_computes_what_it_did(norm: str, tied: str, activation: str) -
     )
     model = EncoderDecoder(section, 30, 30).eval()
     fixed = copy.deepcopy(model)
-    fixed.fix_weights()
+    fixed.prepack()
     assert not any(isinstance(part, nn.Linear) for part in fixed.modules())
     assert fixed.output_embedding._fixed is not None
     source, is_token = torch.randint(4, 30, (3, 7)), torch.ones(3, 7, dtype=torch.bool)
@@ -113,14 +113,14 @@ def test_a_network_computes_what_it_did(norm: str, tied: str, activation: str) -
 
 def test_only_linear_maps_are_replaced() -> None:
     network = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Sequential(nn.Linear(3, 1)))
-    fix_linear_maps(network)
+    prepack_linear_maps(network)
     kinds = [type(part) for part in (network[0], network[1], network[2][0])]
-    assert kinds == [FixedLinear, nn.LayerNorm, FixedLinear]
+    assert kinds == [PrepackedLinear, nn.LayerNorm, PrepackedLinear]
 
 
 def test_it_is_for_processors_with_avx512(monkeypatch) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    assert gains_by_fixed_weights(_CPU)
-    assert not gains_by_fixed_weights(torch.device("cuda"))
+    assert gains_by_prepacking(_CPU)
+    assert not gains_by_prepacking(torch.device("cuda"))
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    assert not gains_by_fixed_weights(_CPU)
+    assert not gains_by_prepacking(_CPU)
