@@ -30,7 +30,7 @@ from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.metrics import LABELS, MetricsLog
-from mtkit.training.objective import TranslationObjective, can_pack_batches
+from mtkit.training.objective import TranslationObjective
 from mtkit.training.plan import build_model, describe_parameters, plan_batches
 from mtkit.training.precision import resolve_precision
 from mtkit.training.progress import ProgressView
@@ -39,6 +39,7 @@ from mtkit.training.schedule import note_warmup
 from mtkit.training.start_from import start_from
 from mtkit.training.summary import show_summary
 from mtkit.training.trackers import open_trackers
+from mtkit.training.translation_loss import can_pack_batches
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.units import format_duration

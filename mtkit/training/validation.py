@@ -26,7 +26,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
-from mtkit.training.objective import measure_translation
+from mtkit.training.translation_loss import measure_translation
 
 _LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""

@@ -12,8 +12,8 @@ from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.text.tokenizer import EOS
-from mtkit.training.objective import measure_translation
 from mtkit.training.precision import WorkingCopy
+from mtkit.training.translation_loss import measure_translation
 
 from .half_trained import draw_sources, encoded, half_trained_model
 

@@ -14,8 +14,8 @@ from mtkit.network.cache import DecoderCache
 from mtkit.network.dropout import Dropout
 from mtkit.recipe.model import Model
 from mtkit.text.tokenizer import EOS
-from mtkit.training.objective import measure_translation
 from mtkit.training.precision import WorkingCopy
+from mtkit.training.translation_loss import measure_translation
 
 pytestmark = [
     pytest.mark.gpu,

@@ -26,7 +26,7 @@ from mtkit.recipe.model import Model
 from mtkit.text.tokenizer import EOS, UNK
 from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
-from mtkit.training.objective import measure_translation
+from mtkit.training.translation_loss import measure_translation
 
 models = st.builds(
     Model,
