@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -150,7 +150,7 @@ class Validator:
                 self._processes.progress.beat()
                 measured = measure_translation(
                     model,
-                    collate(*store.gather(sentences)).to(self._processes.device),
+                    lay_out(*store.gather(sentences), [len(sentences)]).to(self._processes.device),
                     label_smoothing=training.label_smoothing,
                 )
                 sums += torch.stack(measured).cpu()
