@@ -4,7 +4,7 @@ import torch
 
 from mtkit.data.batches.collate import TranslationBatch, pad
 from mtkit.data.batches.ragged import Ragged
-from mtkit.text.tokenizer import BOS
+from mtkit.text.token_ids import BOS
 
 
 def pad_pairs(source: Ragged, target: Ragged) -> TranslationBatch:

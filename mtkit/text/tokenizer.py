@@ -18,9 +18,7 @@ from mtkit.foreign_files import describe_fault, read_file
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.segmentations import Resegmenter
-
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Ids of the special tokens, in every vocabulary that mtkit uses."""
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
@@ -31,7 +29,6 @@ _MAX_MODEL_BYTES = 32 << 20
 _MAX_SETTINGS_BYTES = 1 << 20
 _MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
 _SPECIAL = (PAD, UNK, BOS, EOS)
-_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _JOINT_FILE = "joint.spm"
 _SOURCE_FILE = "source.spm"
 _TARGET_FILE = "target.spm"
@@ -293,7 +290,7 @@ class _Vocabulary:
 
     def pieces(self) -> list[str]:
         ordinary = self._to_model[len(_SPECIAL) :]
-        return [*_SPECIAL_PIECES, *map(self._model.id_to_piece, ordinary)]
+        return [*SPECIAL_PIECES, *map(self._model.id_to_piece, ordinary)]
 
     def unknown_pieces(self, line: str) -> list[str]:
         unknown = self._model.unk_id()

@@ -15,7 +15,7 @@ from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import UNK
+from mtkit.text.token_ids import UNK
 from mtkit.training.loss import LossSums
 from mtkit.training.translation_loss import can_pack_batches, measure_translation
 

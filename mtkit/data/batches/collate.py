@@ -10,7 +10,7 @@ from torch import Tensor
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.network import GridLayout, Layout, PackedLayout, PaddedLayout
 from mtkit.network.device import send
-from mtkit.text.tokenizer import BOS, PAD
+from mtkit.text.token_ids import BOS, PAD
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from mtkit.errors import MtkitError
 from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Sampling
-from mtkit.text.tokenizer import UNK, Resegment, SubwordTokenizer
+from mtkit.text.token_ids import UNK
+from mtkit.text.tokenizer import Resegment, SubwordTokenizer
 
 _SAMPLED_PER_PART = 100
 """Sentences of each part whose growth by subword sampling is measured."""

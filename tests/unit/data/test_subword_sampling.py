@@ -11,7 +11,8 @@ from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_ba
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.recipe.tokenizer import Sampling, Tokenizer
-from mtkit.text.tokenizer import EOS, SubwordTokenizer, train_tokenizer
+from mtkit.text.token_ids import EOS
+from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
 
 PAIRS = list(generate_pairs("train", 200))
 ROWS = np.arange(200)
