@@ -311,7 +311,8 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
         symbols = settings.user_symbols
         tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
         added = tokenizer.source_pieces[start.source_vocab_size :]
-        say(f"keeping the vocabulary of {kept}" + f", with {' '.join(added)} added" * bool(added))
+        addition = f", with {' '.join(added)} added" if added else ""
+        say(f"keeping the vocabulary of {kept}{addition}")
     elif settings.pretrained is not None:
         models = read_pretrained(settings)
         tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
