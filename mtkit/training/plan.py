@@ -76,13 +76,13 @@ def plan_batches(
     pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
     for place in places:
         examples: Indices = updates[int(place)]
-        source_lengths, target_lengths = store.lengths(examples)
+        lengths = store.lengths(examples)
         parts = objective.split_update(
             examples, num_processes, micro_batch_tokens=micro_batch_tokens
         )
         pairs.append(len(examples))
-        sources.append(int(source_lengths.sum()))
-        targets.append(int(target_lengths.sum()))
+        sources.append(int(lengths["source"].sum()))
+        targets.append(int(lengths["target"].sum()))
         passes.append(max(map(len, parts)))
         tokens += sum(micro_batch.num_tokens for part in parts for micro_batch in part)
         slots += sum(micro_batch.num_slots for part in parts for micro_batch in part)
