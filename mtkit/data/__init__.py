@@ -8,10 +8,9 @@ sources/             corpora of every kind, read in blocks, with faults by file 
 cleaning/            which pairs are left out, and why
 phrasebook/          the embedded English-German corpus
 
-tokenizer.py         text to subword tokens and back (SentencePiece); the special tokens' ids
-kept_vocabulary.py   the vocabulary of the model that training starts from, and more symbols
-punctuation.py       Moses' punctuation rules
-segmentations.py     other segmentations than the best: BPE-dropout, subword regularisation
+tokenizer_choice.py  which tokenizer a recipe gets
+reused_vocabulary.py the vocabulary of the model that training starts from, and more symbols
+normalization.py     SentencePiece's normalisation of Unicode, without a model's pieces
 subword_sampling.py  another segmentation of each sentence in each epoch
 
 batches/             which sentences make up each update, and their tokens as tensors

@@ -8,10 +8,9 @@ import sentencepiece
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.data.reused_vocabulary import choose_punctuation, read_reused, reused_folder
+from mtkit.data.tokenizer_choice import choose_punctuation, find_tokenizer, reused_folder
 from mtkit.recipe import Recipe
 from mtkit.text.punctuation import punctuation_normalizer
-from mtkit.text.tokenizer import read_pretrained
 
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 """Rules that come with SentencePiece: NFKC with small additions, or none."""
@@ -51,13 +50,10 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    settings, folder = recipe.tokenizer, reused_folder(recipe)
-    if folder is not None:
-        source, target = read_reused(folder, recipe).models
-    elif settings.pretrained is not None:
-        source, target = read_pretrained(settings)
-    else:
-        return settings.normalization, settings.normalization
+    tokenizer = find_tokenizer(recipe)
+    if tokenizer is None:
+        return recipe.tokenizer.normalization, recipe.tokenizer.normalization
+    source, target = tokenizer.models
     return _read_normalization(source), _read_normalization(target)
 
 

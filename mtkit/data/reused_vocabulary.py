@@ -5,7 +5,6 @@ Pieces keep their ids, and so their vectors; what is added stands behind them.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import sentencepiece
 
@@ -13,24 +12,9 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file, read_json
+from mtkit.files import digest_file
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer, read_model
-
-
-def reused_folder(recipe: Recipe) -> Path | None:
-    """Returns the model folder whose vocabulary a recipe keeps; None where it makes its own."""
-    start_from = recipe.training.start_from
-    return start_from.model if start_from is not None and start_from.vocabulary == "keep" else None
-
-
-def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
-    """Returns how punctuation is treated: as the recipe says, or as the kept vocabulary's model."""
-    folder = reused_folder(recipe)
-    if folder is None:
-        return recipe.tokenizer.punctuation
-    path = folder / SETTINGS_FILE
-    return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
+from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer, read_model
 
 
 def digest_kept(folder: Path) -> dict[str, str]:
