@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batches import make_batches
+from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
