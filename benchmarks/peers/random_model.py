@@ -24,7 +24,8 @@ from mtkit.network import EncoderDecoder
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import BOS, EOS, PAD, SubwordTokenizer
+from mtkit.text.token_ids import BOS, EOS, PAD
+from mtkit.text.tokenizer import SubwordTokenizer
 
 SHAPES = {
     "tiny": (4, 128, 256, 4),

@@ -17,7 +17,8 @@ from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
-from mtkit.text.tokenizer import BOS, EOS, MAX_PIECES, PAD, UNK, SubwordTokenizer
+from mtkit.text.token_ids import BOS, EOS, PAD, UNK
+from mtkit.text.tokenizer import MAX_PIECES, SubwordTokenizer
 
 FORMAT_VERSION = 2
 """Raised when a folder that this version writes can't be read by older ones."""

@@ -1,15 +1,13 @@
 """What a network runs on, and what suits it."""
 
 import os
-import re
-from typing import Literal
 
 import torch
 
+from mtkit.devices import read_device
 from mtkit.errors import MtkitError
 from mtkit.processors import count_processors
-
-Precision = Literal["fp32", "bf16"]
+from mtkit.recipe.precision import Precision
 
 
 def find_device(name: str) -> torch.device:
@@ -18,17 +16,14 @@ def find_device(name: str) -> torch.device:
     Raises:
         MtkitError: There is no such device.
     """
-    if name == "auto":
+    kind, index = read_device(name)
+    if kind == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    # torch keeps an index in a byte: 250 would pass for a negative one.
-    if re.fullmatch(r"cpu|cuda(:\d\d?)?", name) is None:
-        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if kind == "cuda" and (index or 0) >= torch.cuda.device_count():
         raise MtkitError(
             f"no device '{name}': {torch.cuda.device_count()} GPUs found", "take cpu or auto"
         )
-    return device
+    return torch.device(kind) if index is None else torch.device(kind, index)
 
 
 def count_threads() -> int:

@@ -15,7 +15,7 @@ from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import UNK
+from mtkit.text.token_ids import UNK
 from mtkit.training.loss import LossSums
 from mtkit.training.translation_loss import can_pack_batches, measure_translation
 
@@ -129,17 +129,19 @@ class TranslationObjective:
         """
         lengths = self._store.lengths(examples)
         if self._sampler is not None:
-            lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
+            lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
         if self._packs:
             return split_packed_update(
                 examples,
-                *lengths,
+                lengths["source"],
+                lengths["target"],
                 micro_batch_tokens=micro_batch_tokens,
                 num_processes=num_processes,
             )
         return split_update(
             examples,
-            *lengths,
+            lengths["source"],
+            lengths["target"],
             micro_batch_tokens=micro_batch_tokens,
             num_processes=num_processes,
             grid_slots=self._grid_slots,
@@ -149,9 +151,8 @@ class TranslationObjective:
     def count_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
         if self._sampler is not None:
-            return self._sampler.count_target_tokens(examples, epoch)
-        _, target_lengths = self._store.lengths(examples)
-        return int(target_lengths.sum())
+            return self._sampler.count_tokens(examples, epoch, "target")
+        return int(self._store.lengths(examples)["target"].sum())
 
     def prepare(self, micro_batches: Sequence[MicroBatch], epoch: int) -> None:
         """Leaves some micro-batches on the device, for `measure` to find; forgets earlier ones."""
@@ -177,13 +178,13 @@ class TranslationObjective:
 
     def _gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
         sentences = micro_batch.sentences
-        source, target = (
+        tokens = (
             self._store.gather(sentences)
             if self._sampler is None
             else self._sampler.gather(sentences, epoch)
         )
         grid_sizes = micro_batch.grid_sizes or (len(sentences),)
-        return self._to_batch(source, target, grid_sizes, micro_batch.row_step)
+        return self._to_batch(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
 
     def _to_batch(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int

@@ -9,7 +9,7 @@ from torch import nn
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 VOCAB_SIZE = 20
 

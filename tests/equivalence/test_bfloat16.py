@@ -11,7 +11,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine, convert
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 from mtkit.training.precision import WorkingCopy
 from mtkit.training.translation_loss import measure_translation
 

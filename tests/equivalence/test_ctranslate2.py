@@ -21,7 +21,7 @@ from mtkit.inference.search.penalties import length_penalty
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference, LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 from .half_trained import VOCAB_SIZE, draw_sources, half_trained_model
 

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.recipe.inference import Inference, LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 from .half_trained import draw_sources, encoded, half_trained_model
 

@@ -10,7 +10,7 @@ from mtkit.data.batches.collate import collate, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 from mtkit.training.translation_loss import measure_translation
 
 VOCAB_SIZE = 23

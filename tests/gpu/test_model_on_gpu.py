@@ -13,7 +13,7 @@ from mtkit.network import EncoderDecoder, can_pack
 from mtkit.network.cache import DecoderCache
 from mtkit.network.dropout import Dropout
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 from mtkit.training.precision import WorkingCopy
 from mtkit.training.translation_loss import measure_translation
 

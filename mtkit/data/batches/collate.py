@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
-from mtkit.text.tokenizer import BOS, PAD
+from mtkit.text.token_ids import BOS, PAD
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from mtkit.model.exporters.ctranslate2_library import (
 from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 ENGINE_FOLDER = "ctranslate2"
 """Where CTranslate2's own files lie in an exported model's folder."""

@@ -27,10 +27,11 @@ from mtkit.inference.search.step_model import (
 from mtkit.model.folder import load_model_folder
 from mtkit.network import EncoderDecoder
 from mtkit.network.cpu.prepacked import gains_by_prepacking
-from mtkit.network.device import Precision, find_device, limit_threads, suit_precision
+from mtkit.network.device import find_device, limit_threads, suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.recipe.precision import Precision
 
 _MIN_WIDTH_IN_BFLOAT16 = 256
 """A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""

@@ -32,7 +32,7 @@ from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS
+from mtkit.text.token_ids import BOS, EOS
 
 
 def beam_search(

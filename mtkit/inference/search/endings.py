@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 
 def end_output(

@@ -9,7 +9,7 @@ from mtkit.inference.search.endings import close_ranks, end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS
+from mtkit.text.token_ids import BOS, EOS
 
 
 def greedy_search(

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 
 class OutputRules:

@@ -4,7 +4,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.network import EncoderDecoder
-from mtkit.text.tokenizer import BOS
+from mtkit.text.token_ids import BOS
 
 
 def score_targets(

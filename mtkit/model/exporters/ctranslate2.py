@@ -24,7 +24,7 @@ from mtkit.network.encoder import EncoderLayer
 from mtkit.network.feed_forward import FeedForward
 from mtkit.network.positions import LearnedPositions, sinusoids
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import BOS, EOS, UNK
+from mtkit.text.token_ids import BOS, EOS, UNK
 
 QUANTIZATIONS = (
     "float32",

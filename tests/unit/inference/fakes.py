@@ -6,7 +6,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
 from mtkit.recipe.inference import Inference
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 
 class CharacterTokenizer:

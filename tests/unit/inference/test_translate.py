@@ -17,7 +17,7 @@ from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.text import tokenizer as tokenizer_module
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 from .fakes import bracket
 

@@ -11,15 +11,8 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
 from mtkit.recipe.tokenizer import Pretrained, Tokenizer
-from mtkit.text.tokenizer import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    SubwordTokenizer,
-    read_pretrained,
-    train_tokenizer,
-)
+from mtkit.text.token_ids import BOS, EOS, PAD, UNK
+from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 
 PAIRS = list(generate_pairs("train", 400))
 SOURCES = [source for source, _ in PAIRS]
@@ -133,7 +126,7 @@ def test_a_tag_is_one_token_before_the_source(tmp_path: Path) -> None:
         tagged = [model.piece_to_id(tag), *plain]
         assert loaded.encode_source([f"{tag} {SOURCES[0]}"]) == [tagged]
         assert loaded.encode_source([f" {tag}{SOURCES[0]}"]) == [tagged]
-        assert loaded.tokenize_source([SOURCES[0]], tag=tag) == [tagged]
+        assert loaded.tokenize("source", [SOURCES[0]], tag=tag) == [tagged]
     both = [model.piece_to_id("<BT>"), model.piece_to_id("<de>"), *plain]
     assert loaded.encode_source([f"<BT> <de> {SOURCES[0]}"]) == [both]
     assert loaded.encode_source([]) == []

@@ -38,7 +38,7 @@ def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(tiny_run) -> No
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
     validation = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu"))).validate(model)
     losses, num_tokens = [], 0
-    sides = (side.to_lists() for side in data.dev.gather(np.arange(len(data.dev))))
+    sides = (side.to_lists() for side in data.dev.gather(np.arange(len(data.dev))).values())
     for source_tokens, target_tokens in zip(*sides, strict=True):
         source, target = torch.tensor([source_tokens]), torch.tensor(target_tokens)
         inputs = torch.cat((torch.tensor([2]), target[:-1]))[None]

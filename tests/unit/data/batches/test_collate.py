@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.batches.collate import collate, pad
 from mtkit.data.batches.ragged import Ragged, join_ranges
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 SENTENCES = st.lists(st.lists(st.integers(4, 99), min_size=1, max_size=9), min_size=1, max_size=9)
 

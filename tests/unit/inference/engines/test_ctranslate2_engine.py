@@ -17,7 +17,7 @@ from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 _VOCAB_SIZE = 24
 _PIECES = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, _VOCAB_SIZE))]

@@ -16,7 +16,7 @@ from mtkit.inference.engines.parallel_engine import ParallelEngine, open_process
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference, LengthPenalty
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 

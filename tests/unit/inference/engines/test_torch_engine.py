@@ -14,7 +14,7 @@ from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.device import is_imitated
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 
 def encoded(sources: list[list[int]]) -> list[EncodedSource]:

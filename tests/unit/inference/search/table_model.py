@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from mtkit.text.tokenizer import BOS, EOS
+from mtkit.text.token_ids import BOS, EOS
 
 A, B = 4, 5
 """Two ordinary tokens; with PAD, UNK, BOS and EOS they are the vocabulary."""

@@ -10,7 +10,7 @@ from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.search.top_k import top_k
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS, PAD, UNK
+from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 
 from .table_model import (
     A,

@@ -8,7 +8,7 @@ from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

@@ -5,7 +5,7 @@ import torch
 
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 from .table_model import VOCAB, A, B, TableModel, drawn_at_random, written_out
 

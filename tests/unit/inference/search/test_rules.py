@@ -8,7 +8,7 @@ from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.tokenizer import BOS, EOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

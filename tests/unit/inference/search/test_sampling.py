@@ -8,7 +8,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import draw, sample, trim
 from mtkit.recipe.inference import LengthPenalty, Sampling
-from mtkit.text.tokenizer import EOS
+from mtkit.text.token_ids import EOS
 
 from .table_model import A, B, TableModel, drawn_at_random, written_out
 

@@ -6,7 +6,7 @@ import torch
 from mtkit.inference.search.scoring import score_targets
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
-from mtkit.text.tokenizer import BOS, EOS
+from mtkit.text.token_ids import BOS, EOS
 
 
 @pytest.fixture
