@@ -1,5 +1,6 @@
 """One output of a search."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ class Hypothesis:
         is_finished: The last token is `</s>`; otherwise the length limit cut the output.
         token_log_probabilities: Each token's own; none where the engine doesn't tell.
         attention: Share of its attention that each token paid to each source token, [tgt_len,
-            src_len]; None where no one asked for it.
+            src_len]; None where the engine doesn't tell.
         text: The translation; empty before it is decoded.
         pieces: Each token as the tokenizer writes it; none before it is decoded.
     """
@@ -39,7 +40,7 @@ class Hypothesis:
     score: float
     is_finished: bool
     token_log_probabilities: tuple[float, ...] = ()
-    attention: tuple[tuple[float, ...], ...] | None = None
+    attention: Sequence[Sequence[float]] | None = None
     text: str = ""
     pieces: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.engines.ctranslate2_engine import _rate_coverage
+from mtkit.inference.engines.ctranslate2_coverage import rate_coverage
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
@@ -62,9 +62,9 @@ def test_ctranslate2s_attention_costs_the_same():
     for attention in (steps, steps[:1], torch.zeros(4, 3), torch.ones(1, 1)):
         is_token = torch.ones(1, attention.shape[1], dtype=torch.bool)
         expected = coverage_penalty(attention.sum(dim=0)[None, None], is_token, 0.7).item()
-        assert _rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
+        assert rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
     # Without a source, or without attention that was asked for.
-    assert _rate_coverage((), 0.7) == 0.0
+    assert rate_coverage((), 0.7) == 0.0
 
 
 def test_an_output_that_leaves_out_a_token_can_still_be_found_and_compared():
