@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -151,7 +151,7 @@ class Validator:
             for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
                 tokens = store.gather(sentences)
-                batch = collate(tokens["source"], tokens["target"])
+                batch = lay_out(tokens["source"], tokens["target"], [len(sentences)])
                 measured = measure_translation(
                     model,
                     batch.to(self._processes.device),
