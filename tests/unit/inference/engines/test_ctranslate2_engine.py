@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
@@ -75,7 +75,9 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
     ((*scores,),) = CTranslate2Engine(tmp_path).score([source], [target])
     with torch.no_grad():
         tokens = torch.tensor([source])
-        states = network(tokens, tokens > 0, torch.tensor([[2, *target[:-1]]]))
+        begun = torch.tensor([[2, *target[:-1]]])
+        layouts = [PaddedLayout.without_padding(each) for each in (tokens, begun)]
+        states = network(tokens, layouts[0], begun, layouts[1])
         expected = network.project(states).log_softmax(-1)[0, range(4), target]
     assert scores == pytest.approx(expected.tolist(), abs=1e-5)
 
