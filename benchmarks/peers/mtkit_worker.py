@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from measured import Window, read_task
 
-from mtkit.data.batches.collate import RowBatch
+from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.updates import Update
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.network.device import limit_kernel_cache, limit_threads
@@ -48,13 +48,13 @@ class Training:
         self._step = 0
         self._following = 0, 0
 
-    def draw(self) -> Update[RowBatch]:
+    def draw(self) -> Update[TranslationBatch]:
         """Returns the next update."""
         update = self._batches.update(*self._following, self._limit)
         self._following = update.following
         return update
 
-    def update(self, update: Update[RowBatch]) -> Outcome:
+    def update(self, update: Update[TranslationBatch]) -> Outcome:
         """Makes one update, as in training."""
         self._step += 1
         return self.updater.make(self._step, update, rate=_RATE, votes=Votes())
@@ -68,7 +68,7 @@ def main() -> None:
         while True:
             update = training.draw()
             outcome = training.update(update)
-            source, target = training.data.train.lengths(update.examples)
+            source, target = training.data.train.lengths(update.examples).values()
             window.end_update(torch.from_numpy(source), torch.from_numpy(target), outcome.num_slots)
     finally:
         leave_processes(training.processes, has_ended=True)

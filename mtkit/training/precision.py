@@ -5,9 +5,10 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
-from mtkit.network.device import Precision, suit_precision
+from mtkit.network.device import suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.distributed import Processes
 
 Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)

@@ -11,8 +11,9 @@ from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.files import at_work_alone, digest, write_atomically
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import Precision, is_imitated, limit_kernel_cache, limit_threads
+from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.build import build_learner, build_objective, describe_parameters, open_metrics
 from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
 from mtkit.training.distributed import Processes, join_processes, leave_processes
@@ -26,7 +27,7 @@ from mtkit.training.progress import ProgressView
 from mtkit.training.release import is_released, release
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.schedule import note_warmup
-from mtkit.units import format_duration
+from mtkit.units import format_duration, plural
 from mtkit.workspace import Workspace
 
 
@@ -211,10 +212,11 @@ def _describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) ->
     if state.best_score is not None:
         # A loss ranks checkpoints by its negative.
         value = -state.best_score if metric == "loss" else state.best_score
-        since = f"{state.num_without_best} checkpoint{'s' * (state.num_without_best != 1)}"
+        since = plural(state.num_without_best, "checkpoint")
         best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
-    skipped = f", {state.num_skipped:,} updates left out" * (state.num_skipped > 0)
-    slower = f", at {state.rate_factor:g} times the learning rate" * (state.rate_factor != 1.0)
+    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
+    factor = state.rate_factor
+    slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
     return (
         f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
         f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed import TCPStore
 
-from mtkit.data.batches.collate import RowBatch
+from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import Update
@@ -137,11 +137,11 @@ class _RecordingBatches(TranslationBatches):
         super().__init__(*arguments, **settings)
         self.seen: list[list[Indices]] = []
 
-    def update(self, *place: int) -> Update[RowBatch]:
+    def update(self, *place: int) -> Update[TranslationBatch]:
         self.seen.append([])
         return super().update(*place)
 
-    def gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         self.seen[-1].append(micro_batch.sentences.astype("int64"))
         return super().gather(micro_batch, epoch)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from mtkit.data.batches.collate import RowBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
@@ -28,7 +28,7 @@ _GRID_COST_WITH_KERNELS = 32_768
 multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
 
 
-class TranslationBatches(TrainingBatches[RowBatch]):
+class TranslationBatches(TrainingBatches[TranslationBatch]):
     """Sentence pairs in updates.
 
     Args:
@@ -97,14 +97,19 @@ class TranslationBatches(TrainingBatches[RowBatch]):
         """
         lengths = self._store.lengths(examples)
         if self._sampler is not None:
-            lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
+            lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
         if self._packs:
             return split_packed_update(
-                examples, *lengths, micro_batch_tokens=limit, num_processes=num_processes
+                examples,
+                lengths["source"],
+                lengths["target"],
+                micro_batch_tokens=limit,
+                num_processes=num_processes,
             )
         return split_update(
             examples,
-            *lengths,
+            lengths["source"],
+            lengths["target"],
             micro_batch_tokens=limit,
             num_processes=num_processes,
             grid_slots=self._grid_slots,
@@ -114,22 +119,21 @@ class TranslationBatches(TrainingBatches[RowBatch]):
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
         if self._sampler is not None:
-            return self._sampler.count_target_tokens(examples, epoch)
-        _, target_lengths = self._store.lengths(examples)
-        return int(target_lengths.sum())
+            return self._sampler.count_tokens(examples, epoch, "target")
+        return int(self._store.lengths(examples)["target"].sum())
 
-    def gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         """Returns a micro-batch with an epoch's segmentations, on the device."""
         sentences = micro_batch.sentences
-        source, target = (
+        tokens = (
             self._store.gather(sentences)
             if self._sampler is None
             else self._sampler.gather(sentences, epoch)
         )
         grid_sizes = micro_batch.grid_sizes or (len(sentences),)
-        return self._collate(source, target, grid_sizes, micro_batch.row_step)
+        return self._collate(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
 
-    def largest(self, limit: int) -> RowBatch:
+    def largest(self, limit: int) -> TranslationBatch:
         """Returns a made-up batch: as many of the longest sentences as the limit of a pass lets."""
         strata = self._order.strata
         longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
@@ -141,7 +145,7 @@ class TranslationBatches(TrainingBatches[RowBatch]):
 
     def _collate(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
-    ) -> RowBatch:
+    ) -> TranslationBatch:
         batch = (
             pack(source, target)
             if self._packs
@@ -201,7 +205,7 @@ class TranslationObjective:
             label_smoothing=recipe.training.label_smoothing,
         )
 
-    def loss(self, batch: RowBatch) -> LossSums:
+    def loss(self, batch: TranslationBatch) -> LossSums:
         """Returns the loss of a batch, summed over its real target tokens."""
         return measure_translation(
             self._working_model, batch, label_smoothing=self._label_smoothing

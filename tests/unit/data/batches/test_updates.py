@@ -122,8 +122,12 @@ def test_a_translators_batches_hold_every_token_of_the_update(tiny_run, sampling
     assert sum(batch.target_outputs.numel() for batch in found) == update.num_target_tokens
     if not sampling:
         lengths = data.train.lengths(update.examples)
-        assert update.num_target_tokens == lengths[1].sum()
-        assert update.num_tokens == update.num_slots == lengths[0].sum() + lengths[1].sum()
+        assert update.num_target_tokens == lengths["target"].sum()
+        assert (
+            update.num_tokens
+            == update.num_slots
+            == lengths["source"].sum() + lengths["target"].sum()
+        )
     # What is prefetched is what would be gathered.
     batches.prefetch(update)
     place = update.following
