@@ -16,8 +16,7 @@ from mtkit.text.tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
 
 NUM_PIECES = 300
-SMALL = [f"{key}.sentences=20" for key in ("data.dev", "evaluation.test_sets.0")]
-SMALL.append("data.train.0.sentences=300")
+SMALL = [
     "data.train.0.sentences=300",
     "data.dev.sentences=20",
     "evaluation.test_sets.0.sentences=20",
