@@ -23,11 +23,9 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
-
-_NOT_IN_THE_SEARCH = {"engine", "precision", "batch_tokens", "processes"}
-"""Keys of `inference` that are resolved before they count, or that speed alone depends on."""
 
 
 class RunModel:
@@ -217,9 +215,9 @@ def _translate_test_sets(
 
 
 def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
-    """Returns all that a translation depends on but its source, as JSON can express it."""
-    settings = recipe.inference.model_dump(mode="json", exclude=_NOT_IN_THE_SEARCH)
-    return {**asdict(model.identity), "inference": settings}
+    """Returns what a translation depends on beside its source, as JSON can express it."""
+    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    return {**asdict(model.identity), **settings}
 
 
 def read_translation(workspace: Workspace, name: str) -> TranslatedTestSet:

@@ -47,7 +47,7 @@ class TranslationFiles:
         self._record = workspace.translations / f"{name}.json"
 
     def read(self) -> TranslatedTestSet:
-        """Returns the contents of the files."""
+        """Returns what the files hold."""
         with locked(self._record):
             return TranslatedTestSet(
                 self._name,
@@ -66,7 +66,7 @@ class TranslationFiles:
 
         Args:
             sources: What is translated.
-            references: What takes the place of the references that are there.
+            references: Replace the references that are there.
             made_from: What the hypotheses must depend on.
         """
         if not self._record.is_file():
@@ -86,7 +86,7 @@ class TranslationFiles:
         hypotheses: Sequence[str],
         made_from: Mapping[str, object],
     ) -> TranslatedTestSet:
-        """Leaves a translation in the files; returns it as reading them gives it.
+        """Writes a translation into the files; returns it as reading them gives it.
 
         Args:
             sources: What was translated.
@@ -104,7 +104,7 @@ class TranslationFiles:
     def _write_text(
         self, sources: Sequence[str], references: Sequence[Sequence[str]], hypotheses: bytes
     ) -> TranslatedTestSet:
-        """Leaves sources and references beside the hypotheses; returns all three."""
+        """Writes sources and references beside the hypotheses; returns all three."""
         for path in self._list_references()[len(references) :]:
             path.unlink()
         paths = map(self._find_reference, itertools.count())
@@ -123,13 +123,13 @@ class TranslationFiles:
         further = map(self._find_reference, itertools.count(1))
         return [self._reference, *itertools.takewhile(Path.is_file, further)]
 
-    def _find_reference(self, place: int) -> Path:
+    def _find_reference(self, index: int) -> Path:
         name = self._reference.name
-        return self._reference.with_name(f"{name}{place + 1}" if place else name)
+        return self._reference.with_name(f"{name}{index + 1}" if index else name)
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> bytes:
-    """Leaves lines in a file; returns its bytes."""
+    """Writes lines into a file; returns its bytes."""
     text = "".join(f"{line}\n" for line in lines)
     write_atomically(path, text)
     return text.encode()
