@@ -41,8 +41,7 @@ from mtkit.data.prepared import (
 )
 from mtkit.data.reused_vocabulary import (
     choose_punctuation,
-    digest_kept,
-    extend_vocabulary,
+    digest_reused,
     read_reused,
     reused_folder,
 )
@@ -59,7 +58,10 @@ from mtkit.files import (
 )
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
 
 _TOKENIZER_SAMPLE_STREAM = 1
@@ -252,7 +254,7 @@ def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
             ]
         case "tokenizer" if kept is not None:
             depends = [
-                digest_kept(kept),
+                digest_reused(kept),
                 [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint],
                 [data.source_language, data.target_language],
             ]
@@ -290,7 +292,7 @@ def _describe_normalization(recipe: Recipe) -> Any:
     """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
     folder = reused_folder(recipe)
     if folder is not None:
-        return digest_kept(folder)
+        return digest_reused(folder)
     return _describe_pretrained(recipe) or recipe.tokenizer.normalization
 
 
@@ -310,7 +312,7 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
         start = read_reused(kept, recipe)
         symbols = settings.user_symbols
         tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
-        added = tokenizer.source_pieces[start.source_vocab_size :]
+        added = tokenizer.source_vocabulary.pieces[start.source_vocab_size :]
         addition = f", with {' '.join(added)} added" if added else ""
         say(f"keeping the vocabulary of {kept}{addition}")
     elif settings.pretrained is not None:

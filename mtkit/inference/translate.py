@@ -118,8 +118,7 @@ class Translator:
     ) -> None:
         self._engine, self._tokenizer, self._settings = engine, tokenizer, settings
         self._target_language, self._warns = target_language, warns
-        # Asked for once: it is a list of the whole vocabulary.
-        self._pieces = tokenizer.target_pieces
+        self._pieces = tokenizer.target_vocabulary.pieces
         self._lock = threading.Lock()
 
     @overload
