@@ -24,11 +24,9 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import Translation, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
-
-_NOT_IN_THE_SEARCH = {"engine", "precision", "batch_tokens", "processes"}
-"""Keys of `inference` that are resolved before they count, or that speed alone depends on."""
 
 
 class RunModel:
@@ -126,6 +124,33 @@ def score(
     return scored
 
 
+def score_published(
+    recipe: Recipe, workspace: Workspace, test_set: str, *, device: str = "auto"
+) -> list[ScoredText]:
+    """Scores a run's model on a test set that sacreBLEU knows; its scores on others stay.
+
+    Args:
+        recipe: Whose languages and settings hold; its own test sets are left out.
+        workspace: Where its model is.
+        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
+        device: What it runs on.
+
+    Raises:
+        MtkitError: It is of other languages; what `score` raises.
+    """
+    languages = recipe.data.source_language, recipe.data.target_language
+    name, pair = split_pair(test_set, languages)
+    if pair != languages:
+        raise MtkitError(
+            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
+            f"take --test-set {name}",
+        )
+    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
+    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
+    recipe = recipe.model_copy(update={"evaluation": evaluation})
+    return score(recipe, workspace, device=device, keeps_others=True)
+
+
 def _file_scores(
     workspace: Workspace,
     model: RunModel,
@@ -149,28 +174,6 @@ def _file_scores(
         write_atomically(workspace.scores_file, text)
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
-
-
-def with_published(recipe: Recipe, test_set: str) -> Recipe:
-    """Returns a recipe with a test set that sacreBLEU knows in place of its own.
-
-    Args:
-        recipe: Whose languages hold.
-        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
-
-    Raises:
-        MtkitError: It is of other languages.
-    """
-    languages = recipe.data.source_language, recipe.data.target_language
-    name, pair = split_pair(test_set, languages)
-    if pair != languages:
-        raise MtkitError(
-            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
-            f"take --test-set {name}",
-        )
-    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
-    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
-    return recipe.model_copy(update={"evaluation": evaluation})
 
 
 def _check_export(workspace: Workspace) -> None:
@@ -214,8 +217,8 @@ def _translate_test_sets(
 
 def _describe(recipe: Recipe, model: RunModel) -> dict[str, Any]:
     """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = recipe.inference.model_dump(mode="json", exclude=_NOT_IN_THE_SEARCH)
-    return {**asdict(model.identity), "inference": settings}
+    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    return {**asdict(model.identity), **settings}
 
 
 def read_translation(workspace: Workspace, name: str) -> Translation:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batches.collate import RowBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
@@ -100,7 +100,7 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
-        self._prepared: dict[tuple[int, bytes], RowBatch] = {}
+        self._prepared: dict[tuple[int, bytes], TranslationBatch] = {}
         self._packs = can_pack_batches(model, recipe, device) if packs is None else packs
         self._row_step = 1
         self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
@@ -176,7 +176,7 @@ class TranslationObjective:
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
         return self._measure(self._to_batch(side, side, (count,), self._row_step))
 
-    def _gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
+    def _gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         sentences = micro_batch.sentences
         tokens = (
             self._store.gather(sentences)
@@ -188,7 +188,7 @@ class TranslationObjective:
 
     def _to_batch(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
-    ) -> RowBatch:
+    ) -> TranslationBatch:
         batch = (
             pack(source, target)
             if self._packs
@@ -196,7 +196,7 @@ class TranslationObjective:
         )
         return batch.to(self._device)
 
-    def _measure(self, batch: RowBatch) -> LossSums:
+    def _measure(self, batch: TranslationBatch) -> LossSums:
         return measure_translation(
             self.model, batch, label_smoothing=self._settings.label_smoothing
         )

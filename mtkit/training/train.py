@@ -8,7 +8,7 @@ from typing import cast
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
+from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.files import at_work_alone, digest, write_atomically
 from mtkit.inference.identity import digest_model
@@ -18,6 +18,7 @@ from mtkit.network import EncoderDecoder
 from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.tables import relative_to_root
 from mtkit.training.checkpoint import (
     Checkpoint,
     CheckpointFolder,

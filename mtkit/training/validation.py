@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -23,6 +23,7 @@ from mtkit.inference.translate import Translator
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
@@ -31,8 +32,6 @@ from mtkit.training.translation_loss import measure_translation
 _LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _MIN_BATCH_TOKENS = 64
-_UNUSED = ("engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes")
-"""Keys of `inference` that validation overrides, or that only speed depends on."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,9 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         recipe: A recipe as plain tables, as a checkpoint has it.
     """
-    training, inference, evaluation = (
-        recipe[section] for section in ("training", "inference", "evaluation")
-    )
-    return {
-        "metric": training["validation"]["metric"],
-        "beam_size": training["validation"]["beam_size"],
-        "label_smoothing": training["label_smoothing"],
-        "inference": {key: value for key, value in inference.items() if key not in _UNUSED},
-        "evaluation": {key: evaluation.get(key) for key in ("tokenize", "smooth", "lowercase")},
-    }
+    chosen = select(Recipe, recipe, Invalidates.SCORES)
+    training = chosen.pop("training")
+    return {**training.pop("validation"), **training, **chosen}
 
 
 class Validator:
@@ -151,7 +143,7 @@ class Validator:
             for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
                 tokens = store.gather(sentences)
-                batch = collate(tokens["source"], tokens["target"])
+                batch = lay_out(tokens["source"], tokens["target"], [len(sentences)])
                 measured = measure_translation(
                     model,
                     batch.to(self._processes.device),
