@@ -20,7 +20,7 @@ from mtkit.training.average import average, is_averaged, select, update_model, w
 from mtkit.training.distributed import Processes
 from mtkit.training.mean import mean_weights
 from mtkit.training.metrics import read_metrics
-from mtkit.training.validation import Validation, Validator
+from mtkit.training.validation import ValidationResult, Validator
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +231,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
         class Judge:
             def __init__(self, *_: object, **__: object) -> None: ...
 
-            def validate(self, _: object) -> Validation:
+            def validate(self, _: object) -> ValidationResult:
                 score = next(left)
-                return Validation(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
+                return ValidationResult(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
 
         monkeypatch.setattr(measuring, "Validator", Judge)
 

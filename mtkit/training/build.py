@@ -1,0 +1,108 @@
+"""The parts of a training, built from a recipe and its data."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from mtkit.data.prepared import PreparedData
+from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.network import EncoderDecoder
+from mtkit.recipe import Recipe
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.distributed import Processes
+from mtkit.training.frozen import freeze
+from mtkit.training.learner import Learner
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives.translation import TranslationObjective
+from mtkit.training.precision import resolve_precision
+from mtkit.training.start_from import start_from
+from mtkit.training.trackers import open_trackers
+from mtkit.workspace import Workspace
+
+
+def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
+    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance.
+
+    Raises:
+        MtkitError: It is larger than this machine's memory.
+    """
+    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
+    return EncoderDecoder(recipe.model, *vocab_sizes)
+
+
+def build_learner(
+    recipe: Recipe, data: PreparedData, processes: Processes, *, takes_start: bool = False
+) -> Learner[EncoderDecoder]:
+    """Returns a learner that hasn't learned yet, on its device; every process must call it.
+
+    Args:
+        recipe: What is to be trained.
+        data: The run's data.
+        processes: Who takes part.
+        takes_start: Whether this process reads the weights that `training.start_from` names.
+
+    Raises:
+        MtkitError: The network is too large, or another than the start's.
+    """
+    torch.manual_seed(recipe.seed)
+    model = build_model(recipe, data).to(processes.device)
+    if takes_start:
+        start_from(recipe, model, data.tokenizer)
+    freeze(model, recipe.training.freeze)
+    return Learner.of(model, recipe, precision=resolve_precision(recipe, processes))
+
+
+def build_objective(
+    recipe: Recipe, data: PreparedData, learner: Learner[EncoderDecoder], processes: Processes
+) -> TranslationObjective:
+    """Returns the recipe's objective; every process must call it.
+
+    Raises:
+        MtkitError: The development set can't be scored, or not be translated.
+    """
+    return TranslationObjective.of(learner, data, recipe, processes)
+
+
+@contextmanager
+def open_metrics(
+    recipe: Recipe, workspace: Workspace, state: TrainingState, processes: Processes
+) -> Iterator[MetricsLog | None]:
+    """Yields the run's log in the first process, which alone has one.
+
+    Raises:
+        MtkitError: A tracker doesn't start.
+    """
+    if not processes.is_first:
+        yield None
+        return
+    metrics = MetricsLog(
+        workspace.metrics_file,
+        picture=workspace.curves,
+        title=recipe.name,
+        resumed_at=state.step,
+        warm_up_steps=recipe.training.schedule.warmup_steps,
+        score=recipe.training.validation.metric,
+        trackers=open_trackers(recipe, workspace, resumed_at=state.step),
+    )
+    try:
+        if state.step:
+            metrics.append("event", {"step": state.step, "text": "resumed"})
+        yield metrics
+    finally:
+        metrics.close()
+
+
+def describe_parameters(model: EncoderDecoder) -> str:
+    """Returns how many weights a network has, and which part has them, as a line."""
+    total = sum(weight.numel() for weight in model.parameters())
+    stacks = [
+        (name, sum(weight.numel() for weight in stack.parameters()))
+        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    ]
+    others = total - sum(count for _, count in stacks)
+    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
+    return f"{total:,} parameters: {parts}{frozen}"
