@@ -58,7 +58,8 @@ from mtkit.files import (
 )
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
 
 _TOKENIZER_SAMPLE_STREAM = 1
@@ -248,7 +249,7 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
             punctuation=punctuation,
         )
     elif reused is not None:
-        added = tokenizer.source_pieces[read_reused(reused, recipe).source_vocab_size :]
+        added = tokenizer.source_vocabulary.pieces[read_reused(reused, recipe).source_vocab_size :]
         addition = f", with {' '.join(added)} added" if added else ""
         say(f"keeping the vocabulary of {reused}{addition}")
     tokenizer.save(folder)

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused
+from mtkit.data.reused_vocabulary import read_reused
 from mtkit.files import read_json
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SETTINGS_FILE, SubwordTokenizer, read_pretrained
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SETTINGS_FILE, SubwordTokenizer
 
 
 def reused_folder(recipe: Recipe) -> Path | None:

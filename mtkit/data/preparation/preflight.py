@@ -8,11 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mtkit.data.normalization import (
-    Normalization,
-    choose_normalization,
-    note_changed_targets,
-)
+from mtkit.data.normalization import choose_normalization, note_changed_targets
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
     KeyFiles,
@@ -27,7 +23,9 @@ from mtkit.data.preparation.tokenize_text import tokenize_dev
 from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.normalization import Normalization
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 Pair = tuple[str, str]
 

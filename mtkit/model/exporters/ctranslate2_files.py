@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
-from mtkit.text.tokenizer import MAX_PIECES
+from mtkit.text.vocabulary import MAX_PIECES
 
 LENGTH_KEY = "max_tokens"
 """Under this key CTranslate2's config.json tells the greatest length of source and output."""

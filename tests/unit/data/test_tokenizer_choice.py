@@ -12,7 +12,7 @@ from mtkit.errors import MtkitError
 from mtkit.pipeline.plan import plan
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.tokenizer import train_tokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
 
 NUM_PIECES = 300
