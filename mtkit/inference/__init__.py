@@ -9,12 +9,8 @@ parts.py         a line in tokens, in parts where it is too long
 long_lines.py    a line that is too long, cut into sentences and joined again
 notices.py       faults of single lines, and warnings that don't flood the screen
 export.py        the front door of `mtkit export`: a model folder for another engine
-conversion.py    a network's weights in CTranslate2's files
 parity.py        whether one engine does what another does
-model_folder.py  a trained model as a portable folder, and weights in and out of a network
-model_config.py  what such a folder says of its model
-model_card.py    its README.md
-weights_file.py  what a file of weights holds, told before anything of it is in memory
+identity.py      who translates: which model, engine, device, precision
 hypothesis.py    one output with its probability and score
 search/          how an output is found: greedy, beam, sampling; a given one scored
 engines/         what runs the network

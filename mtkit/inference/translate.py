@@ -14,7 +14,6 @@ from mtkit.errors import MtkitError
 from mtkit.inference.batches import make_batches, search_in_batches
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.identity import reading
 from mtkit.inference.long_lines import join_translations
 from mtkit.inference.notices import LineError, Notices
 from mtkit.inference.parts import LONGEST_GIVEN, EncodedLine, LineEncoder
@@ -28,6 +27,7 @@ from mtkit.inference.windows import (
     take_windows,
 )
 from mtkit.model.config import OpenedFolder, open_model_folder
+from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 

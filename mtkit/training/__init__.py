@@ -9,6 +9,7 @@ objective.py     what is minimised, behind a Protocol; translation is one
 loss.py          output projection and label-smoothed cross entropy, fused in chunks
 start_from.py    the weights of a trained model as a start: fine-tuning
 frozen.py        parts whose weights stay as they are
+moments.py       Adam's moments in a checkpoint's file
 optimizer.py     Adam
 schedule.py      the learning rate of each step
 checkpoint.py    saved, digested, listed, kept, loaded
@@ -29,6 +30,5 @@ progress.py      what a person sees meanwhile
 summary.py       what a person is told at the end
 units.py         time and memory in words
 
-average.py       the front door of `mtkit average`: the mean of several checkpoints
-candidates.py    which checkpoints a mean may be of, and how they compare
+averaging/       several checkpoints become one model: `mtkit average`
 """

@@ -12,7 +12,10 @@ from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData, open_prepared
-from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
@@ -156,9 +159,9 @@ def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
     Raises:
         MtkitError: It is larger than this machine's memory.
     """
-    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
-    return EncoderDecoder(recipe.model, *vocab_sizes)
+    config = ModelConfig.of(recipe, data.tokenizer)
+    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
+    return build(config)
 
 
 def describe_parameters(model: EncoderDecoder) -> str:

@@ -11,9 +11,10 @@ from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.files import at_work_alone, digest, write_atomically
-from mtkit.inference.identity import digest_model
-from mtkit.model.folder import read_weights, save_model_folder
-from mtkit.model.weights_file import list_shapes
+from mtkit.model.digest import digest_model
+from mtkit.model.folder import save_model_folder
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import read_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import Precision, is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe

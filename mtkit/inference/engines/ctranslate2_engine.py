@@ -34,7 +34,12 @@ from mtkit.inference.engines.engine import EncodedSource, find_limit
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
 from mtkit.model.config import read_config
-from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, read_names
+from mtkit.model.exporters.ctranslate2_files import (
+    ENGINE_FOLDER,
+    EXPORT_AGAIN,
+    MODEL_FILE,
+    read_names,
+)
 from mtkit.model.exporters.ctranslate2_library import (
     count_threads,
     find_device,
@@ -44,9 +49,6 @@ from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, EOS, PAD
-
-ENGINE_FOLDER = "ctranslate2"
-"""Where CTranslate2's own files lie in an exported model's folder."""
 
 _NO_PENALTY = 1e-9
 """|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
