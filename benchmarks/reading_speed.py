@@ -31,7 +31,7 @@ def main() -> None:
     started_at = time.perf_counter()
     updates = plan_epoch(
         order,
-        weights=[1.0] * len(store.corpus_pairs),
+        weights=[1.0] * len(store.corpus_sizes),
         batch_tokens=options.batch_tokens,
         length_groups=options.length_groups,
         seed=1,
@@ -46,7 +46,7 @@ def main() -> None:
         peak = 0.0
         for place in places.tolist():
             update = updates[place]
-            source_lengths, target_lengths = store.lengths(update)
+            source_lengths, target_lengths = store.lengths(update).values()
             [micro_batches] = split_update(
                 update,
                 source_lengths,
@@ -56,7 +56,9 @@ def main() -> None:
                 grid_slots=64,
             )
             for micro_batch in micro_batches:
-                batch = lay_out(*store.gather(micro_batch.sentences), micro_batch.grid_sizes)
+                batch = lay_out(
+                    *store.gather(micro_batch.sentences).values(), micro_batch.grid_sizes
+                )
                 num_padded += batch.source_tokens.numel() + batch.target_inputs.numel()
             num_micro_batches += len(micro_batches)
             num_target_tokens += int(target_lengths.sum())
@@ -65,7 +67,7 @@ def main() -> None:
         peaks.append(peak)
     elapsed_seconds = time.perf_counter() - planned_at
     print(
-        f"{len(store):,} pairs, {store.num_target_tokens / len(store):.1f} target tokens each; "
+        f"{len(store):,} pairs, {store.num_tokens['target'] / len(store):.1f} target tokens each; "
         f"{len(updates):,} updates, planned in {planned_at - started_at:.2f} s"
     )
     print(f"{num_target_tokens / elapsed_seconds:,.0f} target tokens per second")

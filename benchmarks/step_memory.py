@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from peers.memory import peak_bytes
 
-from mtkit.data.batches.collate import RowBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.network.device import suit_precision
@@ -67,7 +67,9 @@ def _measure(options: argparse.Namespace) -> None:
     )
 
 
-def _make_batch(num_sentences: int, model: EncoderDecoder, device: torch.device) -> RowBatch:
+def _make_batch(
+    num_sentences: int, model: EncoderDecoder, device: torch.device
+) -> TranslationBatch:
     generator = np.random.default_rng(num_sentences)
     size = num_sentences * _SENTENCE_TOKENS
     source, target = (

@@ -1,6 +1,18 @@
-"""Lengths of time and amounts of memory, as a person reads them."""
+"""Counts, lengths of time and amounts of memory, as a person reads them."""
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def plural(count: float, noun: str, *, decimals: int = 0) -> str:
+    """Returns a count with the noun it counts, such as `1 process`, `12,000 updates`.
+
+    Args:
+        count: How many.
+        noun: One of them, with a regular plural.
+        decimals: Digits behind the point.
+    """
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,.{decimals}f} {noun}{ending}"
 
 
 def format_duration(seconds: float) -> str:

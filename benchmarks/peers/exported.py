@@ -64,7 +64,7 @@ def export(workspace: Path, folder: Path, max_pairs: int) -> dict[str, int]:
         raise MtkitError("the peers need one vocabulary for both sides (tokenizer.joint)")
     store = TokenStore(data.data / "train")
     rows = np.linspace(0, len(store) - 1, min(max_pairs, len(store))).astype(np.int64)
-    source, target = store.gather(np.unique(rows))
+    source, target = store.gather(np.unique(rows)).values()
     np.savez(
         folder / "pairs.npz",
         source_tokens=source.tokens,

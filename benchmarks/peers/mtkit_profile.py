@@ -16,9 +16,9 @@ from mtkit_worker import Training
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-import mtkit.network.attention
+import mtkit.network.layouts
 import mtkit.training.objective
-from mtkit.data.batches.collate import RowBatch
+from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.objective import TranslationObjective
 from mtkit.training.update import Updater
@@ -86,15 +86,15 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TokenStore, "gather", "data")
     sections.wrap(mtkit.training.objective, "lay_out", "data")
     sections.wrap(mtkit.training.objective, "pack", "data")
-    sections.wrap(RowBatch, "to", "data")
+    sections.wrap(TranslationBatch, "to", "data")
     model = training.objective.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
     sections.watch(model.source_embedding, "embeddings", backward=False)
     sections.watch(model.target_embedding, "embeddings", backward=False)
     sections.watch(model.encoder, "encoder", backward=True)
     sections.watch(model.decoder, "decoder", backward=True)
-    for name in ("attend", "attend_within"):
-        sections.wrap(mtkit.network.attention, name, "attention itself, forward")
+    for name in ("attend", "attend_packed"):
+        sections.wrap(mtkit.network.layouts, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
     sections.wrap(mtkit.training.objective, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")

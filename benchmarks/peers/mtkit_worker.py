@@ -88,7 +88,7 @@ def main() -> None:
         while True:
             epoch, examples = training.draw()
             outcome = training.update(epoch, examples)
-            source, target = training.data.train.lengths(examples)
+            source, target = training.data.train.lengths(examples).values()
             window.end_update(torch.from_numpy(source), torch.from_numpy(target), outcome.num_slots)
     finally:
         leave_processes(training.processes, has_ended=True)

@@ -16,13 +16,14 @@ from typing import Any
 from mtkit.console import open_console, say
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
 from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import (
     TokenizingJob,
+    choose_widths,
     list_tags,
     tokenize_dev,
     tokenize_text,
@@ -310,7 +311,8 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
         symbols = settings.user_symbols
         tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
         added = tokenizer.source_pieces[start.source_vocab_size :]
-        say(f"keeping the vocabulary of {kept}" + f", with {' '.join(added)} added" * bool(added))
+        addition = f", with {' '.join(added)} added" if added else ""
+        say(f"keeping the vocabulary of {kept}{addition}")
     elif settings.pretrained is not None:
         models = read_pretrained(settings)
         tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
@@ -321,8 +323,8 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
         seed = [recipe.seed, _TOKENIZER_SAMPLE_STREAM]
         tokenizer = train_tokenizer(
             settings,
-            (source for source, _ in store.sample(size, text["kept"], seed=seed)),
-            (target for _, target in store.sample(size, text["kept"], seed=seed)),
+            store.sample("source", size, text["kept"], seed=seed),
+            store.sample("target", size, text["kept"], seed=seed),
             seed=recipe.seed,
             tags=tags,
             punctuation=punctuation,
@@ -348,17 +350,15 @@ def _tokenize_dev(recipe: Recipe, draft: Path, folder: Path) -> Facts:
             target_language=recipe.data.target_language,
         )
     )
-    source, target = tokenize_dev(tokenizer, recipe, pairs)
-    vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
-    with TokenStoreWriter(folder, vocab_size) as store:
-        batch = make_batch(source, target, vocab_size=vocab_size)
-        store.append(batch, corpus=0)
-    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        write_atomically(folder / f"{side}.txt", "".join(f"{line}\n" for line in lines))
+    tokens = tokenize_dev(tokenizer, recipe, pairs)
+    widths = choose_widths(tokenizer)
+    with TokenStoreWriter(folder, widths) as store:
+        store.append(make_batch(tokens, widths), corpus=0)
+    for column, lines in zip(PAIR_COLUMNS, zip(*pairs, strict=True), strict=True):
+        write_atomically(folder / f"{column}.txt", "".join(f"{line}\n" for line in lines))
     return {
         "read": len(pairs),
-        "kept": len(source),
-        "source_tokens": len(source.tokens),
-        "target_tokens": len(target.tokens),
+        "kept": len(tokens["source"]),
+        **{f"{column}_tokens": len(found.tokens) for column, found in tokens.items()},
         "digest": digest(pairs),
     }

@@ -73,7 +73,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             "prepare` again; --workspace keeps two runs apart",
         )
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
-    vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    vocab_sizes = tokenizer.vocab_sizes
     return PreparedData(
         tokenizer,
         TokenStore(workspace.data / "train", vocab_sizes),

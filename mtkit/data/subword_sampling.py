@@ -16,17 +16,16 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLING_STREAM = 4
 """Parts these draws from those of the batches (mtkit/data/batches/epoch.py), which have 0 to 3."""
-_SOURCE, _TARGET = 0, 1
 
 
 class SegmentationSampler:
-    """Reads sentence pairs with sampled segmentations.
+    """Reads the sentences of a store with sampled segmentations.
 
     Args:
-        store: The pairs.
-        tokenizer: What cut them.
+        store: The sentences.
+        tokenizer: Their tokenizer, which has a vocabulary for each column.
         sampling: How to sample.
-        max_tokens: Greatest length of either side, `</s>` counted.
+        max_tokens: Greatest length of a sentence, `</s>` counted.
         seed: The recipe's seed.
     """
 
@@ -40,16 +39,15 @@ class SegmentationSampler:
         seed: int,
     ) -> None:
         self._store = store
-        self._resegmenters = (
-            tokenizer.source_resegmenter(sampling.alpha),
-            tokenizer.target_resegmenter(sampling.alpha),
-        )
+        self._resegmenters = {
+            column: tokenizer.resegmenter(column, sampling.alpha) for column in store.columns
+        }
         self._random = Random()
         self._max_growth = sampling.max_growth
         self._max_tokens = max_tokens
         self._seed = seed
-        self._counted_epoch = -1
-        self._targets: dict[int, list[int]] = {}
+        self._counted = ("", -1)
+        self._drawn: dict[int, list[int]] = {}
 
     def bound(self, lengths: Indices) -> Indices:
         """Returns how long a segmentation may be, by the length of the best one."""
@@ -57,28 +55,33 @@ class SegmentationSampler:
         bounds: Indices = np.maximum(lengths, np.minimum(grown, self._max_tokens))
         return bounds
 
-    def count_target_tokens(self, rows: Indices, epoch: int) -> int:
-        """Returns how many target tokens the sentences have in an epoch, `</s>` counted."""
-        _, target = self._store.gather(rows)
-        sentences = self._draw(rows, epoch, _TARGET, target)
+    def count_tokens(self, rows: Indices, epoch: int, column: str) -> int:
+        """Returns how many tokens the sentences of a column have in an epoch, `</s>` counted."""
+        best = self._store.gather(rows, [column])[column]
+        sentences = self._draw(rows, epoch, column, best)
         # They are read next; whoever counts an update needn't draw it twice.
-        self._counted_epoch = epoch
-        self._targets = dict(zip(rows.tolist(), sentences, strict=True))
+        self._counted = (column, epoch)
+        self._drawn = dict(zip(rows.tolist(), sentences, strict=True))
         return sum(map(len, sentences))
 
-    def gather(self, rows: Indices, epoch: int) -> tuple[Ragged, Ragged]:
-        """Returns the sources and the targets of some rows as they are in an epoch."""
-        source, target = self._store.gather(rows)
-        if self._counted_epoch == epoch and all(row in self._targets for row in rows.tolist()):
-            targets = [self._targets[row] for row in rows.tolist()]
-        else:
-            targets = self._draw(rows, epoch, _TARGET, target)
-        return Ragged.of(self._draw(rows, epoch, _SOURCE, source)), Ragged.of(targets)
+    def gather(self, rows: Indices, epoch: int) -> dict[str, Ragged]:
+        """Returns some rows' sentences by column as they are in an epoch."""
+        found = {}
+        for column, best in self._store.gather(rows).items():
+            if self._counted == (column, epoch) and all(
+                row in self._drawn for row in rows.tolist()
+            ):
+                sentences = [self._drawn[row] for row in rows.tolist()]
+            else:
+                sentences = self._draw(rows, epoch, column, best)
+            found[column] = Ragged.of(sentences)
+        return found
 
-    def _draw(self, rows: Indices, epoch: int, side: int, best: Ragged) -> list[list[int]]:
-        keys = derive_keys_of(rows, _SAMPLING_STREAM, self._seed, epoch, side).tolist()
+    def _draw(self, rows: Indices, epoch: int, column: str, best: Ragged) -> list[list[int]]:
+        number = self._store.columns.index(column)
+        keys = derive_keys_of(rows, _SAMPLING_STREAM, self._seed, epoch, number).tolist()
         bounds = self.bound(best.lengths).tolist()
-        resegment, random = self._resegmenters[side], self._random
+        resegment, random = self._resegmenters[column], self._random
         sentences = []
         for sentence, key, bound in zip(best.to_lists(), keys, bounds, strict=True):
             random.seed(key)

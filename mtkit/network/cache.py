@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mtkit.network.cpu.heads import Heads
+
 _FIRST_SLOTS = 32
 
 
@@ -28,6 +30,18 @@ class LayerCache:
     source_values: Float[Tensor, "batch heads src_len d_value"]
     target_keys: Float[Tensor, "batch heads slots d_key"] | None = None
     target_values: Float[Tensor, "batch heads slots d_value"] | None = None
+
+    @classmethod
+    def of_source(cls, keys: Heads, values: Heads) -> "LayerCache":
+        """Returns the cache of a padded source's keys and values, and of no target position.
+
+        Heads apart, which would else be copied apart at every step; in fp32 on a CPU, where
+        products as small as those of a step gain nothing from bfloat16.
+        """
+        (source_keys,), (source_values,) = keys, values
+        if source_keys.device.type == "cpu" and source_keys.dtype == torch.bfloat16:
+            source_keys, source_values = source_keys.float(), source_values.float()
+        return cls(source_keys.contiguous(), source_values.contiguous())
 
     def append(
         self,
@@ -45,6 +59,7 @@ class LayerCache:
             first: The slot of the first hypothesis.
             oldest: The first slot to return.
         """
+        keys, values = keys.to(self.source_keys.dtype), values.to(self.source_keys.dtype)
         end = first + keys.shape[2]
         self.target_keys = _with_room(self.target_keys, keys, end)
         self.target_values = _with_room(self.target_values, values, end)

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from mtkit.network.cpu.prepacked import PrepackedMatrix
 from mtkit.network.dropout import Dropout
-from mtkit.network.grids import Grids
+from mtkit.network.layouts import Layout
 from mtkit.network.look_up import look_up
-from mtkit.network.packing import Packing
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -21,7 +20,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.scale = math.sqrt(d_model)
-        self._fixed: PrepackedMatrix | None = None
+        self._prepacked: PrepackedMatrix | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
@@ -29,13 +28,13 @@ class TokenEmbedding(nn.Module):
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns each state's product with every token's vector."""
-        if self._fixed is not None:
-            return self._fixed.multiply(states)
+        if self._prepacked is not None:
+            return self._prepacked.multiply(states)
         return nn.functional.linear(states, self.weight)
 
-    def fix(self) -> None:
-        """Keeps a copy of the matrix for `project`, which it is from now on."""
-        self._fixed = PrepackedMatrix(self.weight)
+    def prepack(self) -> None:
+        """Makes `project` faster on a processor, and inference only."""
+        self._prepacked = PrepackedMatrix(self.weight)
 
 
 class InputEmbedding(nn.Module):
@@ -54,18 +53,19 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        first_position: int = 0,
-        *,
-        at: Grids | Packing | None = None,
+        self, tokens: Int[Tensor, "batch length"], layout: Layout
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens that stand from `first_position` on, or where `at` says."""
-        positions = (
-            self.positions(first_position, tokens.shape[1])
-            if at is None
-            else look_up(self.positions(0, at.longest), at.places)
-        )
+        """Returns the vectors of tokens that stand where a layout says."""
+        assert tokens.shape == layout.shape, "a layout of other tokens"
+        return self._embed(tokens, look_up(self.positions(0, layout.max_length), layout.positions))
+
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], position: int
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Returns the vectors of tokens that all stand at one position."""
+        return self._embed(tokens, self.positions(position, 1))
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         # Both are in fp32; what goes on is in the precision of the weights.
         embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
         dropped: Tensor = self.dropout(embedded)

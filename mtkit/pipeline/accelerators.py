@@ -1,11 +1,9 @@
 """Kinds of GPU, as their makers describe them."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from mtkit.errors import MtkitError, suggest
-
-Precision = Literal["fp32", "bf16"]
+from mtkit.recipe.precision import Precision, PrecisionChoice
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Accelerator:
     bytes_per_second: float
     link_bytes_per_second: float
 
-    def resolve_precision(self, precision: Literal["auto", "fp32", "bf16"]) -> Precision:
+    def resolve_precision(self, precision: PrecisionChoice) -> Precision:
         """Returns what `training.precision` comes to on it.
 
         Raises:

@@ -1,7 +1,8 @@
-"""What a run trains on; torch-free, so that a command can settle it before it loads torch."""
+"""What a run trains on; torch-free, so that a command can resolve it before it loads torch."""
 
 from dataclasses import dataclass
-from typing import Literal
+
+from mtkit.devices import DeviceKind
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Hardware:
     """
 
     num_processes: int = 1
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: DeviceKind = "auto"
     num_nodes: int = 1
     rendezvous: str = ""
     max_restarts: int = 0

@@ -22,7 +22,7 @@ from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.train import is_trained
-from mtkit.units import format_memory
+from mtkit.units import format_memory, plural
 from mtkit.workspace import Workspace
 
 _MIN_TOKENS = 1_024
@@ -70,7 +70,7 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
         count, why = _suit(recipe, workspace, num_cores)
     if count > 1 or why:
         threads = max(1, num_cores // count)
-        say(f"training in {_name(count, 'process')} of {_name(threads, 'thread')}: {why}")
+        say(f"training in {plural(count, 'process')} of {plural(threads, 'thread')}: {why}")
     return hardware if count == 1 else replace(hardware, num_processes=count, device="cpu")
 
 
@@ -97,7 +97,7 @@ def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, st
     if free is not None and most * each > _FREE_SHARE * free:
         fitting = max(1, int(_FREE_SHARE * free) // each)
         return _fill(num_cores, fitting), (
-            f"{_name(most, 'process')} would take {format_memory(most * each)}, and "
+            f"{plural(most, 'process')} would take {format_memory(most * each)}, and "
             f"{format_memory(free)} of memory are free"
         )
     return _fill(num_cores, most), (
@@ -153,9 +153,3 @@ def _warn_of_load(num_cores: int) -> None:
             f"in one process, whose threads wait for each other: --processes {num_cores} is faster "
             "beside them, with the same updates to rounding"
         )
-
-
-def _name(count: int, what: str) -> str:
-    if count == 1:
-        return f"1 {what}"
-    return f"{count} {what}{'es' if what.endswith('s') else 's'}"

@@ -24,8 +24,9 @@ from mtkit.model.costs import (
     count_operations,
     count_weights,
 )
-from mtkit.pipeline.accelerators import Accelerator, Precision, find_accelerator
+from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained
 from mtkit.workspace import Workspace
 

@@ -126,6 +126,33 @@ def score(
     return scored
 
 
+def score_published(
+    recipe: Recipe, workspace: Workspace, test_set: str, *, device: str = "auto"
+) -> list[ScoredText]:
+    """Scores a run's model on a test set that sacreBLEU knows; its scores on others stay.
+
+    Args:
+        recipe: Whose languages and settings hold; its own test sets are left out.
+        workspace: Where its model is.
+        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
+        device: What it runs on.
+
+    Raises:
+        MtkitError: It is of other languages; what `score` raises.
+    """
+    languages = recipe.data.source_language, recipe.data.target_language
+    name, pair = split_pair(test_set, languages)
+    if pair != languages:
+        raise MtkitError(
+            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
+            f"take --test-set {name}",
+        )
+    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
+    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
+    recipe = recipe.model_copy(update={"evaluation": evaluation})
+    return score(recipe, workspace, device=device, keeps_others=True)
+
+
 def _file_scores(
     workspace: Workspace,
     model: RunModel,
@@ -149,28 +176,6 @@ def _file_scores(
         write_atomically(workspace.scores_file, text)
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
-
-
-def with_published(recipe: Recipe, test_set: str) -> Recipe:
-    """Returns a recipe with a test set that sacreBLEU knows in place of its own.
-
-    Args:
-        recipe: Whose languages hold.
-        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
-
-    Raises:
-        MtkitError: It is of other languages.
-    """
-    languages = recipe.data.source_language, recipe.data.target_language
-    name, pair = split_pair(test_set, languages)
-    if pair != languages:
-        raise MtkitError(
-            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
-            f"take --test-set {name}",
-        )
-    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
-    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
-    return recipe.model_copy(update={"evaluation": evaluation})
 
 
 def _check_export(workspace: Workspace) -> None:

@@ -11,7 +11,9 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import Evaluated, ReferenceText, evaluate
 from mtkit.paths import as_text
 from mtkit.pipeline.system_names import name_systems
+from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.loading import override_section
 
 
 @dataclass(frozen=True)
@@ -31,60 +33,75 @@ class ScoredText:
     target_language: str = ""
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """How files of translations are scored.
+
+    Attributes:
+        settings: Metrics, how they see text, and how differences are tested.
+        source_language: Code of what was translated; empty where it isn't known.
+        target_language: Code of the language that is scored; empty where it isn't known.
+    """
+
+    settings: Evaluation
+    source_language: str = ""
+    target_language: str = ""
+
+
+def load_scoring(recipe: str, overrides: Sequence[str]) -> Scoring:
+    """Returns what a recipe says of scoring, or, where there is none, the defaults.
+
+    Args:
+        recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
+        overrides: As `load_recipe` takes them; without a recipe, of `evaluation` alone.
+
+    Raises:
+        MtkitError: No such recipe, or faults in it or in an override.
+    """
+    if recipe or PROJECT_RECIPE.is_file():
+        loaded = load_recipe(recipe, overrides)
+        language = loaded.evaluation.language or loaded.data.target_language
+        return Scoring(loaded.evaluation, loaded.data.source_language, language)
+    settings = override_section(Evaluation(), "evaluation", overrides)
+    return Scoring(settings, target_language=settings.language)
+
+
 def score_files(
     hypotheses: Sequence[Path],
-    references: Sequence[Path],
-    settings: Evaluation,
+    scoring: Scoring,
     *,
+    references: Sequence[Path] = (),
     source: Path | None = None,
-    target_language: str = "",
+    test_set: str = "",
 ) -> ScoredText:
     """Returns the scores of files of translations; differences are to the first of them.
 
     Args:
         hypotheses: A system each; one translation a line.
+        scoring: How they are scored.
         references: Files that each hold one reference a line.
-        settings: Metrics, how they see text, and how differences are tested.
         source: What was translated, if it is at hand.
-        target_language: Code of the language that is scored; empty where it isn't known.
+        test_set: A test set that sacreBLEU knows, such as `wmt14/full:en-de`, in place of both.
 
     Raises:
-        MtkitError: A file that can't be read, or files of unequal length.
+        MtkitError: A file that can't be read, or files of unequal length; no such test set.
     """
-    text = ReferenceText(
-        name=as_text(references[0]),
-        references=[_read_verbatim(path) for path in references],
-        sources=None if source is None else list(read_lines(source)),
-        origins=read_origins(settings),
-    )
-    return score_systems(read_systems(hypotheses), text, settings, target_language)
-
-
-def score_published(
-    hypotheses: Sequence[Path],
-    name: str,
-    settings: Evaluation,
-    *,
-    source_language: str,
-    target_language: str,
-) -> ScoredText:
-    """Returns the scores of files of translations of a test set that sacreBLEU knows.
-
-    Args:
-        hypotheses: A system each; one translation a line.
-        name: sacreBLEU's name of the test set.
-        settings: Metrics, how they see text, and how differences are tested.
-        source_language: Code of the source.
-        target_language: Code of the target.
-
-    Raises:
-        MtkitError: A file that can't be read, or of another length; no such test set.
-    """
-    sources, references = read_published(
-        name, source_language=source_language, target_language=target_language
-    )
-    text = ReferenceText(name, references, sources, read_origins(settings))
-    return score_systems(read_systems(hypotheses), text, settings, target_language)
+    language = scoring.target_language
+    if test_set:
+        languages = scoring.source_language, scoring.target_language
+        name, (source_language, language) = split_pair(test_set, languages)
+        sources, published = read_published(
+            name, source_language=source_language, target_language=language
+        )
+        text = ReferenceText(name, published, sources, read_origins(scoring.settings))
+    else:
+        text = ReferenceText(
+            name=as_text(references[0]),
+            references=[_read_verbatim(path) for path in references],
+            sources=None if source is None else list(read_lines(source)),
+            origins=read_origins(scoring.settings),
+        )
+    return score_systems(read_systems(hypotheses), text, scoring.settings, language)
 
 
 def score_systems(

@@ -14,7 +14,6 @@ from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
-from mtkit.evaluation.report.page import render_page
 from mtkit.evaluation.report.tables import as_markdown
 from mtkit.files import write_atomically
 from mtkit.paths import as_text
@@ -67,6 +66,9 @@ def _render(scored: ScoredText, suffix: str) -> str:
             "facts": _list_facts(scored),
         }
         return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # Imported here: it loads matplotlib, which takes half a second that only a page should pay.
+    from mtkit.evaluation.report.page import render_page  # noqa: PLC0415
+
     return render_page(
         evaluated.systems,
         analysis,

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mtkit.recipe.precision import PrecisionChoice
 from mtkit.recipe.section import Count, CountFromZero, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
@@ -39,7 +40,7 @@ class Inference(Section):
 
     engine: Literal["torch", "ctranslate2"] = "torch"
     """What runs the network: `torch`, or `ctranslate2` on what `mtkit export` made."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: PrecisionChoice = "auto"
     """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, but on a processor
     fp32 for networks narrower than 256; else fp32."""
     beam_size: BeamSize = 4

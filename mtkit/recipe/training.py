@@ -7,6 +7,7 @@ from pydantic import Field
 
 from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.model import Rate
+from mtkit.recipe.precision import PrecisionChoice
 from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero
 
 
@@ -195,7 +196,7 @@ class Training(Section):
     is set. A training resumes in as many as it last ran in."""
     label_smoothing: Rate = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: PrecisionChoice = "auto"
     """Arithmetic of an update: 32-bit, or bfloat16 with sums and the weights that learn in 32-bit.
     `auto` is bf16 on a GPU or processor that multiplies in it (AMX or AVX512-BF16), else fp32."""
     optimizer: Adam = Adam()

@@ -193,7 +193,7 @@ def _write_decimals(number: re.Match[str]) -> str:
     *groups, last = _NO_DIGIT.split(number.group())
     separators = _NO_DIGIT.findall(number.group())
     has_point = bool(separators) and separators[-1] in ".．"
-    return "".join(groups) + "." * has_point + last
+    return "".join(groups) + ("." if has_point else "") + last
 
 
 def _drop_separators(number: re.Match[str]) -> str:
@@ -214,7 +214,7 @@ def _split(groups: Reading, known: Set[str]) -> Reading:
             if _are_one_number(part) and (part[0][0] != "0" or groups[0][0] == "0" or not start):
                 matched, fewer, numbers = best[start]
                 number = _value("".join(part))
-                matched += len(number) * (number in known)
+                matched += len(number) if number in known else 0
                 found.append((matched, fewer - 1, (*numbers, number)))
         if not found:
             matched, fewer, numbers = best[end - 1]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Literal
 
 import sentencepiece
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -160,57 +159,58 @@ class SubwordTokenizer:
         """Number of target pieces, special ones included."""
         return self._target.size
 
+    @property
+    def vocab_sizes(self) -> dict[str, int]:
+        """Number of pieces of `source` and `target`, special ones included."""
+        return {"source": self._source.size, "target": self._target.size}
+
+    def _of(self, side: str) -> "_Vocabulary":
+        return {"source": self._source, "target": self._target}[side]
+
     def normalize_source(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns source lines as `tokenize_source` expects them: punctuation normalised."""
+        """Returns source lines as `tokenize` expects them: punctuation normalised."""
         return self._normalizers[0](lines) if self._normalizers else lines
 
     def normalize_target(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns target lines as `tokenize_target` expects them: punctuation normalised."""
+        """Returns target lines as `tokenize` expects them: punctuation normalised."""
         return self._normalizers[1](lines) if self._normalizers else lines
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns each line's source tokens, closed by `</s>`; tags before it are a token each."""
         if not self._tags:
-            return self.tokenize_source(self.normalize_source(lines))
+            return self.tokenize("source", self.normalize_source(lines))
         tags, rests = zip(*map(self._split_tags, lines), strict=True) if lines else ((), ())
-        tokens = self.tokenize_source(self.normalize_source(rests))
+        tokens = self.tokenize("source", self.normalize_source(rests))
         return [[*ids, *rest] for ids, rest in zip(tags, tokens, strict=True)]
 
     def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns each line's target tokens, closed by `</s>`."""
-        return self.tokenize_target(self.normalize_target(lines))
+        return self.tokenize("target", self.normalize_target(lines))
 
-    def tokenize_source(self, lines: Sequence[str], *, tag: str = "") -> list[list[int]]:
-        """Returns the tokens of normalised source lines, a tag before each, closed by `</s>`."""
-        tokens = self._source.encode(lines)
+    def tokenize(self, side: str, lines: Sequence[str], *, tag: str = "") -> list[list[int]]:
+        """Returns the tokens of normalised lines of a side, a tag before each, closed by `</s>`."""
+        tokens = self._of(side).encode(lines)
         return [[self._tags[tag], *sentence] for sentence in tokens] if tag else tokens
 
-    def tokenize_target(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of normalised target lines, closed by `</s>`."""
-        return self._target.encode(lines)
-
-    def source_resegmenter(self, alpha: float) -> Resegment:
-        """Returns a function that draws another segmentation of a source, given its tokens.
+    def resegmenter(self, side: str, alpha: float) -> Resegment:
+        """Returns a function that draws another segmentation of a sentence, given its tokens.
 
         Args:
+            side: `source` or `target`.
             alpha: As `Sampling` has it.
 
         Raises:
             MtkitError: The model is neither BPE nor unigram.
         """
-        return self._source.resegmenter(alpha)
-
-    def target_resegmenter(self, alpha: float) -> Resegment:
-        """Returns the same for targets."""
-        return self._target.resegmenter(alpha)
+        return self._of(side).resegmenter(alpha)
 
     def decode_target(self, tokens: Sequence[int]) -> str:
         """Returns the text of target tokens; special ones but unknown (` ⁇ `) are left out."""
         return self._target.decode(tokens)
 
-    def unknown_pieces(self, line: str, side: Literal["source", "target"]) -> list[str]:
-        """Returns what stands in a normalised line of a side that its vocabulary lacks."""
-        return (self._source if side == "source" else self._target).unknown_pieces(line)
+    def unknown_pieces(self, side: str, line: str) -> list[str]:
+        """Returns the stretches of a normalised line of a side that its vocabulary lacks."""
+        return self._of(side).unknown_pieces(line)
 
     def split_tags(self, line: str) -> tuple[str, str]:
         """Returns the tags that stand before a source, as they stand there, and what follows."""

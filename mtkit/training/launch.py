@@ -27,6 +27,7 @@ from mtkit.console import report, say, warn
 from mtkit.errors import MtkitError, explain_system_fault
 from mtkit.network.device import count_threads
 from mtkit.processors import count_processors
+from mtkit.units import plural
 
 GO_ON = "mend that; the same command goes on from the last checkpoint"
 _SAVING_SECONDS = 600
@@ -312,7 +313,7 @@ def check_gpus(num_wanted: int) -> None:
     num_gpus = torch.cuda.device_count()
     if num_gpus >= num_wanted:
         return
-    found = f"{num_gpus} GPU{'s' * (num_gpus != 1)}" if num_gpus else "no GPU"
+    found = plural(num_gpus, "GPU") if num_gpus else "no GPU"
     raise MtkitError(
         f"--gpus {num_wanted}: this machine has {found} that torch can use",
         f"use --gpus {num_gpus}"

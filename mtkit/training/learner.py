@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mtkit.network.device import Precision
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
 from mtkit.training.precision import WorkingCopy
 

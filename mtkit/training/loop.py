@@ -22,6 +22,7 @@ from mtkit.training.schedule import learning_rate
 from mtkit.training.stopping import stop_request
 from mtkit.training.update import Meter, Outcome, Updater, Votes
 from mtkit.training.validation import Validation
+from mtkit.units import plural
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class Trainer:
         """
         recovery = self.recipe.training.recovery
         count = state.num_skipped_in_a_row
-        reason = f"{count} update{'s' * (count != 1)} in a row had to be left out"
+        reason = f"{plural(count, 'update')} in a row had to be left out"
         if state.num_rollbacks >= recovery.max_returns:
             times = f", and it went back {state.num_rollbacks} times already"
             raise _diverged(state, reason + (times if state.num_rollbacks else ""))

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mtkit.data.batches.collate import RowBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
@@ -100,7 +100,7 @@ class TranslationObjective:
         self._settings = recipe.training
         self._seed = recipe.seed
         self._device = device
-        self._prepared: dict[tuple[int, bytes], RowBatch] = {}
+        self._prepared: dict[tuple[int, bytes], TranslationBatch] = {}
         self._packs = can_pack_batches(model, recipe, device) if packs is None else packs
         self._row_step = 1
         self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
@@ -129,17 +129,19 @@ class TranslationObjective:
         """
         lengths = self._store.lengths(examples)
         if self._sampler is not None:
-            lengths = self._sampler.bound(lengths[0]), self._sampler.bound(lengths[1])
+            lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
         if self._packs:
             return split_packed_update(
                 examples,
-                *lengths,
+                lengths["source"],
+                lengths["target"],
                 micro_batch_tokens=micro_batch_tokens,
                 num_processes=num_processes,
             )
         return split_update(
             examples,
-            *lengths,
+            lengths["source"],
+            lengths["target"],
             micro_batch_tokens=micro_batch_tokens,
             num_processes=num_processes,
             grid_slots=self._grid_slots,
@@ -149,9 +151,8 @@ class TranslationObjective:
     def count_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
         if self._sampler is not None:
-            return self._sampler.count_target_tokens(examples, epoch)
-        _, target_lengths = self._store.lengths(examples)
-        return int(target_lengths.sum())
+            return self._sampler.count_tokens(examples, epoch, "target")
+        return int(self._store.lengths(examples)["target"].sum())
 
     def prepare(self, micro_batches: Sequence[MicroBatch], epoch: int) -> None:
         """Leaves some micro-batches on the device, for `measure` to find; forgets earlier ones."""
@@ -175,19 +176,19 @@ class TranslationObjective:
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
         return self._measure(self._to_batch(side, side, (count,), self._row_step))
 
-    def _gather(self, micro_batch: MicroBatch, epoch: int) -> RowBatch:
+    def _gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         sentences = micro_batch.sentences
-        source, target = (
+        tokens = (
             self._store.gather(sentences)
             if self._sampler is None
             else self._sampler.gather(sentences, epoch)
         )
         grid_sizes = micro_batch.grid_sizes or (len(sentences),)
-        return self._to_batch(source, target, grid_sizes, micro_batch.row_step)
+        return self._to_batch(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
 
     def _to_batch(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
-    ) -> RowBatch:
+    ) -> TranslationBatch:
         batch = (
             pack(source, target)
             if self._packs
@@ -195,7 +196,7 @@ class TranslationObjective:
         )
         return batch.to(self._device)
 
-    def _measure(self, batch: RowBatch) -> LossSums:
+    def _measure(self, batch: TranslationBatch) -> LossSums:
         return measure_translation(
             self.model, batch, label_smoothing=self._settings.label_smoothing
         )

@@ -27,7 +27,7 @@ from mtkit.training.objective import Objective, TranslationObjective
 from mtkit.training.precision import resolve_precision
 from mtkit.training.schedule import note_warmup
 from mtkit.training.update import Updater, Votes
-from mtkit.units import format_duration, format_memory
+from mtkit.units import format_duration, format_memory, plural
 from mtkit.workspace import Workspace
 
 _NUM_UPDATES_LOOKED_AT = 50
@@ -64,9 +64,9 @@ class BatchPlan:
         return (
             f"one update: {self.num_source_tokens:,.0f} source + {self.num_target_tokens:,.0f} "
             f"target tokens in {self.num_pairs:,.0f} pairs (means; at most {batch_tokens:,} a "
-            f"side) = {self.num_processes} x {device} x {self.num_passes:.1f} "
-            f"pass{'es' * (self.num_passes != 1)} of at most {self.micro_batch_tokens:,} tokens a "
-            f"side; {100 * self.padding:.1f} % padding"
+            f"side) = {self.num_processes} x {device} x "
+            f"{plural(self.num_passes, 'pass', decimals=1)} of at most "
+            f"{self.micro_batch_tokens:,} tokens a side; {100 * self.padding:.1f} % padding"
         )
 
 
@@ -79,13 +79,13 @@ def plan_batches(
     pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
     for place in places:
         examples: Indices = updates[int(place)]
-        source_lengths, target_lengths = store.lengths(examples)
+        lengths = store.lengths(examples)
         parts = objective.split_update(
             examples, num_processes, micro_batch_tokens=micro_batch_tokens
         )
         pairs.append(len(examples))
-        sources.append(int(source_lengths.sum()))
-        targets.append(int(target_lengths.sum()))
+        sources.append(int(lengths["source"].sum()))
+        targets.append(int(lengths["target"].sum()))
         passes.append(max(map(len, parts)))
         tokens += sum(micro_batch.num_tokens for part in parts for micro_batch in part)
         slots += sum(micro_batch.num_slots for part in parts for micro_batch in part)

@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
-from mtkit.network.device import Precision, suit_precision
+from mtkit.network.device import suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.distributed import Processes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.training.metrics import LOSSES
-from mtkit.units import format_duration
+from mtkit.units import format_duration, plural
 
 Numbers = NDArray[np.float64]
 Line = Mapping[str, Any]
@@ -86,7 +86,7 @@ def describe_length(metrics: Sequence[Line]) -> str:
     last = train[-1]
     facts = [f"{last['step']:,} steps"]
     if last.get("epoch"):
-        facts.append("1 epoch" if last["epoch"] == 1 else f"{last['epoch']:,} epochs")
+        facts.append(plural(last["epoch"], "epoch"))
     if last.get("target_tokens"):
         millions = last["target_tokens"] / 1e6
         facts.append(f"{millions:,.{0 if millions >= 100 else 1}f} million target tokens")

@@ -137,7 +137,7 @@ def _report(
         )
     say(
         f"starting from {settings.model}, which knows {counts}"
-        + "; the others start anew" * any(num_new.values())
+        + ("; the others start anew" if any(num_new.values()) else "")
     )
     languages = (start.config.source_language, start.config.target_language)
     if languages != (recipe.data.source_language, recipe.data.target_language):

@@ -7,7 +7,7 @@ from mtkit.console import say
 from mtkit.evaluation.scores import score_corpus
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState
-from mtkit.units import format_duration
+from mtkit.units import format_duration, plural
 from mtkit.workspace import Workspace
 
 
@@ -67,7 +67,7 @@ def _describe_outcome(recipe: Recipe, state: TrainingState, *, is_finished: bool
 def _describe_epochs(state: TrainingState) -> str:
     if not state.epoch:
         return ""
-    return "1 epoch, " if state.epoch == 1 else f"{state.epoch:,} epochs, "
+    return f"{plural(state.epoch, 'epoch')}, "
 
 
 def _describe_score(recipe: Recipe, score: float) -> str:

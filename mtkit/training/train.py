@@ -16,8 +16,9 @@ from mtkit.model.folder import save_model_folder
 from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import read_weights
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import Precision, is_imitated, limit_kernel_cache, limit_threads
+from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.checkpoint import (
     Checkpoint,
     CheckpointFolder,
@@ -43,7 +44,7 @@ from mtkit.training.trackers import open_trackers
 from mtkit.training.translation_loss import can_pack_batches
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.units import format_duration
+from mtkit.units import format_duration, plural
 from mtkit.workspace import Workspace
 
 
@@ -268,10 +269,11 @@ def _describe_place(recipe: Recipe, state: TrainingState, num_updates: int) -> s
     if state.best_score is not None:
         # A loss ranks checkpoints by its negative.
         value = -state.best_score if metric == "loss" else state.best_score
-        since = f"{state.num_without_best} checkpoint{'s' * (state.num_without_best != 1)}"
+        since = plural(state.num_without_best, "checkpoint")
         best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
-    skipped = f", {state.num_skipped:,} updates left out" * (state.num_skipped > 0)
-    slower = f", at {state.rate_factor:g} times the learning rate" * (state.rate_factor != 1.0)
+    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
+    factor = state.rate_factor
+    slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
     return (
         f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
         f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"

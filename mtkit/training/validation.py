@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -141,22 +141,27 @@ class Validator:
         """Returns loss and negative log-likelihood per target token."""
         store, training = self._store, self._recipe.training
         lengths = store.lengths(np.arange(len(store)))
-        batches = cut(np.lexsort(lengths), *lengths, max_tokens=_LOSS_TOKENS)
+        source_lengths, target_lengths = lengths["source"], lengths["target"]
+        order = np.lexsort((source_lengths, target_lengths))
+        batches = cut(order, source_lengths, target_lengths, max_tokens=_LOSS_TOKENS)
         sums = torch.zeros(2, dtype=torch.float64)
         was_training = model.training
         model.eval()
         with torch.no_grad():
             for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
+                tokens = store.gather(sentences)
+                batch = lay_out(tokens["source"], tokens["target"], [len(sentences)])
                 measured = measure_translation(
                     model,
-                    collate(*store.gather(sentences)).to(self._processes.device),
+                    batch.to(self._processes.device),
                     label_smoothing=training.label_smoothing,
                 )
                 sums += torch.stack(measured).cpu()
         model.train(was_training)
         totals = self._processes.sum(sums.to(self._processes.device)).tolist()
-        return totals[0] / store.num_target_tokens, totals[1] / store.num_target_tokens
+        num_tokens = store.num_tokens["target"]
+        return totals[0] / num_tokens, totals[1] / num_tokens
 
     def _translate(self, model: EncoderDecoder) -> list[str]:
         beam_size = self._recipe.training.validation.beam_size

@@ -19,7 +19,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.token_ids import BOS, EOS, PAD
 
@@ -110,7 +110,9 @@ def forced(model: EncoderDecoder, source: EncodedSource, target: Sequence[int]) 
     tokens = torch.tensor([source.tokens])
     begun = torch.tensor([[BOS, *target[:-1]]])
     with torch.no_grad():
-        states = model(tokens, torch.ones_like(tokens, dtype=torch.bool), begun)
+        states = model(
+            tokens, PaddedLayout.without_padding(tokens), begun, PaddedLayout.without_padding(begun)
+        )
         log_probabilities = model.project(states).log_softmax(dim=-1)[0]
     return [row[token].item() for row, token in zip(log_probabilities, target, strict=True)]
 

@@ -1,8 +1,8 @@
-"""Lengths of time and amounts of memory in words."""
+"""Counts, lengths of time and amounts of memory in words."""
 
 import pytest
 
-from mtkit.units import format_duration, format_memory
+from mtkit.units import format_duration, format_memory, plural
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,21 @@ def test_the_two_greatest_units_of_time(seconds: float, text: str) -> None:
 )
 def test_the_greatest_unit_of_memory(num_bytes: int, text: str) -> None:
     assert format_memory(num_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (0, "update", "0 updates"),
+        (1, "update", "1 update"),
+        (12_000, "update", "12,000 updates"),
+        (2, "process", "2 processes"),
+    ],
+)
+def test_a_count_has_its_noun(count: int, noun: str, text: str) -> None:
+    assert plural(count, noun) == text
+
+
+def test_a_mean_near_one_is_of_several() -> None:
+    assert plural(1.04, "pass", decimals=1) == "1.0 passes"
+    assert plural(1.0, "pass", decimals=1) == "1.0 pass"

@@ -1,65 +1,63 @@
 """Tokens on disk as an Arrow file, memory-mapped: a corpus costs what is read of it.
 
-`tokens.arrow` has the columns `source` and `target` (lists of uint16, or of uint32 for a large
-vocabulary); any Arrow library reads it.
+`tokens.arrow` has named columns of sentences, such as `source` and `target`, or `text` alone: lists
+of uint16, or of uint32 for a large vocabulary. Any Arrow library reads it.
 `store.json` beside it holds what the file can't tell quickly.
 """
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.errors import MtkitError, shorten
 from mtkit.files import digest_file, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 
+PAIR_COLUMNS = ("source", "target")
+"""The columns of a store of sentence pairs."""
+
 _FORMAT = "mtkit token store"
 _FORMAT_VERSION = 1
 _TOKENS_FILE = "tokens.arrow"
 _FACTS_FILE = "store.json"
-_SIDES = ("source", "target")
-_VOCAB_SIZES = (1, 1 << 17)
-"""One of each width on disk."""
+_LISTS = (pa.list_(pa.uint16()), pa.list_(pa.uint32()))
 
 
-def make_batch(
-    source: Ragged,
-    target: Ragged,
-    *,
-    vocab_size: int,
-) -> pa.RecordBatch:
-    """Returns sentence pairs as a `TokenStoreWriter` takes them; also for use in worker processes.
+def make_batch(columns: Mapping[str, Ragged], vocab_sizes: Mapping[str, int]) -> pa.RecordBatch:
+    """Returns sentences as a `TokenStoreWriter` takes them; also for use in worker processes.
 
     Args:
-        source: Source tokens, each sentence closed by `</s>`.
-        target: Target tokens, likewise; under 2^31 a side.
-        vocab_size: The writer's.
+        columns: Tokens of each column, each sentence closed by `</s>`; under 2^31 a column.
+        vocab_sizes: The writer's.
 
     Raises:
-        ValueError: The sides differ in number of sentences, or a token doesn't fit.
+        ValueError: Columns differ in number of sentences, or a token doesn't fit.
     """
-    schema = _schema(vocab_size)
-    columns: list[pa.Array] = []
-    for name, side in zip(_SIDES, (source, target), strict=True):
-        ends = np.cumsum(side.lengths)
+    schema = _schema(vocab_sizes)
+    arrays: list[pa.Array] = []
+    for name in schema.names:
+        ends = np.cumsum(columns[name].lengths)
         offsets = pa.array(np.concatenate(([0], ends)), pa.int64()).cast(pa.int32())
-        tokens = pa.array(side.tokens).cast(schema.field(name).type.value_type)
-        columns.append(pa.ListArray.from_arrays(offsets, tokens))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        tokens = pa.array(columns[name].tokens).cast(schema.field(name).type.value_type)
+        arrays.append(pa.ListArray.from_arrays(offsets, tokens))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _schema(vocab_size: int) -> pa.Schema:
-    tokens = pa.list_(pa.uint16() if vocab_size <= 1 << 16 else pa.uint32())
-    fields = [(side, tokens) for side in _SIDES]
-    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
+def _schema(vocab_sizes: Mapping[str, int]) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field(name, _LISTS[size > 1 << 16], nullable=False)
+            for name, size in vocab_sizes.items()
+        ]
+    )
 
 
 class TokenStoreWriter:
@@ -67,19 +65,14 @@ class TokenStoreWriter:
 
     Args:
         folder: Where; it must exist.
-        vocab_size: Greatest number of pieces of either side, which sets the width on disk.
+        vocab_sizes: The columns, with the number of pieces that sets each one's width on disk.
     """
 
-    def __init__(self, folder: Path, vocab_size: int) -> None:
+    def __init__(self, folder: Path, vocab_sizes: Mapping[str, int]) -> None:
         self._folder = folder
-        self._schema = _schema(vocab_size)
-        self._num_tokens = dict.fromkeys(_SIDES, 0)
-        self._corpus_pairs: list[int] = []
-
-    @property
-    def num_pairs(self) -> int:
-        """Pairs written so far."""
-        return sum(self._corpus_pairs)
+        self._schema = _schema(vocab_sizes)
+        self._num_tokens = dict.fromkeys(vocab_sizes, 0)
+        self._corpus_sizes: list[int] = []
 
     def __enter__(self) -> "TokenStoreWriter":
         (self._folder / _FACTS_FILE).unlink(missing_ok=True)
@@ -88,23 +81,23 @@ class TokenStoreWriter:
         return self
 
     def append(self, batch: pa.RecordBatch, *, corpus: int) -> None:
-        """Adds pairs, from `make_batch`, behind those written so far.
+        """Adds rows, from `make_batch`, behind those written so far.
 
         Args:
-            batch: Any number of pairs.
-            corpus: Place in the recipe's list of the corpus they come from.
+            batch: Any number of rows.
+            corpus: Index in the recipe's list of the corpus they come from.
 
         Raises:
-            ValueError: Pairs of a later corpus stand there already, or another vocabulary's batch.
+            ValueError: Rows of a later corpus stand there already, or other columns' batch.
         """
-        if corpus + 1 < len(self._corpus_pairs):
-            raise ValueError(f"corpus {corpus} after corpus {len(self._corpus_pairs) - 1}")
+        if corpus + 1 < len(self._corpus_sizes):
+            raise ValueError(f"corpus {corpus} after corpus {len(self._corpus_sizes) - 1}")
         if batch.schema != self._schema:
             raise ValueError(f"expected columns\n{self._schema}\ngot\n{batch.schema}")
-        self._corpus_pairs += [0] * (corpus + 1 - len(self._corpus_pairs))
-        self._corpus_pairs[corpus] += batch.num_rows
-        for side in _SIDES:
-            self._num_tokens[side] += len(batch.column(side).flatten())
+        self._corpus_sizes += [0] * (corpus + 1 - len(self._corpus_sizes))
+        self._corpus_sizes[corpus] += batch.num_rows
+        for name in self._num_tokens:
+            self._num_tokens[name] += len(batch.column(name).flatten())
         self._writer.write_batch(batch)
 
     def __exit__(
@@ -121,11 +114,10 @@ class TokenStoreWriter:
         facts = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
-            "num_pairs": self.num_pairs,
-            "num_source_tokens": self._num_tokens["source"],
-            "num_target_tokens": self._num_tokens["target"],
-            "corpus_pairs": self._corpus_pairs,
-            "dtype": str(self._schema.field("source").type.value_type),
+            "num_pairs": sum(self._corpus_sizes),
+            **{f"num_{name}_tokens": count for name, count in self._num_tokens.items()},
+            "corpus_pairs": self._corpus_sizes,
+            "dtype": str(self._schema.field(0).type.value_type),
             "num_bytes": path.stat().st_size,
             "digest": digest_file(path),
         }
@@ -133,36 +125,35 @@ class TokenStoreWriter:
 
 
 class TokenStore:
-    """The sentence pairs of one split, in the order they were written.
+    """The sentences of one split, in the order they were written: rows of named columns.
 
     Reading is by position in the mapped file, without a step per sentence in Python; what is held
     in memory is a few numbers per record batch.
 
     Attributes:
-        num_source_tokens: Tokens of all sources, `</s>` counted.
-        num_target_tokens: Tokens of all targets, `</s>` counted.
-        corpus_pairs: Pairs of each corpus; they lie in the file one corpus after the other.
+        num_tokens: Tokens of each column, `</s>` counted.
+        corpus_sizes: Rows of each corpus; they lie in the file one corpus after the other.
         digest: Digest of the file's bytes when it was written.
     """
 
-    def __init__(self, folder: Path, vocab_sizes: tuple[int, int] | None = None) -> None:
+    def __init__(self, folder: Path, vocab_sizes: Mapping[str, int] | None = None) -> None:
         """Opens a store that a `TokenStoreWriter` made.
 
         Args:
             folder: Where it lies.
-            vocab_sizes: Of source and target, where no token may be beyond them.
+            vocab_sizes: The columns that it must have, in their order, each with the size of its
+                vocabulary, which no token may be beyond; any columns and tokens where None.
 
         Raises:
-            MtkitError: It isn't there, is incomplete, or is of another version's format.
+            MtkitError: It isn't there, is incomplete, has other columns, or is of another version's
+                format.
         """
         path = folder / _TOKENS_FILE
         facts = _read_facts(folder)
-        self._num_pairs = facts.num_pairs
-        self.num_source_tokens = facts.num_source_tokens
-        self.num_target_tokens = facts.num_target_tokens
-        self.corpus_pairs = facts.corpus_pairs
+        self._num_rows = facts.num_rows
+        self.corpus_sizes = facts.corpus_sizes
         self.digest = facts.digest
-        self._path, self._vocab_sizes = path, vocab_sizes
+        self._path, self._vocab_sizes = path, vocab_sizes or {}
         if not path.is_file() or check_file(path) != facts.num_bytes:
             raise MtkitError(
                 f"{path}: incomplete: expected {facts.num_bytes:,} bytes",
@@ -177,52 +168,75 @@ class TokenStore:
                 batch.validate()
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise _damaged(path, str(error)) from error
-        num_pairs = sum(batch.num_rows for batch in batches)
-        if reader.schema not in map(_schema, _VOCAB_SIZES) or num_pairs != self._num_pairs:
-            raise _damaged(path, f"{num_pairs:,} pairs of\n{reader.schema}")
+        schema, num_rows = reader.schema, sum(batch.num_rows for batch in batches)
+        if num_rows != self._num_rows or not _has_columns(schema, vocab_sizes):
+            raise _damaged(path, f"{num_rows:,} rows of\n{schema}")
         # An empty record batch may leave out its buffers, and nothing is ever looked up in it.
         batches = [batch for batch in batches if batch.num_rows]
-        num_rows = np.array([batch.num_rows for batch in batches], dtype=np.int64)
-        self._first_rows = np.cumsum(num_rows) - num_rows
-        self._columns = {
-            name: _Column(mapped, [batch.column(name) for batch in batches], item, path)
-            for name, item in _item_types(reader.schema).items()
-        }
+        batch_sizes = np.array([batch.num_rows for batch in batches], dtype=np.int64)
+        self._first_rows = np.cumsum(batch_sizes) - batch_sizes
+        self._columns: dict[str, _Column] = {}
+        self.num_tokens: dict[str, int] = {}
+        for field in schema:
+            parts = [batch.column(field.name) for batch in batches]
+            item = np.dtype(field.type.value_type.to_pandas_dtype())
+            self._columns[field.name] = _Column(mapped, parts, item, path)
+            self.num_tokens[field.name] = sum(len(part.flatten()) for part in parts)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self._columns)
 
     def __len__(self) -> int:
-        return self._num_pairs
+        return self._num_rows
 
-    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Returns the tokens of each source and of each target, `</s>` counted.
+    def lengths(self, rows: Indices) -> dict[str, Indices]:
+        """Returns the tokens of each row's sentences by column, `</s>` counted, [rows].
 
         Raises:
             IndexError: There is no such row.
         """
-        places = self._place(rows)
-        source_lengths, target_lengths = (self._columns[side].locate(*places)[1] for side in _SIDES)
-        return source_lengths, target_lengths
+        indices = self._find_batches(rows)
+        return {name: column.locate(*indices)[1] for name, column in self._columns.items()}
 
-    def gather(self, rows: Indices) -> tuple[Ragged, Ragged]:
-        """Returns the sources and the targets of some rows, in the order asked for.
+    def gather(self, rows: Indices, columns: Sequence[str] | None = None) -> dict[str, Ragged]:
+        """Returns some rows' sentences by column, in the order asked for.
+
+        Args:
+            rows: Which rows.
+            columns: Which columns; all where None.
 
         Raises:
             IndexError: There is no such row.
             MtkitError: A token is beyond the vocabulary.
         """
-        places = self._place(rows)
-        source, target = (self._columns[side].gather(*places) for side in _SIDES)
-        for side, size in zip((source, target), self._vocab_sizes or (), strict=False):
-            if len(side.tokens) and side.tokens.max() >= size:
-                raise _damaged(self._path, f"token {side.tokens.max():,} of {size:,} pieces")
-        return source, target
+        indices = self._find_batches(rows)
+        found = {}
+        for name in self._columns if columns is None else columns:
+            found[name] = self._columns[name].gather(*indices)
+            largest, size = found[name].tokens.max(initial=0), self._vocab_sizes.get(name)
+            if size is not None and largest >= size:
+                raise _damaged(self._path, f"token {largest:,} of {size:,} pieces")
+        return found
 
-    def _place(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Returns each row's record batch, and its number within that."""
+    def _find_batches(self, rows: Indices) -> tuple[Indices, Indices]:
+        """Returns each row's record batch, and its index within that."""
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a store of {len(self)}")
         batches = np.searchsorted(self._first_rows, rows, side="right") - 1
         return batches, rows - self._first_rows[batches]
+
+
+def _has_columns(schema: pa.Schema, expected: Mapping[str, int] | None) -> bool:
+    """Checks that columns are lists of tokens, and those that are expected if any are."""
+    return (
+        bool(schema.names)
+        and len(set(schema.names)) == len(schema.names)
+        and all(field.type in _LISTS and not field.nullable for field in schema)
+        and (expected is None or schema.names == list(expected))
+    )
 
 
 class _Column:
@@ -264,9 +278,9 @@ class _Column:
 
     def locate(self, batches: Indices, rows: Indices) -> tuple[Indices, Indices]:
         """Returns where each row's list begins, in items from the file's begin, and its length."""
-        places = self._first_offsets[batches] + rows
-        starts = self._offsets[places].astype(np.int64)
-        lengths = self._offsets[places + 1] - starts
+        indices = self._first_offsets[batches] + rows
+        starts = self._offsets[indices].astype(np.int64)
+        lengths = self._offsets[indices + 1] - starts
         firsts = self._first_values[batches] + starts
         if len(rows) and (lengths.min() < 0 or (firsts + lengths).max() > len(self._values)):
             raise _damaged(self._path, "its sentences reach past its end")
@@ -278,22 +292,16 @@ class _Column:
         return Ragged(self._values[join_ranges(starts, lengths)].astype(np.int64), lengths)
 
 
-def _item_types(schema: pa.Schema) -> dict[str, np.dtype[Any]]:
-    return {field.name: np.dtype(field.type.value_type.to_pandas_dtype()) for field in schema}
+class _StoreFacts(BaseModel):
+    """What opening needs of `store.json`; keys say pairs, as the first stores held pairs alone."""
 
-
-class _Facts(BaseModel):
-    """What `store.json` holds, beside format and width."""
-
-    num_pairs: NonNegativeInt
-    num_source_tokens: NonNegativeInt
-    num_target_tokens: NonNegativeInt
-    corpus_pairs: list[NonNegativeInt]
+    num_rows: NonNegativeInt = Field(alias="num_pairs")
+    corpus_sizes: list[NonNegativeInt] = Field(alias="corpus_pairs")
     num_bytes: NonNegativeInt
     digest: str
 
 
-def _read_facts(folder: Path) -> _Facts:
+def _read_facts(folder: Path) -> _StoreFacts:
     path = folder / _FACTS_FILE
     if not path.is_file():
         raise MtkitError(f"{folder}: no prepared data", "run `mtkit prepare`")
@@ -306,7 +314,7 @@ def _read_facts(folder: Path) -> _Facts:
             "run `mtkit prepare` again",
         )
     try:
-        return _Facts.model_validate(facts)
+        return _StoreFacts.model_validate(facts)
     except ValidationError as error:
         raise _damaged(path, describe_fault(error)) from error
 

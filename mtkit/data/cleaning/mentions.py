@@ -1,21 +1,12 @@
 """Numbers and addresses, which a translation takes over: filters that compare them."""
 
-import re
-
 import numpy as np
 
 from mtkit.data.cleaning.characters import Kind
 from mtkit.data.cleaning.filters import Block, Flags
 from mtkit.recipe.cleaning import Numbers, Urls
+from mtkit.text.addresses import find_addresses
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
-
-_ADDRESS = re.compile(
-    r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
-    r"|[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
-)
-"""Of a case-folded line. Bounded, or a long run of letters would be read from each of its letters;
-64 is the greatest length of a mailbox name (RFC 5321, section 4.5.3.1.1)."""
-_SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
 
 
 def find_other_numbers(block: Block, settings: Numbers, chosen: Flags) -> Flags:
@@ -45,7 +36,7 @@ def find_other_addresses(block: Block, settings: Urls, chosen: Flags) -> Flags:
         if not (_may_hold_address(source) or _may_hold_address(target)):
             continue
         ours, theirs = source.casefold(), target.casefold()
-        in_ours, in_theirs = _addresses(ours), _addresses(theirs)
+        in_ours, in_theirs = find_addresses(ours), find_addresses(theirs)
         # One side may leave out "www.", which makes an address of a name.
         matched = sum(address in theirs for address in in_ours)
         matched += sum(address in ours for address in in_theirs)
@@ -55,8 +46,3 @@ def find_other_addresses(block: Block, settings: Urls, chosen: Flags) -> Flags:
 
 def _may_hold_address(line: str) -> bool:
     return "://" in line or "@" in line or "www." in line or "WWW." in line
-
-
-def _addresses(folded: str) -> list[str]:
-    """Returns the addresses of a case-folded line, without scheme and `www.`."""
-    return [_SCHEME.sub("", address).rstrip(".,;:!?/*") for address in _ADDRESS.findall(folded)]

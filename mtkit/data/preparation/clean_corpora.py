@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.alignment import Suspect
 from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
@@ -69,7 +70,7 @@ class CorpusTally:
         samples: Some of the pairs that each filter dropped.
         suspects: Stretches that look misaligned.
         longest: The longest pairs, with their characters.
-        num_characters: Source and target characters of the pairs that passed.
+        num_characters: Characters of the pairs that passed, by column.
     """
 
     name: str
@@ -82,7 +83,7 @@ class CorpusTally:
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     suspects: list[Suspect] = field(default_factory=list)
     longest: list[tuple[int, Sample]] = field(default_factory=list)
-    num_characters: tuple[int, int] = (0, 0)
+    num_characters: Counter[str] = field(default_factory=Counter)
 
     def add(self, block: CleanedBlock) -> None:
         """Takes in the next block of the corpus."""
@@ -106,8 +107,7 @@ class CorpusTally:
                 self.suspects.append(suspect)
         self.longest = sorted([*self.longest, *block.longest], key=lambda entry: -entry[0])
         del self.longest[NUM_SAMPLES:]
-        source, target = self.num_characters
-        self.num_characters = (source + block.num_characters[0], target + block.num_characters[1])
+        self.num_characters.update(block.num_characters)
 
     def as_facts(self, is_duplicate: NDArray[np.bool_]) -> dict[str, Any]:
         """Returns the tally as JSON can express it, once duplicates among what passed are known."""
@@ -131,8 +131,8 @@ class CorpusTally:
             "longest": [
                 {"characters": characters, **vars(sample)} for characters, sample in self.longest
             ],
-            "source_characters": self.num_characters[0],
-            "target_characters": self.num_characters[1],
+            "source_characters": self.num_characters["source"],
+            "target_characters": self.num_characters["target"],
         }
 
 
@@ -206,7 +206,7 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> dict[str
     parts: list[tuple[int, int]] = []
     numbers = range(len(recipe.data.train))
     blocks = chain.from_iterable(read_training_blocks(recipe, number) for number in numbers)
-    with TextStoreWriter(folder) as store, KeyFiles(folder, job.settings) as keys:
+    with TextStoreWriter(folder, PAIR_COLUMNS) as store, KeyFiles(folder, job.settings) as keys:
         for block in clean_blocks(blocks, job, num_workers=num_workers):
             tally.add(block)
             keys.append(block)
@@ -293,8 +293,8 @@ def _read_rows(
     for number, (_, num_rows) in enumerate(parts):
         wanted = rows[(rows >= first) & (rows < first + num_rows)] - first
         if len(wanted):
-            sources, targets = store.read_part(number)
-            samples += [shorten(0, sources[row].as_py(), targets[row].as_py()) for row in wanted]
+            part = store.read_part(number).take(wanted)
+            samples += [shorten(0, **pair) for pair in part.to_pylist()]
         first += num_rows
     return samples
 

@@ -108,14 +108,14 @@ class CleanedBlock:
         num_read: How many pairs it had.
         num_invalid: Lines that were no UTF-8.
         num_skipped: Entries that were no pair, such as units in one language.
-        text: The pairs that are left, as a part of a text store.
+        text: The pairs that are left, as a part of a text store with `source` and `target`.
         keys: For each way of finding duplicates, 16 bytes a pair that is left.
         num_dropped: How many pairs each filter dropped, in the filters' order.
         samples: Some of them.
         repaired: Lines changed, by kind of repair.
         suspects: Stretches that look misaligned, by the number of their first and last line.
         longest: The longest pairs that were read, with their characters.
-        num_characters: Source and target characters of the pairs that are left.
+        num_characters: Characters of the pairs that are left, by column.
         seconds: Time spent, by filter.
         notes: What the filters can't do for these languages.
     """
@@ -131,7 +131,7 @@ class CleanedBlock:
     repaired: dict[str, int]
     suspects: list[Suspect]
     longest: list[tuple[int, Sample]]
-    num_characters: tuple[int, int]
+    num_characters: dict[str, int]
     seconds: dict[str, float]
     notes: tuple[str, ...]
 
@@ -182,7 +182,7 @@ class BlockCleaner:
             num_read=block.num_pairs,
             num_invalid=num_invalid,
             num_skipped=block.num_skipped,
-            text=make_text_batch(cleaned.sources, cleaned.targets),
+            text=make_text_batch({"source": cleaned.sources, "target": cleaned.targets}),
             keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
             num_dropped={name: len(places) for name, places in cleaned.dropped.items()},
             samples={
@@ -200,7 +200,10 @@ class BlockCleaner:
                 for suspect in cleaned.suspects
             ],
             longest=list(zip(lengths[longest].tolist(), sample(longest), strict=True)),
-            num_characters=(sum(map(len, cleaned.sources)), sum(map(len, cleaned.targets))),
+            num_characters={
+                "source": sum(map(len, cleaned.sources)),
+                "target": sum(map(len, cleaned.targets)),
+            },
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
         )

@@ -190,7 +190,7 @@ class _EvenSample:
     def take(self, block: CleanedBlock) -> None:
         num_rows = block.text.num_rows
         places = range(self._skip, num_rows, self._stride)
-        sources, targets = (block.text.column(side) for side in (0, 1))
+        sources, targets = block.text.column("source"), block.text.column("target")
         self.pairs += [(sources[place].as_py(), targets[place].as_py()) for place in places]
         self._skip = self._skip + len(places) * self._stride - num_rows
         while len(self.pairs) > _SAMPLE_PAIRS:

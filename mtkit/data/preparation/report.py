@@ -18,6 +18,7 @@ from mtkit.data.reused_vocabulary import reused_folder
 from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
+from mtkit.units import plural
 
 Facts = dict[str, Any]
 
@@ -196,7 +197,7 @@ def note_epoch(recipe: Recipe, epoch: Epoch | None) -> list[str]:
     if epoch is None or not is_low or max(epoch.source_tokens, epoch.target_tokens) >= wanted:
         return []
     return [
-        f"with these weights an epoch has {epoch.pairs:,} pair{'s' * (epoch.pairs != 1)}, fewer "
+        f"with these weights an epoch has {plural(epoch.pairs, 'pair')}, fewer "
         f"than make an update of training.batch_tokens = {wanted:,}, and none is larger than its "
         "epoch: multiply the weights of data.train by one number"
     ]
@@ -204,7 +205,7 @@ def note_epoch(recipe: Recipe, epoch: Epoch | None) -> list[str]:
 
 def _note_misaligned(name: str, stretch: Facts) -> str:
     shift = stretch["shift"]
-    lines = f"{abs(shift)} line" + ("s" if abs(shift) > 1 else "")
+    lines = plural(abs(shift), "line")
     how = f"the target is {lines} {'late' if shift > 0 else 'early'}" if shift else "no shift helps"
     return (
         f"{name}: lines {stretch['first']:,} to {stretch['last']:,} look misaligned ({how}): the "
@@ -245,7 +246,7 @@ def show_report(report: Report, console: Console) -> None:
         epoch = report.epoch
         passes = report.max_steps / max(1, epoch.updates)
         say(
-            f"an epoch: {epoch.updates:,} update{'s' * (epoch.updates != 1)}, "
+            f"an epoch: {plural(epoch.updates, 'update')}, "
             f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and {epoch.target_tokens:,} "
             "target tokens; "
             f"training.max_steps = {report.max_steps:,} are {passes:,.1f} epochs"

@@ -1,7 +1,7 @@
-"""Cleaned sentence pairs on disk: what tokenizer and tokens are made of, and made of again."""
+"""Cleaned text on disk in named columns, of which tokenizer and tokens are made."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,13 +18,17 @@ _DUPLICATES_FILE = "is_duplicate.npy"
 _MAX_FOR_HYPERGEOMETRIC = 1_000_000_000
 """numpy draws from no more."""
 # Offsets of 64 bits: a block of very long lines passes 2 GiB.
-_SCHEMA = pa.schema([("source", pa.large_string()), ("target", pa.large_string())])
+_TEXT = pa.large_string()
 
 
-def make_text_batch(sources: Sequence[str], targets: Sequence[str]) -> pa.RecordBatch:
-    """Returns sentence pairs as a part of a text store."""
-    columns = [pa.array(lines, type=pa.large_string()) for lines in (sources, targets)]
-    return pa.record_batch(columns, schema=_SCHEMA)
+def make_text_batch(columns: Mapping[str, Sequence[str]]) -> pa.RecordBatch:
+    """Returns sentences by column, such as `source` and `target`, as a part of a text store."""
+    arrays = [pa.array(lines, type=_TEXT) for lines in columns.values()]
+    return pa.record_batch(arrays, schema=_schema(tuple(columns)))
+
+
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([(column, _TEXT) for column in columns])
 
 
 class TextStoreWriter:
@@ -32,20 +36,21 @@ class TextStoreWriter:
 
     Args:
         folder: Where; it must exist.
+        columns: Names of the columns.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _TEXT_FILE
+    def __init__(self, folder: Path, columns: Sequence[str]) -> None:
+        self._path, self._schema = folder / _TEXT_FILE, _schema(columns)
 
     def __enter__(self) -> "TextStoreWriter":
         self._file = pa.OSFile(os.fsencode(self._path), "wb")
         # Text shrinks to a third, and reads faster so than in full.
         options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-        self._writer = pa.ipc.new_file(self._file, _SCHEMA, options=options)
+        self._writer = pa.ipc.new_file(self._file, self._schema, options=options)
         return self
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Adds the pairs of a batch from `make_text_batch`."""
+        """Adds the rows of a batch from `make_text_batch`."""
         self._writer.write_batch(batch)
 
     def __exit__(
@@ -60,7 +65,7 @@ class TextStoreWriter:
 
 
 class TextStore:
-    """Cleaned sentence pairs in parts, and which of them are duplicates.
+    """Cleaned sentences in parts, rows of named columns, and which of them are duplicates.
 
     Args:
         folder: What a `TextStoreWriter` filled.
@@ -79,45 +84,47 @@ class TextStore:
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             raise MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again") from error
         self.num_parts = int(self._reader.num_record_batches)
+        self.columns = tuple(self._reader.schema.names)
 
-    def read_part(self, number: int) -> tuple[pa.Array, pa.Array]:
-        """Returns the sources and targets of one part, duplicates included."""
-        batch = self._reader.get_batch(number)
-        return batch.column(0), batch.column(1)
+    def read_part(self, number: int) -> pa.RecordBatch:
+        """Returns the columns of one part, duplicates included."""
+        return self._reader.get_batch(number)
 
-    def iterate_kept(self) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """Yields the sources and targets of each part, without duplicates."""
+    def iterate_unique(self) -> Iterator[pa.RecordBatch]:
+        """Yields the columns of each part, without duplicates."""
         first = 0
         for number in range(self.num_parts):
-            sources, targets = self.read_part(number)
-            is_kept = pa.array(~self.is_duplicate(first, len(sources)))
-            first += len(sources)
-            yield sources.filter(is_kept), targets.filter(is_kept)
+            part = self.read_part(number)
+            yield part.filter(pa.array(~self.is_duplicate(first, part.num_rows)))
+            first += part.num_rows
 
     def is_duplicate(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Returns for each of `count` pairs from `first` on whether it repeats an earlier one."""
+        """Returns for each of `count` rows from `first` on whether it repeats an earlier one."""
         marks: NDArray[np.bool_] = np.load(self._folder / _DUPLICATES_FILE, mmap_mode="r")
         return np.array(marks[first : first + count])
 
-    def sample(self, size: int, num_kept: int, *, seed: Sequence[int]) -> Iterator[tuple[str, str]]:
-        """Yields `size` pairs that are no duplicates, drawn evenly, in order; all where it is more.
+    def sample(
+        self, column: str, size: int, num_unique: int, *, seed: Sequence[int]
+    ) -> Iterator[str]:
+        """Yields a column of rows that are no duplicates, drawn evenly, in order.
+
+        The same rows, whatever the column.
 
         Args:
-            size: How many.
-            num_kept: How many there are.
+            column: Which column.
+            size: How many; all where it is more than there are.
+            num_unique: How many there are.
             seed: Seed of the draw.
         """
         generator = np.random.Generator(np.random.PCG64(list(seed)))
-        wanted, left = min(size, num_kept), num_kept
-        for sources, targets in self.iterate_kept():
+        wanted, left = min(size, num_unique), num_unique
+        for part in self.iterate_unique():
             # Draws from a part as many as a draw from the whole would take of it.
-            count = len(sources)
+            count = part.num_rows
             share = _share(generator, wanted, left, count)
             wanted, left = wanted - share, left - count
-            places = pa.array(np.sort(generator.choice(count, share, replace=False)))
-            yield from zip(
-                sources.take(places).to_pylist(), targets.take(places).to_pylist(), strict=True
-            )
+            rows = pa.array(np.sort(generator.choice(count, share, replace=False)))
+            yield from part.column(column).take(rows).to_pylist()
 
 
 def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -> int:
@@ -130,15 +137,15 @@ def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -
     return min(wanted, count, int(generator.binomial(count, wanted / left)))
 
 
-def open_duplicate_marks(folder: Path, num_pairs: int) -> NDArray[np.bool_]:
-    """Returns one mark for each pair of a text store, all False, in a new file behind it."""
+def open_duplicate_marks(folder: Path, num_rows: int) -> NDArray[np.bool_]:
+    """Returns one mark for each row of a text store, all False, in a new file behind it."""
     path = folder / _DUPLICATES_FILE
-    if not num_pairs:
+    if not num_rows:
         # Nothing can't be mapped.
         np.save(path, np.zeros(0, dtype=np.bool_))
         return np.zeros(0, dtype=np.bool_)
     marks: NDArray[np.bool_] = np.lib.format.open_memmap(
-        path, mode="w+", dtype=np.bool_, shape=(num_pairs,)
+        path, mode="w+", dtype=np.bool_, shape=(num_rows,)
     )
     reserve(path)
     return marks

@@ -1,12 +1,12 @@
 """Cleaned text to tokens, in several processes."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import Resegment, SubwordTokenizer
 
+_NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
 """Sentences of each part whose growth by subword sampling is measured."""
 
@@ -57,17 +58,17 @@ class Part:
     Attributes:
         number: Which part.
         corpus: Which entry of `data.train` it is of.
-        is_kept: Which of its pairs are no duplicates.
+        is_unique: Which of its rows are no duplicates, [rows].
     """
 
     number: int
     corpus: int
-    is_kept: NDArray[np.bool_]
+    is_unique: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class SideCounts:
-    """What the tokens of one side look like.
+class ColumnCounts:
+    """Counts of the tokens of one column.
 
     Attributes:
         lengths: Sentences by number of tokens, `</s>` counted.
@@ -83,8 +84,8 @@ class SideCounts:
     best_tokens: int
     sampled_tokens: int
 
-    def __add__(self, other: "SideCounts") -> "SideCounts":
-        return SideCounts(
+    def __add__(self, other: "ColumnCounts") -> "ColumnCounts":
+        return ColumnCounts(
             self.lengths + other.lengths,
             self.pieces + other.pieces,
             self.unknown + other.unknown,
@@ -102,16 +103,14 @@ class TokenizedPart:
         batch: The pairs that are short enough, as a part of a token store.
         num_too_long: How many weren't.
         too_long: The first of these.
-        source: What the sources look like.
-        target: What the targets look like.
+        counts: Counts of the tokens of each column.
     """
 
     corpus: int
     batch: pa.RecordBatch
     num_too_long: int
     too_long: list[tuple[str, str]]
-    source: SideCounts
-    target: SideCounts
+    counts: dict[str, ColumnCounts]
 
 
 class PartTokenizer:
@@ -121,72 +120,83 @@ class PartTokenizer:
         self._job = job
         self._text = TextStore(job.text)
         self._tokenizer = SubwordTokenizer.load(job.tokenizer)
-        self._resegmenters: dict[str, Resegment] | None = (
-            None
-            if job.sampling is None
-            else {
-                "source": self._tokenizer.source_resegmenter(job.sampling.alpha),
-                "target": self._tokenizer.target_resegmenter(job.sampling.alpha),
+        self._resegmenters: dict[str, Resegment] = {}
+        if job.sampling is not None:
+            self._resegmenters = {
+                column: self._tokenizer.resegmenter(column, job.sampling.alpha)
+                for column in self._text.columns
             }
-        )
-        self._vocab_size = max(self._tokenizer.source_vocab_size, self._tokenizer.target_vocab_size)
+        self._widths = choose_widths(self._tokenizer)
 
     def __call__(self, part: Part) -> TokenizedPart:
         """Returns the tokens of a part."""
-        is_kept = pa.array(part.is_kept)
-        sources, targets = (
-            side.filter(is_kept).to_pylist() for side in self._text.read_part(part.number)
-        )
+        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        text: dict[str, list[str]] = unique.to_pydict()
         tag = self._job.tags[part.corpus]
-        source = Ragged.of(self._tokenizer.tokenize_source(sources, tag=tag))
-        target = Ragged.of(self._tokenizer.tokenize_target(targets))
-        is_short = np.maximum(source.lengths, target.lengths) <= self._job.max_tokens
-        too_long = np.flatnonzero(~is_short)
-        samples = [(sources[place], targets[place]) for place in too_long[:5]]
-        if len(too_long):
-            source, target = keep(source, is_short), keep(target, is_short)
-            sources, targets = (
-                [line for line, is_kept in zip(lines, is_short.tolist(), strict=True) if is_kept]
-                for lines in (sources, targets)
+        tokens = {
+            column: Ragged.of(
+                self._tokenizer.tokenize(column, lines, tag=tag if column == "source" else "")
             )
+            for column, lines in text.items()
+        }
+        is_short = find_short(tokens, self._job.max_tokens)
+        too_long = np.flatnonzero(~is_short)
+        samples = unique.take(too_long[:_NUM_SAMPLES]).to_pylist()
+        if len(too_long):
+            tokens = keep(tokens, is_short)
+            text = unique.filter(pa.array(is_short)).to_pydict()
         return TokenizedPart(
             corpus=part.corpus,
-            batch=make_batch(source, target, vocab_size=self._vocab_size),
+            batch=make_batch(tokens, self._widths),
             num_too_long=len(too_long),
-            too_long=samples,
-            source=self._count(source, sources, "source"),
-            target=self._count(target, targets, "target"),
+            too_long=[tuple(row.values()) for row in samples],
+            counts={column: self._count(column, tokens[column], text[column]) for column in tokens},
         )
 
-    def _count(
-        self, tokens: Ragged, lines: Sequence[str], side: Literal["source", "target"]
-    ) -> SideCounts:
+    def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
         unknown: Counter[str] = Counter()
         is_unknown = tokens.tokens == UNK
         if is_unknown.any():
             ends = np.cumsum(tokens.lengths)
             found = np.searchsorted(ends, np.flatnonzero(is_unknown), side="right")
-            for place in np.unique(found).tolist():
-                unknown.update("".join(self._tokenizer.unknown_pieces(lines[place], side)))
+            for row in np.unique(found).tolist():
+                unknown.update("".join(self._tokenizer.unknown_pieces(column, lines[row])))
         best = sampled = 0
-        if self._resegmenters is not None:
+        if self._resegmenters:
             first = tokens.lengths[:_SAMPLED_PER_PART]
             sentences = Ragged(tokens.tokens[: first.sum()], first).to_lists()
-            draw, random = self._resegmenters[side], Random(self._job.seed)
+            draw, random = self._resegmenters[column], Random(self._job.seed)
             best = int(first.sum())
             sampled = sum(len(draw(sentence, random)) for sentence in sentences)
-        return SideCounts(
+        return ColumnCounts(
             lengths=np.bincount(tokens.lengths, minlength=self._job.max_tokens + 1),
-            pieces=np.bincount(tokens.tokens, minlength=self._vocab_size),
+            pieces=np.bincount(tokens.tokens, minlength=self._widths[column]),
             unknown=unknown,
             best_tokens=best,
             sampled_tokens=sampled,
         )
 
 
-def keep(tokens: Ragged, is_kept: NDArray[np.bool_]) -> Ragged:
-    """Returns the tokens of the sentences that are kept."""
-    return Ragged(tokens.tokens[np.repeat(is_kept, tokens.lengths)], tokens.lengths[is_kept])
+def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
+    """Returns for each column of a token store the pieces that it must have room for."""
+    sizes = tokenizer.vocab_sizes
+    # Both sides as wide as the larger: stores of before hold them so.
+    return dict.fromkeys(sizes, max(sizes.values()))
+
+
+def find_short(tokens: Mapping[str, Ragged], max_tokens: int) -> NDArray[np.bool_]:
+    """Returns for each row whether no column has more than `max_tokens`, [rows]."""
+    lengths = [column.lengths for column in tokens.values()]
+    is_short: NDArray[np.bool_] = np.max(lengths, axis=0) <= max_tokens
+    return is_short
+
+
+def keep(tokens: Mapping[str, Ragged], is_kept: NDArray[np.bool_]) -> dict[str, Ragged]:
+    """Returns the tokens of the rows that are kept."""
+    return {
+        column: Ragged(found.tokens[np.repeat(is_kept, found.lengths)], found.lengths[is_kept])
+        for column, found in tokens.items()
+    }
 
 
 def tokenize_text(
@@ -206,23 +216,22 @@ def tokenize_text(
         MtkitError: No pair is short enough.
     """
     tokenizer = SubwordTokenizer.load(job.tokenizer)
-    vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
     kept, too_long = [0] * len(job.tags), [0] * len(job.tags)
     samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
-    sides: list[SideCounts] | None = None
+    counts: dict[str, ColumnCounts] = {}
     tokenized = map_in_order(
         partial(PartTokenizer, job), list_parts(TextStore(job.text), parts), num_workers=num_workers
     )
-    with TokenStoreWriter(folder, vocab_size) as store:
+    with TokenStoreWriter(folder, choose_widths(tokenizer)) as store:
         for part in follow(
             ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
         ):
             store.append(part.batch, corpus=part.corpus)
             kept[part.corpus] += part.batch.num_rows
             too_long[part.corpus] += part.num_too_long
-            samples[part.corpus] = [*samples[part.corpus], *part.too_long][:5]
-            found = [part.source, part.target]
-            sides = found if sides is None else [a + b for a, b in zip(sides, found, strict=True)]
+            samples[part.corpus] = [*samples[part.corpus], *part.too_long][:_NUM_SAMPLES]
+            for column, found in part.counts.items():
+                counts[column] = counts[column] + found if column in counts else found
         if not sum(kept):
             raise MtkitError(
                 f"data.train: no pair is left: all {sum(too_long):,} that passed the filters are "
@@ -230,20 +239,14 @@ def tokenize_text(
                 "raise it, or give a greater tokenizer.vocab_size",
             )
     build_order(folder)
-    assert sides is not None
     return {
         "corpora": [
             {"kept": count, "too_long": long, "samples": examples}
             for count, long, examples in zip(kept, too_long, samples, strict=True)
         ],
         **{
-            side: describe_side(counts, size)
-            for side, counts, size in zip(
-                ("source", "target"),
-                sides,
-                (tokenizer.source_vocab_size, tokenizer.target_vocab_size),
-                strict=True,
-            )
+            column: describe_column(found, tokenizer.vocab_sizes[column])
+            for column, found in counts.items()
         },
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
@@ -257,8 +260,8 @@ def list_tags(recipe: Recipe) -> list[str]:
 
 def tokenize_dev(
     tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[tuple[str, str]]
-) -> tuple[Ragged, Ragged]:
-    """Returns the tokens of a development set, by which its loss is measured.
+) -> dict[str, Ragged]:
+    """Returns the tokens of a development set by column, by which its loss is measured.
 
     Pairs with a blank side, or a side of more than `max_tokens`, are left out.
 
@@ -267,16 +270,18 @@ def tokenize_dev(
     """
     max_tokens = recipe.data.cleaning.max_tokens
     usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-    source = Ragged.of(tokenizer.encode_source([source for source, _ in usable]))
-    target = Ragged.of(tokenizer.encode_target([target for _, target in usable]))
-    is_short = np.maximum(source.lengths, target.lengths) <= max_tokens
+    tokens = {
+        "source": Ragged.of(tokenizer.encode_source([source for source, _ in usable])),
+        "target": Ragged.of(tokenizer.encode_target([target for _, target in usable])),
+    }
+    is_short = find_short(tokens, max_tokens)
     if not is_short.any():
         raise MtkitError(
             f"data.dev: no pair left: {len(pairs) - len(usable):,} with a blank side, "
             f"{len(usable):,} longer than data.cleaning.max_tokens = {max_tokens}",
             "are these the right files?",
         )
-    return keep(source, is_short), keep(target, is_short)
+    return keep(tokens, is_short)
 
 
 def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[Part]:
@@ -287,8 +292,8 @@ def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[Pa
         first += num_rows
 
 
-def describe_side(counts: SideCounts, vocab_size: int) -> dict[str, Any]:
-    """Returns what one side's tokens look like, as JSON can express it."""
+def describe_column(counts: ColumnCounts, vocab_size: int) -> dict[str, Any]:
+    """Returns a column's counts, as JSON can express it."""
     num_tokens = int(counts.pieces.sum())
     used = counts.pieces[:vocab_size]
     facts: dict[str, Any] = {

@@ -174,7 +174,7 @@ def _put_back(raw: bytes, line: str) -> str:
     mark = (
         BYTE_ORDER_MARK if raw.startswith(codecs.BOM_UTF8) and line[:1] != BYTE_ORDER_MARK else ""
     )
-    return mark + line + "\r" * raw.endswith(b"\r\n")
+    return mark + line + ("\r" if raw.endswith(b"\r\n") else "")
 
 
 def join_lines(lines: list[bytes]) -> bytes:

@@ -16,6 +16,7 @@ from mtkit.data.sources.lines import (
 )
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.data import PairedFileCorpus
+from mtkit.units import plural
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,8 @@ class TsvOrigin:
             if len(row) <= last:
                 if lines[place].strip():
                     raise MtkitError(
-                        f"{self.name}:{self.first_line + place}: {len(row)} "
-                        f"column{'s' * (len(row) != 1)} between tabs, "
-                        f"but column {last + 1} is to be read",
+                        f"{self.name}:{self.first_line + place}: {plural(len(row), 'column')} "
+                        f"between tabs, but column {last + 1} is to be read",
                         "mend the line; or, if others hold the text, say which: source_column = 1, "
                         "target_column = 2",
                     )

@@ -11,7 +11,7 @@ from mtkit.evaluation.analysis.buckets import (
     group_by_origin,
     group_by_rare_words,
 )
-from mtkit.evaluation.analysis.comparison import Comparison, SentenceScores, compare_sentences
+from mtkit.evaluation.analysis.comparison import SentenceScores, SystemComparison, compare_sentences
 from mtkit.evaluation.analysis.flags import count_flags, find_flags
 
 ScoreSentences = Callable[[str, Sequence[int]], Mapping[str, float]]
@@ -62,7 +62,7 @@ class Analysis:
 
     groupings: tuple[ScoresByBucket, ...] = ()
     flag_counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[SystemComparison, ...] = ()
 
 
 def analyze(

@@ -70,7 +70,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SystemComparison:
     """A system beside the baseline, sentence by sentence.
 
     Attributes:
@@ -107,7 +107,7 @@ def compare_sentences(
     *,
     sources: Sequence[str] | None = None,
     num_examples: int = 10,
-) -> Comparison:
+) -> SystemComparison:
     """Returns how a system does beside a baseline, sentence by sentence.
 
     Args:
@@ -138,7 +138,7 @@ def compare_sentences(
 
     won, lost = rank_differences(ours, theirs, num_examples, higher_is_better=higher_is_better)
     num_won, num_lost = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
-    return Comparison(
+    return SystemComparison(
         system=system,
         baseline=baseline,
         metric=sentence_scores.metric,

@@ -3,19 +3,13 @@
 import re
 import unicodedata
 
+from mtkit.text import addresses
+
 _NUMBER = re.compile(r"\d+(?:[.,'’٬٫]\d+|[ \u00a0\u2009\u202f]\d{3}(?!\d))*")
 """Digits and what joins them; a space does so only before three digits."""
 _DIGIT = re.compile(r"\d")
 _SEPARATOR = re.compile(r"\D")
 _DECIMAL_POINTS = ".,٫"
-
-_ADDRESS = re.compile(
-    r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
-    r"|[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
-)
-"""Of a case-folded text; 64 is the greatest length of a mailbox name (RFC 5321, 4.5.3.1.1)."""
-_MAY_BE_ADDRESS = re.compile(r"://|@|www\.", re.IGNORECASE)
-_SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
 
 
 def find_numbers(text: str) -> frozenset[str]:
@@ -29,7 +23,7 @@ def find_numbers(text: str) -> frozenset[str]:
         return frozenset()
     return frozenset(
         number
-        for match in _NUMBER.finditer(_ADDRESS.sub(" ", text.casefold()))
+        for match in _NUMBER.finditer(addresses.remove_addresses(text.casefold()))
         for number in _read_number(match.group())
     )
 
@@ -70,8 +64,4 @@ def _write(whole: str, decimals: str = "") -> str:
 
 def find_addresses(text: str) -> frozenset[str]:
     """Returns web and e-mail addresses of a text, in lower case, without scheme and `www.`."""
-    if not _MAY_BE_ADDRESS.search(text):
-        return frozenset()
-    return frozenset(
-        _SCHEME.sub("", address).rstrip(".,;:!?/*") for address in _ADDRESS.findall(text.casefold())
-    )
+    return frozenset(addresses.find_addresses(text.casefold()))

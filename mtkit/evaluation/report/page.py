@@ -8,20 +8,15 @@ from typing import Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from mtkit.evaluation.analysis.analyze import Analysis, ScoresByBucket
-from mtkit.evaluation.analysis.comparison import Comparison
+from mtkit.evaluation.analysis.comparison import SystemComparison
 from mtkit.evaluation.analysis.flags import FLAGS
 from mtkit.evaluation.report.marks import mark_differences
 from mtkit.evaluation.report.plots import (
-    MARKERS,
-    BarPlot,
-    LinePlot,
-    RowPlot,
     choose_series,
-    plot_gains,
-    plot_lines,
-    plot_rows,
-    plot_scores,
-    shorten,
+    draw_buckets,
+    draw_gains,
+    draw_marker,
+    draw_scores,
 )
 from mtkit.evaluation.report.tables import (
     SIGNIFICANCE_LEVEL,
@@ -43,20 +38,20 @@ _TESTS: Final[Mapping[TestKind, str]] = {
 
 @dataclass(frozen=True)
 class _KindsOfSentences:
-    """A grouping with the plot of its first metric."""
+    """A grouping with the plot of its first metric, as SVG."""
 
     grouping: ScoresByBucket
     metric: str
     higher_is_better: bool
-    plot: LinePlot | RowPlot
+    plot: str
 
 
 @dataclass(frozen=True)
 class _TwoSystems:
-    """A comparison with its plot."""
+    """A comparison with its plot, as SVG."""
 
-    comparison: Comparison
-    plot: BarPlot
+    comparison: SystemComparison
+    plot: str
 
 
 def render_page(
@@ -104,12 +99,13 @@ def render_page(
         level=SIGNIFICANCE_LEVEL,
         tests=_TESTS,
         series=series,
-        score_plots={metric.name: plot_scores(results, metric.name, series) for metric in metrics},
+        score_plots={metric.name: draw_scores(results, metric.name, series) for metric in metrics}
+        if len(results) > 1
+        else {},
         analysis=analysis,
         kinds=[_view_grouping(grouping, metrics, series) for grouping in analysis.groupings],
         comparisons=[
-            _TwoSystems(comparison, plot_gains(comparison.gains))
-            for comparison in analysis.comparisons
+            _TwoSystems(comparison, draw_gains(comparison)) for comparison in analysis.comparisons
         ],
         flags=FLAGS,
         markdown=as_markdown(results),
@@ -136,17 +132,11 @@ def _open_environment() -> Environment:
         is_better=is_better,
     )
     environment.globals.update(
-        marker=_choose_marker,
+        draw_marker=draw_marker,
         mark_differences=mark_differences,
-        shorten=shorten,
         list_bucket_metrics=_list_bucket_metrics,
     )
     return environment
-
-
-def _choose_marker(series: int) -> str:
-    # Systems that don't stand out are grey circles.
-    return MARKERS[max(0, series)]
 
 
 def _score_by_metric(
@@ -189,10 +179,9 @@ def _view_grouping(
     grouping: ScoresByBucket, metrics: Sequence[SystemScore], series: Mapping[str, int]
 ) -> _KindsOfSentences:
     metric = _list_bucket_metrics(grouping)[0]
-    plot = plot_lines if grouping.is_ordered else plot_rows
     return _KindsOfSentences(
         grouping,
         metric,
         all(score.higher_is_better for score in metrics if score.name == metric),
-        plot(grouping, metric, series),
+        draw_buckets(grouping, metric, series),
     )

@@ -1,35 +1,65 @@
-"""Where points, lines and bars of plots lie; templates draw them.
+"""Plots of an evaluation, as SVG that stands within a page.
 
-A plot is 360 units wide, about as wide as a phone, so that its text can be read there; units are
-SVG's, with the origin in the upper left corner.
+A plot is 360 units wide, about as wide as a phone, so that its text can be read there. Its colours
+are the page's, which has light and dark ones: matplotlib draws with stand-ins for CSS variables.
 """
 
-import math
+import io
+import re
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
+from matplotlib.patches import PathPatch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from mtkit.evaluation.analysis.analyze import ScoresByBucket
-from mtkit.evaluation.analysis.comparison import Histogram
+from mtkit.evaluation.analysis.comparison import SystemComparison
 from mtkit.evaluation.results import SystemResult
 
-WIDTH = 360
-NUM_SERIES = 7
+WIDTH: Final = 360
+NUM_SERIES: Final = 7
 """Systems with a colour and a marker of their own: as many as the colour-blind tell apart."""
-MARKERS = (
-    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
-    "M-3.5-3.5h7v7h-7z",
-    "M0-4.5l4.5 8h-9z",
-    "M0-5l5 5-5 5-5-5z",
-    "M0 4.5l4.5-8h-9z",
-    "M-1.3-4.5h2.6v3.2h3.2v2.6h-3.2v3.2h-2.6v-3.2h-3.2v-2.6h3.2z",
-    "M0-2l2.5-2.5 2 2-2.5 2.5 2.5 2.5-2 2-2.5-2.5-2.5 2.5-2-2 2.5-2.5-2.5-2.5 2-2z",
-)
-"""Circle, square, triangle, diamond, triangle that points down, plus and cross, about a point."""
 
-_LABELS_END, _VALUES_START = 122, 302
+_MARKERS = "os^DvPX"
+_MARKER_SIZE = 8
+_COLOURS = (
+    *(f"s{index}" for index in range(NUM_SERIES)),
+    "others",
+    "ink",
+    "quiet",
+    "rule",
+    "paper",
+)
+"""The page's CSS variables."""
+_STAND_INS = {name: f"#fe01{index:02x}" for index, name in enumerate(_COLOURS)}
+_INK, _QUIET, _RULE, _PAPER = (_STAND_INS[name] for name in ("ink", "quiet", "rule", "paper"))
+_STYLE: dict[Any, Any] = {
+    # A `matplotlibrc` in the current folder could have LaTeX run.
+    "text.usetex": False,
+    # A `$` in a name is a dollar.
+    "text.parse_math": False,
+    "text.color": _INK,
+    # The page's own takes its place; this one measures.
+    "font.family": "DejaVu Sans",
+    "font.size": 11.0,
+    "svg.fonttype": "none",
+    "axes.edgecolor": _QUIET,
+    "axes.axisbelow": True,
+    "grid.color": _RULE,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+}
+_LABELS_END, _VALUES_START = 130, 294
+"""Where the axis begins and ends beside the names of rows and what is noted on each."""
 _ROW_HEIGHT, _AXIS_HEIGHT, _MARK_GAP = 24, 28, 2.5
-_PLOT_HEIGHT, _PLOT_TOP, _PLOT_LEFT, _PLOT_RIGHT = 230, 12, 40, 346
-_HISTOGRAM_HEIGHT = 190
 _MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
 _NICE_STEPS = (1, 2, 2.5, 5, 10)
@@ -39,247 +69,119 @@ _FEW_SENTENCES = 30
 """Below so many, one sentence may move a corpus score by points."""
 
 
-@dataclass(frozen=True)
-class Tick:
-    """A place on an axis, with what is written there."""
-
-    position: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A system's value; `series` is its place among the systems that stand out, or -1."""
-
-    x: float
-    y: float
-    series: int
-    title: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of a plot that has names down its side.
-
-    Attributes:
-        name: What the row is about.
-        label: The name, shortened if it's long.
-        note: Written at the right.
-        y: Middle of the row.
-        marks: Its values.
-        low: Where its interval begins; None where it has none.
-        high: Where it ends.
-    """
-
-    name: str
-    label: str
-    note: str
-    y: float
-    marks: tuple[Mark, ...]
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class RowPlot:
-    """Values side by side, a row per system or per kind of sentence."""
-
-    height: float
-    left: float
-    right: float
-    bottom: float
-    ticks: tuple[Tick, ...]
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Path:
-    """A system's values joined by a line; `points` as SVG's polyline takes them."""
-
-    series: int
-    points: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A kind of sentences on the horizontal axis."""
-
-    x: float
-    label: str
-    note: str
-
-
-@dataclass(frozen=True)
-class LinePlot:
-    """Values that rise or fall from one kind of sentence to the next, a line per system."""
-
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
-    ticks: tuple[Tick, ...]
-    columns: tuple[Column, ...]
-    paths: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bin of a histogram; `side` is where its gains are: -1, 0 or 1."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    side: int
-    title: str
-
-
-@dataclass(frozen=True)
-class BarPlot:
-    """How gains are spread."""
-
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
-    middle: float
-    ticks: tuple[Tick, ...]
-    bars: tuple[Bar, ...]
-
-
 def choose_series(results: Sequence[SystemResult]) -> dict[str, int]:
-    """Returns the systems that stand out in plots, with their places: the baseline and the best."""
+    """Returns the systems that stand out in plots, numbered: the baseline and the best."""
     baseline, *others = results
     if len(results) > NUM_SERIES and baseline.scores:
         sign = -1 if baseline.scores[0].higher_is_better else 1
         others = sorted(others, key=lambda result: sign * result.scores[0].value)
-    return {result.name: place for place, result in enumerate([baseline, *others][:NUM_SERIES])}
+    return {result.name: index for index, result in enumerate([baseline, *others][:NUM_SERIES])}
 
 
-def plot_scores(results: Sequence[SystemResult], metric: str, series: Mapping[str, int]) -> RowPlot:
-    """Returns every system's score by a metric, with its interval."""
+@mpl.rc_context(_STYLE)
+def draw_marker(series: int) -> str:
+    """Returns the marker of a system that stands out, or of the others: -1."""
+    figure, axes = _open_figure(14, (0, 0, 14, 14), width=14)
+    axes.set(xlim=(-7, 7), ylim=(-7, 7), xticks=[], yticks=[])
+    # As a path: what matplotlib draws as a marker has an id, and a page may show this twice.
+    marker = MarkerStyle(_MARKERS[max(0, series)])
+    shape = marker.get_path().transformed(marker.get_transform())
+    path = shape.transformed(Affine2D().scale(_MARKER_SIZE))
+    axes.add_patch(PathPatch(path, facecolor=_colour(series), linewidth=0))
+    return _as_svg(figure, 'aria-hidden="true"')
+
+
+@mpl.rc_context(_STYLE)
+def draw_scores(results: Sequence[SystemResult], metric: str, series: Mapping[str, int]) -> str:
+    """Returns a plot of every system's score by a metric, with its interval."""
     scores = {
         result.name: score for result in results for score in result.scores if score.name == metric
     }
-    values = [score.value for score in scores.values()]
-    for score in scores.values():
+    figure, axes = _open_rows([(name, f"{score.value:.2f}") for name, score in scores.items()])
+    values = []
+    for row, (name, score) in enumerate(scores.items()):
+        values.append(score.value)
         if score.interval is not None:
-            values += [score.interval.low, score.interval.high]
-    axis = _Axis.around(values, _LABELS_END + 8, _VALUES_START - 8)
-    rows = []
-    for place, (name, score) in enumerate(scores.items()):
-        y = (place + 0.5) * _ROW_HEIGHT
-        note = f"{score.value:.2f}"
-        mark = Mark(axis.place(score.value), y, series.get(name, _NO_SERIES), f"{name}: {note}")
-        interval = score.interval
-        rows.append(
-            Row(
-                name,
-                shorten(name),
-                note,
-                y,
-                (mark,),
-                None if interval is None else axis.place(interval.low),
-                None if interval is None else axis.place(interval.high),
+            ends = [score.interval.low, score.interval.high]
+            values += ends
+            axes.plot(ends, [row, row], "|-", color=_QUIET, markersize=8, linewidth=1.5)
+        title = f"{name}: {score.value:.2f}"
+        _mark(axes, score.value, row, series.get(name, _NO_SERIES), title)
+    axes.set_xlim(_find_limits(values))
+    return _as_plot(figure, f"{metric} of each system; the table above has the numbers")
+
+
+@mpl.rc_context(_STYLE)
+def draw_buckets(grouping: ScoresByBucket, metric: str, series: Mapping[str, int]) -> str:
+    """Returns a plot of what systems score on each kind of sentence.
+
+    Kinds that have an order stand side by side, with a line for each system; others have a row.
+    """
+    buckets = grouping.buckets
+    notes = [_count_sentences(bucket.num_sentences) for bucket in buckets]
+    if grouping.is_ordered:
+        figure, axes = _open_columns([bucket.name for bucket in buckets], notes)
+    else:
+        names = [bucket.name for bucket in buckets]
+        figure, axes = _open_rows(list(zip(names, notes, strict=True)))
+    for system in dict.fromkeys(name for bucket in buckets for name in bucket.scores):
+        own = series.get(system, _NO_SERIES)
+        values = [bucket.scores[system][metric] for bucket in buckets]
+        if grouping.is_ordered:
+            width = 1.0 if own == _NO_SERIES else 2.0 if own else 2.5
+            axes.plot(values, color=_colour(own), linewidth=width, zorder=_height(own))
+        # Of a row, those that stand out are a little apart.
+        gap = _MARK_GAP / _ROW_HEIGHT * (own - (len(series) - 1) / 2) if own != _NO_SERIES else 0
+        for index, (bucket, value) in enumerate(zip(buckets, values, strict=True)):
+            title = f"{system}, {bucket.name}: {value:.2f}"
+            if not grouping.is_ordered:
+                _mark(axes, value, index + gap, own, title)
+            elif own != _NO_SERIES:
+                _mark(axes, index, value, own, title)
+    limits = _find_limits([each[metric] for bucket in buckets for each in bucket.scores.values()])
+    (axes.set_ylim if grouping.is_ordered else axes.set_xlim)(limits)
+    label = f"{metric} by {grouping.name.lower()}; the tables below have the numbers"
+    return _as_plot(figure, label)
+
+
+@mpl.rc_context(_STYLE)
+def draw_gains(comparison: SystemComparison) -> str:
+    """Returns a plot of how a system's gains over the baseline are spread."""
+    edges, counts = comparison.gains.edges, comparison.gains.counts
+    figure, axes = _open_figure(190, (14, 30, WIDTH - 14, 156))
+    for index, count in enumerate(counts):
+        low, high = edges[index : index + 2]
+        side = (2 * index + 1 > len(counts)) - (2 * index + 1 < len(counts))
+        if count:
+            axes.bar(
+                low,
+                count,
+                high - low,
+                align="edge",
+                color=_STAND_INS[{-1: "s0", 0: "others", 1: "s1"}[side]],
+                edgecolor=_PAPER,
+                gid=f"title:{_show_gain(low)} to {_show_gain(high)}: {count:,}",
             )
-        )
-    return _row_plot(axis, rows)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, max(counts) or 1)
+    # As high as the bars and a little beyond.
+    axes.axvline(0, -0.04, 1.06, color=_INK, linewidth=1, linestyle=(0, (3, 2)), clip_on=False)
+    axes.set_yticks([])
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=_NICE_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda gain, _: _show_gain(round(gain, 9))))
+    axes.spines["bottom"].set_visible(True)
+    figure.text(14 / WIDTH, 1 - 14 / 190, f"◀ {shorten(comparison.baseline)} better")
+    figure.text(1 - 14 / WIDTH, 1 - 14 / 190, f"{shorten(comparison.system)} better ▶", ha="right")
+    label = f"Gains by sentence: {comparison.num_won} above 0, {comparison.num_lost} below"
+    return _as_plot(figure, label)
 
 
-def plot_rows(grouping: ScoresByBucket, metric: str, series: Mapping[str, int]) -> RowPlot:
-    """Returns what systems score on each kind of sentence, a row per kind."""
-    values = [scores[metric] for bucket in grouping.buckets for scores in bucket.scores.values()]
-    axis = _Axis.around(values, _LABELS_END + 8, _VALUES_START - 8)
-    rows = []
-    for place, bucket in enumerate(grouping.buckets):
-        y = (place + 0.5) * _ROW_HEIGHT
-        marks = [
-            Mark(
-                axis.place(scores[metric]),
-                y,
-                series.get(system, _NO_SERIES),
-                f"{system}, {bucket.name}: {scores[metric]:.2f}",
-            )
-            for system, scores in bucket.scores.items()
-        ]
-        note = _count_sentences(bucket.num_sentences)
-        rows.append(Row(bucket.name, shorten(bucket.name), note, y, _spread(marks)))
-    return _row_plot(axis, rows)
-
-
-def plot_lines(grouping: ScoresByBucket, metric: str, series: Mapping[str, int]) -> LinePlot:
-    """Returns what systems score on each kind of sentence, a line per system."""
-    values = [scores[metric] for bucket in grouping.buckets for scores in bucket.scores.values()]
-    bottom = _PLOT_HEIGHT - 42
-    axis = _Axis.around(values, bottom, _PLOT_TOP)
-    step = (_PLOT_RIGHT - _PLOT_LEFT) / max(1, len(grouping.buckets))
-    columns = [
-        Column(
-            _PLOT_LEFT + (place + 0.5) * step, bucket.name, _count_sentences(bucket.num_sentences)
-        )
-        for place, bucket in enumerate(grouping.buckets)
-    ]
-    systems = dict.fromkeys(name for bucket in grouping.buckets for name in bucket.scores)
-    paths = []
-    for system in systems:
-        marks = tuple(
-            Mark(
-                column.x,
-                axis.place(bucket.scores[system][metric]),
-                series.get(system, _NO_SERIES),
-                f"{system}, {bucket.name}: {bucket.scores[system][metric]:.2f}",
-            )
-            for column, bucket in zip(columns, grouping.buckets, strict=True)
-        )
-        points = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks)
-        paths.append(Path(series.get(system, _NO_SERIES), points, marks))
-    return LinePlot(
-        height=_PLOT_HEIGHT,
-        left=_PLOT_LEFT,
-        right=_PLOT_RIGHT,
-        top=_PLOT_TOP,
-        bottom=bottom,
-        ticks=axis.ticks,
-        columns=tuple(columns),
-        # Those that stand out lie above the others, the baseline above all.
-        paths=tuple(sorted(paths, key=lambda path: (path.series != _NO_SERIES, -path.series))),
-    )
-
-
-def plot_gains(histogram: Histogram) -> BarPlot:
-    """Returns how a system's gains over the baseline are spread."""
-    left, right, top, bottom = 14, WIDTH - 14, 30, _HISTOGRAM_HEIGHT - 34
-    edges = histogram.edges
-    scale = (right - left) / (edges[-1] - edges[0])
-    most = max(histogram.counts) or 1
-    middle_bin = len(histogram.counts) // 2
-    bars = []
-    for place, count in enumerate(histogram.counts):
-        height = count / most * (bottom - top)
-        bars.append(
-            Bar(
-                x=left + (edges[place] - edges[0]) * scale,
-                y=bottom - height,
-                width=(edges[place + 1] - edges[place]) * scale,
-                height=height,
-                side=(place > middle_bin) - (place < middle_bin),
-                title=f"{_show_gain(edges[place])} to {_show_gain(edges[place + 1])}: {count:,}",
-            )
-        )
-    ticks = _list_ticks(edges[0], edges[-1], 6)
-    return BarPlot(
-        height=_HISTOGRAM_HEIGHT,
-        left=left,
-        right=right,
-        top=top,
-        bottom=bottom,
-        middle=left - edges[0] * scale,
-        ticks=tuple(Tick(left + (value - edges[0]) * scale, _show_gain(value)) for value in ticks),
-        bars=tuple(bars),
-    )
+def shorten(name: str) -> str:
+    """Returns a name that fits beside a plot: of a long one, its beginning and its end."""
+    if len(name) <= _MAX_LABEL_CHARACTERS:
+        return name
+    half = (_MAX_LABEL_CHARACTERS - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
 
 
 def _show_gain(gain: float) -> str:
@@ -291,62 +193,122 @@ def _count_sentences(num_sentences: int) -> str:
     return f"n={num_sentences:,}{few}"
 
 
-def shorten(name: str) -> str:
-    """Returns a name that fits beside a plot: of a long one, its beginning and its end."""
-    if len(name) <= _MAX_LABEL_CHARACTERS:
-        return name
-    half = (_MAX_LABEL_CHARACTERS - 1) // 2
-    return f"{name[:half]}…{name[-half:]}"
+def _colour(series: int) -> str:
+    return _STAND_INS["others" if series == _NO_SERIES else f"s{series}"]
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """Values from `low` to `high` between two places."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    @classmethod
-    def around(cls, values: Sequence[float], start: float, end: float) -> "_Axis":
-        """Returns an axis that holds all values, with some room about them."""
-        low, high = min(values, default=0.0), max(values, default=1.0)
-        # One value, or as good as one, has its point in the middle.
-        margin = 0.06 * (high - low) if high - low > _MIN_RANGE else 1.0
-        return cls(low - margin, high + margin, start, end)
-
-    def place(self, value: float) -> float:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    @property
-    def ticks(self) -> tuple[Tick, ...]:
-        return tuple(
-            Tick(self.place(value), f"{value:g}") for value in _list_ticks(self.low, self.high, 5)
-        )
+def _height(series: int) -> int:
+    """Returns the order in which systems are drawn: the baseline lies above all."""
+    return 3 if series == _NO_SERIES else 3 + NUM_SERIES - series
 
 
-def _list_ticks(low: float, high: float, most: int) -> list[float]:
-    """Returns round values between two others."""
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(
-        nice * power for nice in (*_NICE_STEPS, 20) if (high - low) / (nice * power) <= most
+def _find_limits(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the ends of an axis that holds all values, with some room about them."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    # One value, or as good as one, has its point in the middle.
+    margin = 0.06 * (high - low) if high - low > _MIN_RANGE else 1.0
+    return low - margin, high + margin
+
+
+def _mark(axes: Axes, x: float, y: float, series: int, title: str = "") -> None:
+    """Draws a system's value; its title is shown where a mouse rests on it."""
+    axes.plot(
+        [x],
+        [y],
+        _MARKERS[max(0, series)],
+        color=_colour(series),
+        markeredgecolor=_PAPER,
+        markeredgewidth=0.75,
+        markersize=_MARKER_SIZE,
+        zorder=_height(series),
+        gid=f"title:{title}" if title else None,
     )
-    first = math.ceil(low / step)
-    return [round(place * step, 9) for place in range(first, math.floor(high / step) + 1)]
 
 
-def _row_plot(axis: _Axis, rows: Sequence[Row]) -> RowPlot:
+def _open_figure(
+    height: float, box: tuple[float, float, float, float], *, width: float = WIDTH
+) -> tuple[Figure, Axes]:
+    """Returns a figure, and axes that are in a box: left, top, right and bottom, from the top."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    FigureCanvasSVG(figure)
+    left, top, right, bottom = box
+    axes = figure.add_axes(
+        (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
+    )
+    for patch in (figure.patch, axes.patch, *axes.spines.values()):
+        patch.set_visible(False)
+    axes.tick_params(length=0, pad=4)
+    return figure, axes
+
+
+def _open_rows(rows: Sequence[tuple[str, str]]) -> tuple[Figure, Axes]:
+    """Returns a figure with names down its left side and notes down its right; the first is 0."""
     bottom = _ROW_HEIGHT * len(rows)
-    return RowPlot(bottom + _AXIS_HEIGHT, axis.start, axis.end, bottom, axis.ticks, tuple(rows))
+    box = (_LABELS_END, 0, _VALUES_START, bottom)
+    figure, axes = _open_figure(bottom + _AXIS_HEIGHT, box)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.grid(axis="x")
+    axes.spines["bottom"].set_visible(True)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=_NICE_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for row, (name, note) in enumerate(rows):
+        middle = 1 - (row + 0.5) * _ROW_HEIGHT / (bottom + _AXIS_HEIGHT)
+        figure.text(0, middle, shorten(name), va="center", gid=f"title:{name}")
+        figure.text(1, middle, note, va="center", ha="right")
+    return figure, axes
 
 
-def _spread(marks: Sequence[Mark]) -> tuple[Mark, ...]:
-    """Returns a row's marks with those that stand out a little apart, and above the others."""
-    num_series = max((mark.series for mark in marks), default=0) + 1
-    return tuple(
-        replace(mark, y=mark.y + _MARK_GAP * (mark.series - (num_series - 1) / 2))
-        if mark.series != _NO_SERIES
-        else mark
-        for mark in sorted(marks, key=lambda mark: (mark.series != _NO_SERIES, -mark.series))
-    )
+def _open_columns(names: Sequence[str], notes: Sequence[str]) -> tuple[Figure, Axes]:
+    """Returns a figure with names and notes along its bottom; the first is 0."""
+    figure, axes = _open_figure(230, (40, 12, 346, 188))
+    axes.set_xlim(-0.5, max(1, len(names)) - 0.5)
+    axes.set_xticks(range(len(names)), names)
+    for column, note in enumerate(notes):
+        axes.annotate(
+            note,
+            (column, 0),
+            (0, -32),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            ha="center",
+            color=_QUIET,
+            size=9.5,
+        )
+    axes.grid(axis="y")
+    axes.spines["bottom"].set_visible(True)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=_NICE_STEPS))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    return figure, axes
+
+
+def _as_plot(figure: Figure, label: str) -> str:
+    return _as_svg(figure, f'class="plot" role="img" aria-label="{escape(label)}"')
+
+
+def _as_svg(figure: Figure, attributes: str) -> str:
+    """Returns a figure as an element of HTML, with titles, and with CSS variables as colours.
+
+    Args:
+        figure: What is drawn.
+        attributes: The element's; no two plots of a page that have marks may share them.
+    """
+    for axes in figure.axes:
+        for artist in axes.findobj():
+            # A path to clip by is an `url(...)`, which the page has none of.
+            artist.set_clip_on(False)
+    picture = io.StringIO()
+    nameless = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with warnings.catch_warnings(), mpl.rc_context({"svg.hashsalt": attributes}):
+        # The browser has fonts for scripts that matplotlib's lacks.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        figure.savefig(picture, format="svg", metadata=nameless)
+    width, height = (72 * inches for inches in figure.get_size_inches())
+    drawn = re.sub(r".*?<svg.*?>", "", picture.getvalue(), count=1, flags=re.DOTALL)
+    drawn = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>|<!--.*?-->", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'<g id="title:([^"]*)">', r"<g><title>\1</title>", drawn)
+    drawn = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", drawn)
+    for name, stand_in in _STAND_INS.items():
+        drawn = re.sub(rf"(fill|stroke): {stand_in}\b", rf"\1: var(--{name})", drawn)
+    drawn = re.sub(r"\s*\n\s*", "\n", drawn)
+    return f'<svg viewBox="0 0 {width:g} {height:g}" {attributes}>{drawn}'

@@ -24,12 +24,13 @@ from mtkit.inference.search.step_model import (
     log_of_mean,
 )
 from mtkit.model.folder import load_model_folder
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking
-from mtkit.network.device import Precision, find_device, limit_threads, suit_precision
+from mtkit.network.device import find_device, limit_threads, send, suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.recipe.precision import Precision
 
 _MIN_WIDTH_IN_BFLOAT16 = 256
 """A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
@@ -119,22 +120,19 @@ class TorchEngine:
         ]
 
     def _read(self, source_batch: Sequence[Sequence[int]], settings: Inference) -> StepModel:
-        tokens, is_token = self._pad(source_batch)
+        tokens, layout = self._pad(source_batch)
         members = [
             EncoderDecoderSteps(
-                model, tokens, is_token, keeps_attention=settings.coverage_penalty > 0.0
+                model, tokens, layout, keeps_attention=settings.coverage_penalty > 0.0
             )
             for model in self._models
         ]
         return members[0] if len(members) == 1 else EnsembleSteps(members)
 
-    def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Returns token lists as one tensor, padded at the end, and which of it are tokens."""
-        tokens, is_token = pad(Ragged.of(batch))
-        return (
-            torch.from_numpy(tokens).to(self._device),
-            torch.from_numpy(is_token).to(self._device),
-        )
+    def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
+        """Returns token lists as one tensor, padded at the end, and where they stand."""
+        tokens, layout = pad(Ragged.of(batch))
+        return send(tokens, self._device), layout.to(self._device)
 
 
 def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:

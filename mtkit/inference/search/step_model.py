@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class EncoderDecoderSteps:
     Args:
         model: The network, in evaluation mode.
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
-        source_is_token: False at padding.
+        source_layout: Where the sources stand.
         keeps_attention: Whether `source_attention` will be asked for.
     """
 
@@ -65,12 +65,12 @@ class EncoderDecoderSteps:
         self,
         model: EncoderDecoder,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        source_layout: PaddedLayout,
         *,
         keeps_attention: bool = False,
     ) -> None:
         self._model = model
-        self._cache = model.start(source_tokens, source_is_token)
+        self._cache = model.start(source_tokens, source_layout)
         self._cache.keeps_attention = keeps_attention
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:

@@ -18,10 +18,9 @@ from mtkit.model.exporters.ctranslate2_files import (
 from mtkit.model.exporters.ctranslate2_library import load_library
 from mtkit.network import EncoderDecoder
 from mtkit.network.attention import CrossAttention, SelfAttention
-from mtkit.network.decoder import DecoderLayer
 from mtkit.network.embeddings import InputEmbedding
-from mtkit.network.encoder import EncoderLayer
 from mtkit.network.feed_forward import FeedForward
+from mtkit.network.layer import TransformerLayer
 from mtkit.network.positions import LearnedPositions, sinusoids
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
@@ -148,7 +147,7 @@ def _find_activation(shape: Model, specs: Any) -> Any:
 def _set_encoder(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
     _set_embedding(spec.embeddings[0], spec.position_encodings, model.source_embedding, max_tokens)
     for layer_spec, layer in zip(spec.layer, model.encoder.layers, strict=True):
-        assert isinstance(layer, EncoderLayer)
+        assert isinstance(layer, TransformerLayer)
         _set_self_attention(layer_spec.self_attention, layer.attention, layer.attention_norm)
         _set_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_norm)
     if isinstance(model.encoder.final_norm, nn.LayerNorm):
@@ -158,7 +157,7 @@ def _set_encoder(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
 def _set_decoder(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
     _set_embedding(spec.embeddings, spec.position_encodings, model.target_embedding, max_tokens)
     for layer_spec, layer in zip(spec.layer, model.decoder.layers, strict=True):
-        assert isinstance(layer, DecoderLayer)
+        assert isinstance(layer, TransformerLayer)
         _set_self_attention(
             layer_spec.self_attention, layer.self_attention, layer.self_attention_norm
         )

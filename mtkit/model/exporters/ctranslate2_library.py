@@ -1,9 +1,9 @@
 """CTranslate2's package: found, and told what to run on."""
 
 import os
-import re
 from typing import Any
 
+from mtkit.devices import read_device
 from mtkit.errors import MtkitError
 from mtkit.processors import count_processors
 
@@ -34,20 +34,17 @@ def find_device(name: str, library: Any) -> tuple[str, int]:
     Raises:
         MtkitError: There is no such device.
     """
-    matched = re.fullmatch(r"auto|cpu|cuda(?::(\d\d?))?", name)
-    if matched is None:
-        raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")
-    if name == "cpu":
+    kind, index = read_device(name)
+    if kind == "cpu":
         return "cpu", 0
     num_gpus = library.get_cuda_device_count()
-    if name == "auto":
+    if kind == "auto":
         return ("cuda", 0) if num_gpus else ("cpu", 0)
-    index = int(matched[1] or 0)
-    if index >= num_gpus:
+    if (index or 0) >= num_gpus:
         raise MtkitError(
             f"no device '{name}': CTranslate2 finds {num_gpus} GPUs", "take cpu or auto"
         )
-    return "cuda", index
+    return "cuda", index or 0
 
 
 def count_threads() -> int:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.network.dropout import draw_mask, drop_by
+from mtkit.network.cpu.dropout import draw_mask, drop_by
 
 
 def attend_on_cpu(
@@ -25,9 +25,9 @@ def attend_on_cpu(
     """Returns softmax(Q K^T / sqrt(d_key)) V of each head; see `attend`.
 
     Args:
-        queries: What asks.
-        keys: What is compared with the queries.
-        values: What is returned, weighted.
+        queries: One for each position that attends.
+        keys: One for each position that may be attended to.
+        values: As many; their weighted means are returned.
         is_visible: Which keys a query may attend to; all where it isn't given. A query that may see
             none attends to all alike.
         dropout: Share of attention weights dropped.

@@ -38,6 +38,7 @@ from mtkit.training.averaging.measuring import measure_candidates
 from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, describe_training
 from mtkit.training.metrics import LABELS
 from mtkit.training.same_run import check_same_run
+from mtkit.units import plural
 from mtkit.workspace import Workspace
 
 _SELECTION = "selection"
@@ -385,6 +386,6 @@ def _steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
 
 def _count(checkpoints: Sequence[Checkpoint]) -> str:
     """Returns how many checkpoints there are, and their steps, in words."""
-    plural = "s" * (len(checkpoints) != 1)
+    count = len(checkpoints)
     numbers = ", ".join(f"{step:,}" for step in _steps(checkpoints))
-    return f"{len(checkpoints)} checkpoint{plural} (step{plural} {numbers})"
+    return f"{plural(count, 'checkpoint')} ({'step' if count == 1 else 'steps'} {numbers})"

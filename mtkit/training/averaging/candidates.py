@@ -154,13 +154,13 @@ def describe_candidates(tables: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns a line on each candidate of what `as_tables` returned."""
     lines = []
     for table in tables:
-        plural = "s" * (len(table["steps"]) != 1)
+        noun = "step" if len(table["steps"]) == 1 else "steps"
         values = (
             f"{LABELS.get(name, name)} {write_metric(name, value)}"
             for name, value in table["metrics"].items()
         )
         steps = ", ".join(map(str, table["steps"]))
-        lines.append(f"{table['name']}: {', '.join(values)} (step{plural} {steps})")
+        lines.append(f"{table['name']}: {', '.join(values)} ({noun} {steps})")
     return lines
 
 

@@ -69,7 +69,7 @@ def test_tokens_are_those_of_the_text(project: Path) -> None:
     pairs = generate_pairs("train", 300)
     assert len(data.train) == 300
     chosen = [0, 17, 299]
-    source, target = (side.to_lists() for side in data.train.gather(np.array(chosen)))
+    source, target = (side.to_lists() for side in data.train.gather(np.array(chosen)).values())
     decoded = [data.tokenizer.decode_target(tokens) for tokens in target]
     assert decoded == [pairs[index][1] for index in chosen]
     assert source == data.tokenizer.encode_source([pairs[index][0] for index in chosen])
@@ -90,8 +90,8 @@ def test_blank_and_long_pairs_are_left_out_and_counted(project: Path) -> None:
     assert dropped == {"blank": 2, "max_tokens": 1}
     data = open_prepared(recipe, workspace)
     assert (train["source_tokens"], train["target_tokens"]) == (
-        data.train.num_source_tokens,
-        data.train.num_target_tokens,
+        data.train.num_tokens["source"],
+        data.train.num_tokens["target"],
     )
 
 
@@ -278,7 +278,7 @@ def test_a_pair_belongs_to_the_corpus_that_has_it_now(project: Path) -> None:
     for corpora, expected in (([full, empty], [300]), ([empty, full], [0, 300])):
         recipe, workspace = open_run(project, f"data.train=[{', '.join(corpora)}]")
         prepare(recipe, workspace)
-        assert open_prepared(recipe, workspace).train.corpus_pairs == expected
+        assert open_prepared(recipe, workspace).train.corpus_sizes == expected
 
 
 def test_what_changes_training_changes_the_digest(project: Path) -> None:
@@ -331,10 +331,10 @@ def test_tags_and_models_of_ones_own(project: Path) -> None:
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     [tag, _] = data.tokenizer.encode_source(["<BT>"])[0]
-    source, _ = data.train.gather(np.arange(300))
+    source = data.train.gather(np.arange(300))["source"]
     assert {tokens[0] for tokens in source.to_lists()} == {tag}
     # The development set has no tag.
-    assert tag not in data.dev.gather(np.arange(10))[0].tokens
+    assert tag not in data.dev.gather(np.arange(10))["source"].tokens
     with pytest.raises(MtkitError, match="no piece '<XX>'"):
         prepare(*open_run(project, *overrides[:1], "data.train.0.tag=<XX>"))
 

@@ -115,7 +115,7 @@ def test_a_symbol_is_one_piece_inside_a_word_too(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_segmentations_are_sampled_around_the_symbols(kind: str) -> None:
     tokenizer = extend_vocabulary(train(kind=kind), tags=["<de>"], symbols=["<ph>"])
-    draw, random = tokenizer.source_resegmenter(0.5), Random(1)
+    draw, random = tokenizer.resegmenter("source", 0.5), Random(1)
     [tokens] = tokenizer.encode_source([f"<de> {SOURCES[0]} <ph>"])
     drawn = [draw(tokens, random) for _ in range(20)]
     assert len(set(map(tuple, drawn))) > 1
@@ -164,7 +164,7 @@ def test_prepared_with_the_pieces_of_the_model(project: Path, capsys) -> None:
     assert data.tokenizer.source_pieces == [*start.source_pieces, "<new>", "<ph>"]
     said = f"keeping the vocabulary of {project / 'start'}, with <new> <ph> added"
     assert said in capsys.readouterr().err
-    source, target = data.train.gather(np.arange(200))
+    source, target = data.train.gather(np.arange(200)).values()
     assert source.to_lists() == [[300, *tokens] for tokens in start.encode_source(SOURCES[:200])]
     assert target.to_lists() == start.encode_target(TARGETS[:200])
     # Keys on training a tokenizer have no effect.
@@ -213,7 +213,7 @@ def test_punctuation_is_treated_as_the_model_has_it(project: Path) -> None:
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     assert data.digest != digest
-    source, target = data.train.gather(np.arange(5))
+    source, target = data.train.gather(np.arange(5)).values()
     plain = SubwordTokenizer(*SubwordTokenizer.load(project / "start").models)
     moses = {language: MosesPunctNormalizer(lang=language).normalize for language in lines}
     expected = {language: moses[language](line.strip()) for language, line in lines.items()}
@@ -282,8 +282,8 @@ def test_checked_beforehand_with_the_pieces_of_the_model(project: Path) -> None:
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     assert preflight.report.epoch is not None
-    assert preflight.report.epoch.source_tokens == data.train.num_source_tokens
-    assert preflight.report.epoch.target_tokens == data.train.num_target_tokens
+    assert preflight.report.epoch.source_tokens == data.train.num_tokens["source"]
+    assert preflight.report.epoch.target_tokens == data.train.num_tokens["target"]
 
 
 def test_a_tokenizer_of_ones_own_and_that_of_a_model(project: Path) -> None:

@@ -30,13 +30,12 @@ def tokenizer(request: pytest.FixtureRequest) -> SubwordTokenizer:
 
 @pytest.fixture
 def store(tokenizer: SubwordTokenizer, tmp_path: Path) -> TokenStore:
-    with TokenStoreWriter(tmp_path, 300) as writer:
-        batch = make_batch(
-            Ragged.of(tokenizer.encode_source(SOURCES)),
-            Ragged.of(tokenizer.encode_target(TARGETS)),
-            vocab_size=300,
-        )
-        writer.append(batch, corpus=0)
+    columns = {
+        "source": Ragged.of(tokenizer.encode_source(SOURCES)),
+        "target": Ragged.of(tokenizer.encode_target(TARGETS)),
+    }
+    with TokenStoreWriter(tmp_path, tokenizer.vocab_sizes) as writer:
+        writer.append(make_batch(columns, tokenizer.vocab_sizes), corpus=0)
     return TokenStore(tmp_path)
 
 
@@ -50,7 +49,7 @@ def make(store: TokenStore, tokenizer: SubwordTokenizer) -> Make:
 
 
 def read(sampler: SegmentationSampler, rows=ROWS, epoch: int = 0) -> list[list[list[int]]]:
-    return [side.to_lists() for side in sampler.gather(np.asarray(rows), epoch)]
+    return [side.to_lists() for side in sampler.gather(np.asarray(rows), epoch).values()]
 
 
 def test_it_is_the_same_text(make: Make, tokenizer: SubwordTokenizer) -> None:
@@ -77,7 +76,7 @@ def test_a_pure_function_of_seed_epoch_and_sentence(make: Make) -> None:
 def test_counting_first_changes_nothing(make: Make) -> None:
     sampler, other = make(), make()
     for epoch in (0, 1):
-        num_tokens = sampler.count_target_tokens(ROWS, epoch)
+        num_tokens = sampler.count_tokens(ROWS, epoch, "target")
         expected = read(other, epoch=epoch)
         assert read(sampler, epoch=epoch) == expected
         assert num_tokens == sum(map(len, expected[1]))
@@ -86,10 +85,11 @@ def test_counting_first_changes_nothing(make: Make) -> None:
 
 
 def test_no_segmentation_is_longer_than_it_may_be(make: Make, store: TokenStore) -> None:
-    best = [side.to_lists() for side in store.gather(ROWS)]
+    best = [side.to_lists() for side in store.gather(ROWS).values()]
     for max_growth, max_tokens in ((1.0, 256), (1.25, 256), (3.0, 20)):
         sampler = make(max_tokens, alpha=0.5, max_growth=max_growth)
-        for side, lengths, sampled in zip(best, store.lengths(ROWS), read(sampler), strict=True):
+        all_lengths = store.lengths(ROWS).values()
+        for side, lengths, sampled in zip(best, all_lengths, read(sampler), strict=True):
             bounds = sampler.bound(lengths).tolist()
             for shortest, bound, tokens in zip(side, bounds, sampled, strict=True):
                 assert bound <= max(len(shortest), min(max_growth * len(shortest), max_tokens))

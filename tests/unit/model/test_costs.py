@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.data.batches.collate import collate, pack
+from mtkit.data.batches.collate import lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.model.costs import (
     bytes_of_weights,
@@ -77,7 +77,7 @@ def test_operations_are_what_torch_counts(
         Ragged.of([[UNK] * (length - 1) + [EOS]] * num_pairs)
         for length in (source_length, target_length)
     )
-    batch = collate(*sides)
+    batch = lay_out(*sides, [num_pairs])
     with (
         # Keys that fill a processor's vectors up are no cost of the network's.
         pytest.MonkeyPatch.context() as patch,

@@ -167,7 +167,7 @@ def test_prepared_data_are_counted_as_training_counts_them(
     device = choose_device("cpu")
     objective = TranslationObjective(build_model(recipe, data), data, recipe, device)
     updates = objective.plan_epoch(0)
-    lengths = [data.train.lengths(examples) for examples in updates]
+    lengths = [tuple(data.train.lengths(examples).values()) for examples in updates]
     source = sum(int(sides[0].sum()) for sides in lengths)
     target = sum(int(sides[1].sum()) for sides in lengths)
     in_encoder, in_decoder = 0.0, 0.0

@@ -126,7 +126,7 @@ def test_a_tag_is_one_token_before_the_source(tmp_path: Path) -> None:
         tagged = [model.piece_to_id(tag), *plain]
         assert loaded.encode_source([f"{tag} {SOURCES[0]}"]) == [tagged]
         assert loaded.encode_source([f" {tag}{SOURCES[0]}"]) == [tagged]
-        assert loaded.tokenize_source([SOURCES[0]], tag=tag) == [tagged]
+        assert loaded.tokenize("source", [SOURCES[0]], tag=tag) == [tagged]
     both = [model.piece_to_id("<BT>"), model.piece_to_id("<de>"), *plain]
     assert loaded.encode_source([f"<BT> <de> {SOURCES[0]}"]) == [both]
     assert loaded.encode_source([]) == []

@@ -25,12 +25,12 @@ def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes
     assert {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")} == before
     said = capsys.readouterr().err
     store = open_prepared(run.recipe, run.workspace).train
-    source_lengths, target_lengths = store.lengths(np.arange(len(store)))
+    lengths = store.lengths(np.arange(len(store)))
     # The updates of an epoch hold every pair once, so that their means are known.
     num_updates = int(re.search(r"pairs in (\d+) updates", said)[1])
     source, target = re.search(r"one update: (\d+) source \+ (\d+) target", said).groups()
-    assert int(source) == round(source_lengths.sum() / num_updates)
-    assert int(target) == round(target_lengths.sum() / num_updates)
+    assert int(source) == round(lengths["source"].sum() / num_updates)
+    assert int(target) == round(lengths["target"].sum() / num_updates)
     assert f"= {num_processes} x cpu x " in said
     assert "14,192 parameters: encoder 4,448, decoder 3,344, embeddings 6,400; 4,448 of" in said
     assert "target tokens/s" in said

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from mtkit.data.batches.length_order import LengthOrder, build_order
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
+from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore, TokenStoreWriter, make_batch
 
+PAIRS_OF_100 = dict.fromkeys(PAIR_COLUMNS, 100)
 Pair = tuple[list[int], list[int]]
 
 
@@ -20,17 +22,24 @@ def write_store(
     rows_at_once: Sequence[int] = (1_000,),
 ) -> TokenStore:
     """Writes corpora in record batches of the given sizes, over and over."""
-    with TokenStoreWriter(folder, vocab_size) as writer:
+    with TokenStoreWriter(folder, dict.fromkeys(PAIR_COLUMNS, vocab_size)) as writer:
         for corpus, pairs in enumerate(corpora):
             first = number = 0
             while first < len(pairs):
                 part = pairs[first : first + rows_at_once[number % len(rows_at_once)]]
                 first += rows_at_once[number % len(rows_at_once)]
                 number += 1
-                sides = [[pair[side] for pair in part] for side in (0, 1)]
-                batch = make_batch(*(Ragged.of(side) for side in sides), vocab_size=vocab_size)
-                writer.append(batch, corpus=corpus)
+                sides = ([pair[side] for pair in part] for side in (0, 1))
+                writer.append(make_pair_batch(*sides, vocab_size), corpus=corpus)
     return TokenStore(folder)
+
+
+def make_pair_batch(
+    source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], vocab_size: int
+) -> pa.RecordBatch:
+    """Returns sentence pairs as a store's writer takes them."""
+    columns = {"source": Ragged.of(source), "target": Ragged.of(target)}
+    return make_batch(columns, dict.fromkeys(PAIR_COLUMNS, vocab_size))
 
 
 def order_lengths(folder: Path, corpora: Sequence[tuple[np.ndarray, np.ndarray]]) -> LengthOrder:

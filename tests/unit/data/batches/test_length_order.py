@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from mtkit.data.batches import length_order
 from mtkit.data.batches.length_order import LengthOrder, build_order
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
 from mtkit.errors import MtkitError
 
 from .stores import write_store
@@ -69,3 +71,32 @@ def test_an_order_that_was_cut_short(tmp_path) -> None:
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(MtkitError, match="incomplete"):
         LengthOrder(tmp_path)
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=15), min_size=1, max_size=3))
+@settings(max_examples=30)
+def test_text_alone_by_its_length(tmp_path_factory, corpora) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    with TokenStoreWriter(folder, {"text": 100}) as writer:
+        for corpus, lengths in enumerate(corpora):
+            sentences = Ragged.of([[4] * length for length in lengths])
+            writer.append(make_batch({"text": sentences}, {"text": 100}), corpus=corpus)
+    build_order(folder)
+    order = LengthOrder(folder, ["text"])
+    keys = [(length, corpus) for corpus, lengths in enumerate(corpora) for length in lengths]
+    expected = sorted(range(len(keys)), key=lambda row: (keys[row], row))
+    assert order.rows.tolist() == expected
+    assert order.strata["text_length"].tolist() == [length for length, _ in sorted(set(keys))]
+    with pytest.raises(MtkitError, match="damaged"):
+        LengthOrder(folder)
+
+
+def test_more_columns_than_an_order_can_have(tmp_path) -> None:
+    sizes = dict.fromkeys(("source", "target", "document"), 100)
+    with TokenStoreWriter(tmp_path, sizes) as writer:
+        columns = {name: Ragged.of([[number]]) for number, name in enumerate(sizes)}
+        writer.append(make_batch(columns, sizes), corpus=0)
+    with pytest.raises(ValueError, match="two columns at most"):
+        build_order(tmp_path)
+    build_order(tmp_path, ["source", "target"])
+    assert LengthOrder(tmp_path).rows.tolist() == [0]

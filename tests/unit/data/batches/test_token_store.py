@@ -15,7 +15,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
 from mtkit.errors import MtkitError
 
-from .stores import write_store
+from .stores import PAIRS_OF_100, make_pair_batch, write_store
 
 SENTENCE = st.lists(st.integers(0, 69_999), max_size=12)
 CORPORA = st.lists(st.lists(st.tuples(SENTENCE, SENTENCE), max_size=12), max_size=3)
@@ -34,11 +34,12 @@ def test_what_goes_in_comes_out_however_it_is_batched(
     rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), max_size=20)) if pairs else []
     rows = np.array(rows, dtype=np.int64)
     chosen = [pairs[row] for row in rows]
-    lengths = [lengths.tolist() for lengths in store.lengths(rows)]
-    assert lengths == [[len(pair[side]) for pair in chosen] for side in (0, 1)]
-    for side, found in enumerate(store.gather(rows)):
-        assert found.to_lists() == [pair[side] for pair in chosen]
-        assert found.tokens.dtype == found.lengths.dtype == np.int64
+    lengths, tokens = store.lengths(rows), store.gather(rows)
+    assert [*lengths] == [*tokens] == ["source", "target"]
+    for side, column in enumerate(tokens):
+        assert lengths[column].tolist() == [len(pair[side]) for pair in chosen]
+        assert tokens[column].to_lists() == [pair[side] for pair in chosen]
+        assert tokens[column].tokens.dtype == tokens[column].lengths.dtype == np.int64
 
 
 @given(CORPORA, SIZES)
@@ -52,12 +53,14 @@ def test_arrow_reads_the_same(tmp_path_factory, corpora, sizes) -> None:
         {"source": source, "target": target} for corpus in corpora for source, target in corpus
     ]
     pairs = [pair for corpus in corpora for pair in corpus]
-    assert store.num_source_tokens == sum(len(source) for source, _ in pairs)
-    assert store.num_target_tokens == sum(len(target) for _, target in pairs)
+    assert store.num_tokens == {
+        "source": sum(len(source) for source, _ in pairs),
+        "target": sum(len(target) for _, target in pairs),
+    }
     # Corpora without pairs at the end are unknown to the store.
     counts = [len(corpus) for corpus in corpora]
     assert (
-        store.corpus_pairs == counts[: max((i + 1 for i, n in enumerate(counts) if n), default=0)]
+        store.corpus_sizes == counts[: max((i + 1 for i, n in enumerate(counts) if n), default=0)]
     )
 
 
@@ -66,12 +69,12 @@ def test_a_token_takes_the_bytes_its_vocabulary_needs(tmp_path, vocab_size, dtyp
     store = write_store(tmp_path, [[([vocab_size - 1, 3], [5])]], vocab_size=vocab_size)
     with pa.ipc.open_file(str(tmp_path / "tokens.arrow")) as reader:
         assert reader.schema.field("source").type == pa.list_(dtype)
-    assert store.gather(np.array([0]))[0].to_lists() == [[vocab_size - 1, 3]]
+    assert store.gather(np.array([0]))["source"].to_lists() == [[vocab_size - 1, 3]]
 
 
 def test_a_token_that_does_not_fit_is_refused() -> None:
     with pytest.raises(pa.ArrowInvalid, match="65536"):
-        make_batch(Ragged.of([[65_536]]), Ragged.of([[3]]), vocab_size=100)
+        make_pair_batch([[65_536]], [[3]], 100)
 
 
 def test_the_same_pairs_make_the_same_bytes(tmp_path) -> None:
@@ -86,28 +89,29 @@ def test_the_same_pairs_make_the_same_bytes(tmp_path) -> None:
 
 
 def test_a_batch_survives_the_way_between_processes(tmp_path) -> None:
-    batch = make_batch(Ragged.of([[5, 3], [3]]), Ragged.of([[3], [6, 3]]), vocab_size=100)
+    batch = make_pair_batch([[5, 3], [3]], [[3], [6, 3]], 100)
     assert len(pickle.dumps(batch)) < 2_000
-    with TokenStoreWriter(tmp_path, 100) as writer:
+    with TokenStoreWriter(tmp_path, PAIRS_OF_100) as writer:
         writer.append(pickle.loads(pickle.dumps(batch)), corpus=0)
         # A slice doesn't begin where its buffers do.
         writer.append(batch.slice(1), corpus=0)
-    source, target = TokenStore(tmp_path).gather(np.array([2, 0]))
-    assert (source.to_lists(), target.to_lists()) == ([[3], [5, 3]], [[6, 3], [3]])
+    found = TokenStore(tmp_path).gather(np.array([2, 0]))
+    assert found["source"].to_lists() == [[3], [5, 3]]
+    assert found["target"].to_lists() == [[6, 3], [3]]
 
 
 def test_corpora_out_of_order_and_other_columns_are_refused(tmp_path) -> None:
-    batch = make_batch(Ragged.of([[3]]), Ragged.of([[3]]), vocab_size=100)
+    batch = make_pair_batch([[3]], [[3]], 100)
     with (
-        TokenStoreWriter(tmp_path, 70_000) as writer,
+        TokenStoreWriter(tmp_path, dict.fromkeys(PAIRS_OF_100, 70_000)) as writer,
         pytest.raises(ValueError, match="expected columns"),
     ):
         writer.append(batch, corpus=0)
-    with TokenStoreWriter(tmp_path, 100) as writer:
+    with TokenStoreWriter(tmp_path, PAIRS_OF_100) as writer:
         writer.append(batch, corpus=2)
         with pytest.raises(ValueError, match="corpus 1 after corpus 2"):
             writer.append(batch, corpus=1)
-    assert TokenStore(tmp_path).corpus_pairs == [0, 0, 1]
+    assert TokenStore(tmp_path).corpus_sizes == [0, 0, 1]
 
 
 @pytest.mark.parametrize("rows", [[2], [-1], [0, 5]])
@@ -126,8 +130,8 @@ def test_a_store_whose_writing_failed_is_no_store(tmp_path: Path) -> None:
 
 
 def fail_while_writing(folder: Path) -> None:
-    with TokenStoreWriter(folder, 100) as store:
-        store.append(make_batch(Ragged.of([[1]]), Ragged.of([[2]]), vocab_size=100), corpus=0)
+    with TokenStoreWriter(folder, PAIRS_OF_100) as store:
+        store.append(make_pair_batch([[1]], [[2]], 100), corpus=0)
         raise RuntimeError("stopped")
 
 
@@ -197,7 +201,7 @@ def _replace(folder: Path, batch: pa.RecordBatch, **options: object) -> None:
 
 def test_a_file_of_another_kind_is_damage(tmp_path: Path) -> None:
     _write(tmp_path)
-    good = make_batch(Ragged.of([[1, 3], [2, 3]]), Ragged.of([[1, 3], [2, 3]]), vocab_size=400)
+    good = make_pair_batch([[1, 3], [2, 3]], [[1, 3], [2, 3]], 400)
     _replace(tmp_path, good)
     assert len(TokenStore(tmp_path)) == 2
     _replace(tmp_path, good, compression="zstd")
@@ -232,11 +236,66 @@ def test_a_pipe_in_place_of_the_tokens_is_not_read(tmp_path: Path) -> None:
 
 def test_a_token_beyond_the_vocabulary_is_damage(tmp_path: Path) -> None:
     write_store(tmp_path, [[([5, 6], [7, 3]), ([5, 40], [9, 3])]])
-    store = TokenStore(tmp_path, (41, 10))
-    assert store.gather(np.array([0, 1]))[0].tokens.tolist() == [5, 6, 5, 40]
-    store = TokenStore(tmp_path, (40, 10))
-    assert store.gather(np.array([0]))[0].tokens.tolist() == [5, 6]
+    store = TokenStore(tmp_path, {"source": 41, "target": 10})
+    assert store.gather(np.array([0, 1]))["source"].tokens.tolist() == [5, 6, 5, 40]
+    store = TokenStore(tmp_path, {"source": 40, "target": 10})
+    assert store.gather(np.array([0]))["source"].tokens.tolist() == [5, 6]
     with pytest.raises(MtkitError, match="token 40 of 40 pieces"):
         store.gather(np.array([1]))
     with pytest.raises(MtkitError, match="token 9 of 9 pieces"):
-        TokenStore(tmp_path, (41, 9)).gather(np.array([0, 1]))
+        TokenStore(tmp_path, {"source": 41, "target": 9}).gather(np.array([0, 1]))
+
+
+TEXT = [[5, 6, 3], [3], [], [7, 3]]
+
+
+def write_text(folder: Path, sentences: list[list[int]] = TEXT) -> TokenStore:
+    """Writes a store of text in one language, in two record batches."""
+    with TokenStoreWriter(folder, {"text": 70_000}) as writer:
+        for part in (sentences[:3], sentences[3:]):
+            writer.append(make_batch({"text": Ragged.of(part)}, {"text": 70_000}), corpus=0)
+    return TokenStore(folder, {"text": 70_000})
+
+
+def test_a_store_of_text_alone(tmp_path: Path) -> None:
+    store = write_text(tmp_path)
+    assert store.columns == ("text",)
+    assert (len(store), store.num_tokens, store.corpus_sizes) == (4, {"text": 6}, [4])
+    rows = np.array([3, 0, 2])
+    assert store.lengths(rows)["text"].tolist() == [2, 3, 0]
+    assert store.gather(rows)["text"].to_lists() == [[7, 3], [5, 6, 3], []]
+    with pa.ipc.open_file(str(tmp_path / "tokens.arrow")) as reader:
+        assert reader.read_all().to_pylist() == [{"text": sentence} for sentence in TEXT]
+
+
+def test_a_column_beside_the_text_has_a_width_of_its_own(tmp_path: Path) -> None:
+    sizes = {"text": 400, "document": 1 << 20}
+    columns = {"text": Ragged.of([[399, 3], [3]]), "document": Ragged.of([[70_000], [70_001]])}
+    with TokenStoreWriter(tmp_path, sizes) as writer:
+        writer.append(make_batch(columns, sizes), corpus=0)
+    with pa.ipc.open_file(str(tmp_path / "tokens.arrow")) as reader:
+        assert reader.schema.types == [pa.list_(pa.uint16()), pa.list_(pa.uint32())]
+    store = TokenStore(tmp_path, sizes)
+    assert store.gather(np.array([1]), ["document"])["document"].to_lists() == [[70_001]]
+    assert [*store.gather(np.array([1]), ["text"])] == ["text"]
+
+
+def test_other_columns_than_asked_for_are_damage(tmp_path: Path) -> None:
+    write_text(tmp_path)
+    for sizes in ({"source": 9, "target": 9}, {"text": 9, "document": 9}):
+        with pytest.raises(MtkitError, match="damaged"):
+            TokenStore(tmp_path, sizes)
+    with pytest.raises(MtkitError, match="token 6 of 6 pieces"):
+        TokenStore(tmp_path, {"text": 6}).gather(np.array([0]))
+
+
+@pytest.mark.parametrize("name", ["text", "other"])
+def test_a_damaged_store_of_text_is_refused(tmp_path: Path, name: str) -> None:
+    write_text(tmp_path)
+    _replace(tmp_path, pa.record_batch({name: ["one", "two", "three", "four"]}))
+    with pytest.raises(MtkitError, match="damaged"):
+        TokenStore(tmp_path)
+    path = tmp_path / "tokens.arrow"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(MtkitError, match="incomplete"):
+        TokenStore(tmp_path)

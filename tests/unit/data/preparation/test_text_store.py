@@ -19,9 +19,10 @@ PAIRS = [(f"source {number}", f"Ziel {number} äöü\u2028") for number in range
 
 def write(folder: Path, pairs: list[tuple[str, str]], size: int, duplicates=()) -> TextStore:
     folder.mkdir()
-    with TextStoreWriter(folder) as store:
+    with TextStoreWriter(folder, ["source", "target"]) as store:
         for first in range(0, len(pairs), size):
-            store.append(make_text_batch(*zip(*pairs[first : first + size], strict=True)))
+            sources, targets = zip(*pairs[first : first + size], strict=True)
+            store.append(make_text_batch({"source": sources, "target": targets}))
     marks = open_duplicate_marks(folder, len(pairs))
     for place in duplicates:
         marks[place] = True
@@ -30,9 +31,9 @@ def write(folder: Path, pairs: list[tuple[str, str]], size: int, duplicates=()) 
 
 def read(store: TextStore) -> list[tuple[str, str]]:
     return [
-        pair
-        for sources, targets in store.iterate_kept()
-        for pair in zip(sources.to_pylist(), targets.to_pylist(), strict=True)
+        (row["source"], row["target"])
+        for part in store.iterate_unique()
+        for row in part.to_pylist()
     ]
 
 
@@ -47,15 +48,15 @@ def test_a_sample_is_even_and_leaves_duplicates_out(tmp_path: Path) -> None:
     store = write(tmp_path / "store", PAIRS, 30, duplicates=range(10, 20))
     drawn: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
-        sample = list(store.sample(9, 90, seed=[seed]))
+        columns = (store.sample(column, 9, 90, seed=[seed]) for column in ("source", "target"))
+        sample = list(zip(*columns, strict=True))
         assert len(set(sample)) == 9
         assert sample == sorted(sample, key=PAIRS.index)
         drawn.update(sample)
     assert set(drawn) == {pair for place, pair in enumerate(PAIRS) if not 10 <= place < 20}
     # 300 draws with a chance of 1/10: mean 30, standard deviation 5.2.
     assert max(abs(count - 30) for count in drawn.values()) < 5 * 5.2
-    assert list(store.sample(9, 90, seed=[3])) == list(store.sample(9, 90, seed=[3]))
-    assert len(list(store.sample(1000, 90, seed=[3]))) == 90
+    assert len(list(store.sample("source", 1000, 90, seed=[3]))) == 90
 
 
 def test_nothing_is_a_store_too(tmp_path: Path) -> None:
@@ -70,3 +71,15 @@ def test_a_store_that_was_cut_short_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(MtkitError, match="missing or damaged"):
         TextStore(tmp_path / "store")
+
+
+def test_text_alone(tmp_path: Path) -> None:
+    with TextStoreWriter(tmp_path, ["text"]) as writer:
+        writer.append(make_text_batch({"text": ["one", "two", "one"]}))
+        writer.append(make_text_batch({"text": ["three"]}))
+    open_duplicate_marks(tmp_path, 4)[2] = True
+    store = TextStore(tmp_path)
+    assert (store.num_parts, store.columns) == (2, ("text",))
+    parts = [part.to_pylist() for part in store.iterate_unique()]
+    assert parts == [[{"text": "one"}, {"text": "two"}], [{"text": "three"}]]
+    assert list(store.sample("text", 9, 3, seed=[1])) == ["one", "two", "three"]

@@ -1,53 +1,26 @@
-"""Sentences of similar length in padded grids, and the grids one after the other in a row.
+"""Copies of heads between a row of tokens and padded grids, with the gradients by hand.
 
-All that treats each token by itself sees one row, whatever the sentences' lengths: a pass costs
-the same however many grids there are, and rows of few different lengths want few different kernels
-(docs/log.md). Attention alone looks at one grid after the other.
+Autograd would fill a row with zeros for each grid's part of its gradient, and add them up.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
 """Queries, keys or values of each grid: [batch, heads, length, width]."""
 
 
-@dataclass(frozen=True)
-class Grids:
-    """Where sentences stand in a row of tokens.
-
-    Attributes:
-        shapes: Sentences of each grid, and the length that they are padded to; the grids begin at
-            the row's first token, and what is behind the last one belongs to no sentence.
-        is_token: bool [row]: False at padding.
-        places: int64 [row]: each token's place in its own sentence, from 0.
-        longest: Length of the longest.
-    """
-
-    shapes: tuple[tuple[int, int], ...]
-    is_token: Bool[Tensor, " row"]
-    places: Int[Tensor, " row"]
-    longest: int
-
-    def mask(self, grid: int) -> Bool[Tensor, "batch length"]:
-        """Returns which positions of a grid are real."""
-        first = sum(count * length for count, length in self.shapes[:grid])
-        count, length = self.shapes[grid]
-        return self.is_token[first : first + count * length].view(count, length)
-
-
-def split_heads(
+def split_grids(
     fused: Float[Tensor, "*row width"],
     num_heads: int,
     widths: tuple[int, ...],
     shapes: tuple[tuple[int, int], ...],
 ) -> tuple[Heads, ...]:
-    """Returns each part of a projection by grids and heads, as products want them.
+    """Returns each part of a projection by grids and heads, as products read them fastest.
 
     Args:
         fused: Parts side by side, each of `num_heads` heads.
@@ -55,16 +28,16 @@ def split_heads(
         widths: Width of each part, all its heads.
         shapes: Sentences and length of each grid.
     """
-    heads: Heads = _SplitHeads.apply(fused, num_heads, widths, shapes)  # type: ignore[no-untyped-call]
+    heads: Heads = _SplitGrids.apply(fused, num_heads, widths, shapes)  # type: ignore[no-untyped-call]
     count = len(shapes)
     return tuple(heads[part * count : (part + 1) * count] for part in range(len(widths)))
 
 
-def join_heads(
+def join_grids(
     heads: Sequence[Float[Tensor, "_ heads _ width"]], row_length: int
 ) -> Float[Tensor, "1 row all_heads"]:
     """Returns all grids' tokens in a row, each one's heads side by side; zeros at the row's end."""
-    joined: Tensor = _JoinHeads.apply(row_length, *heads)  # type: ignore[no-untyped-call]
+    joined: Tensor = _JoinGrids.apply(row_length, *heads)  # type: ignore[no-untyped-call]
     return joined
 
 
@@ -79,7 +52,7 @@ def _view_grids(rows_ND: Tensor, num_heads: int, shapes: Sequence[tuple[int, int
     return views
 
 
-class _SplitHeads(torch.autograd.Function):
+class _SplitGrids(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -110,7 +83,7 @@ class _SplitHeads(torch.autograd.Function):
         return fused, None, None, None
 
 
-class _JoinHeads(torch.autograd.Function):
+class _JoinGrids(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, row_length: int, *heads: Tensor) -> Tensor:
         num_heads, width = heads[0].shape[1], heads[0].shape[3]

@@ -1,0 +1,23 @@
+"""Names of devices, as the command line takes them."""
+
+import re
+from typing import Literal
+
+from mtkit.errors import MtkitError
+
+DeviceKind = Literal["auto", "cpu", "cuda"]
+
+
+def read_device(name: str) -> tuple[str, int | None]:
+    """Returns `auto`, `cpu` or `cuda`, and the index of a GPU where the name says one.
+
+    Raises:
+        MtkitError: It is no device's name.
+    """
+    # torch keeps an index in a byte: 250 would pass for a negative one.
+    match = re.fullmatch(r"cuda:(\d\d?)", name)
+    if match is not None:
+        return "cuda", int(match[1])
+    if name in ("auto", "cpu", "cuda"):
+        return name, None
+    raise MtkitError(f"no device '{name}'", "expected auto, cpu, cuda or cuda:1")

@@ -1,0 +1,8 @@
+"""The arithmetic that a network computes in."""
+
+from typing import Literal
+
+Precision = Literal["fp32", "bf16"]
+"""32-bit floating point, or bfloat16 with sums in 32-bit."""
+PrecisionChoice = Literal["auto", "fp32", "bf16"]
+"""What a key takes; `auto` is resolved by the device."""
