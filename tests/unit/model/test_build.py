@@ -3,7 +3,7 @@ import torch
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.weights import load_weights, pack_weights
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 
 MODEL = Model(num_encoder_layers=1, num_decoder_layers=1, d_model=16, d_ff=24, num_heads=2)
@@ -31,7 +31,8 @@ def test_weights_that_are_not_drawn_leave_the_generator_as_it_was() -> None:
     assert torch.equal(torch.get_rng_state(), before)
     drawn = build(CONFIG)
     load_weights(empty, pack_weights(drawn))
-    tokens, is_token = torch.tensor([[5, 6, 3]]), torch.ones(1, 3, dtype=torch.bool)
+    tokens = torch.tensor([[5, 6, 3]])
+    layout = PaddedLayout.without_padding(tokens)
     with torch.no_grad():
-        outputs = [model.eval()(tokens, is_token, tokens) for model in (drawn, empty)]
+        outputs = [model.eval()(tokens, layout, tokens, layout) for model in (drawn, empty)]
     assert torch.equal(*outputs)
