@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mtkit.console import open_console, say
 from mtkit.data.batches.epoch import plan_epoch
@@ -19,6 +18,7 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
+from mtkit.data.preparation.stage_keys import compute_stage_key
 from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import (
@@ -32,16 +32,13 @@ from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
     STAGES,
-    describe_file,
     describe_inputs,
     fingerprint,
     read_dev_side,
     read_facts,
-    relative_to_root,
 )
 from mtkit.data.reused_vocabulary import (
     choose_punctuation,
-    digest_kept,
     extend_vocabulary,
     read_reused,
     reused_folder,
@@ -120,7 +117,7 @@ def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
     found: dict[str, Facts] = {}
     for name in STAGES:
         record = read_record(workspace.data / name)
-        if record is None or record["key"] != _key(name, recipe, found):
+        if record is None or record["key"] != compute_stage_key(name, recipe, found):
             return False
         found[name] = record["facts"]
     return True
@@ -216,7 +213,7 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
     found: dict[str, Facts] = {}
     for name in STAGES:
         started_at = time.monotonic()
-        stage = stages.run(name, _key(name, recipe, found), builds[name])
+        stage = stages.run(name, compute_stage_key(name, recipe, found), builds[name])
         elapsed_seconds = time.monotonic() - started_at
         say(f"{name}: " + (f"{elapsed_seconds:.1f} s" if stage.is_new else "unchanged, taken over"))
         found[name] = stage.facts
@@ -229,76 +226,6 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
         "digest": digest([*(found[name]["digest"] for name in STAGES[1:]), weights, longest]),
         **found,
     }
-
-
-def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
-    """Returns a digest of all that a stage depends on, given the facts of those before it."""
-    data, tokenizer, kept = recipe.data, recipe.tokenizer, reused_folder(recipe)
-    root = str(data.data_root)
-
-    def settings(section: Any, *left_out: str) -> Any:
-        return relative_to_root(section.model_dump(mode="json", exclude=set(left_out)), root)
-
-    match name:
-        case "text":
-            tests = recipe.evaluation.test_sets
-            depends: list[Any] = [
-                [settings(corpus, "name", "weight", "tag") for corpus in data.train],
-                settings(data.cleaning, "max_tokens"),
-                [settings(corpus, "tag") for corpus in (data.dev, *tests)],
-                [data.source_language, data.target_language, choose_punctuation(recipe)],
-                _describe_normalization(recipe),
-                describe_inputs((*data.train, data.dev, *tests)),
-            ]
-        case "tokenizer" if kept is not None:
-            depends = [
-                digest_kept(kept),
-                [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint],
-                [data.source_language, data.target_language],
-            ]
-        case "tokenizer":
-            depends = [
-                found["text"]["digest"],
-                settings(tokenizer, "sampling"),
-                # Moses' rules depend on the languages.
-                [data.source_language, data.target_language],
-                [recipe.seed, list_tags(recipe)],
-                _describe_pretrained(recipe),
-            ]
-        case "train":
-            depends = [
-                found["text"]["digest"],
-                # Which corpus each pair is of, which the text itself doesn't tell.
-                found["text"]["parts"],
-                found["tokenizer"]["digest"],
-                [corpus.tag for corpus in data.train],
-                data.cleaning.max_tokens,
-                None if tokenizer.sampling is None else settings(tokenizer.sampling),
-            ]
-        case _:
-            depends = [
-                found["tokenizer"]["digest"],
-                [data.source_language, data.target_language],
-                settings(data.dev),
-                data.cleaning.max_tokens,
-                describe_inputs((data.dev,)),
-            ]
-    return digest([name, FORMAT_VERSION, *depends])
-
-
-def _describe_normalization(recipe: Recipe) -> Any:
-    """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
-    folder = reused_folder(recipe)
-    if folder is not None:
-        return digest_kept(folder)
-    return _describe_pretrained(recipe) or recipe.tokenizer.normalization
-
-
-def _describe_pretrained(recipe: Recipe) -> list[Any]:
-    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
-    pretrained = recipe.tokenizer.pretrained
-    paths = [] if pretrained is None else [pretrained.source, pretrained.target]
-    return [describe_file(path) for path in paths if path is not None]
 
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:

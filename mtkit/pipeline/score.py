@@ -24,11 +24,9 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import Translation, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
-
-_NOT_IN_THE_SEARCH = {"engine", "precision", "batch_tokens", "processes"}
-"""Keys of `inference` that are resolved before they count, or that speed alone depends on."""
 
 
 class RunModel:
@@ -219,8 +217,8 @@ def _translate_test_sets(
 
 def _describe(recipe: Recipe, model: RunModel) -> dict[str, Any]:
     """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = recipe.inference.model_dump(mode="json", exclude=_NOT_IN_THE_SEARCH)
-    return {**asdict(model.identity), "inference": settings}
+    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    return {**asdict(model.identity), **settings}
 
 
 def read_translation(workspace: Workspace, name: str) -> Translation:

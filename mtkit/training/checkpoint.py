@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
@@ -210,7 +211,7 @@ class CheckpointFolder:
 
     def save(
         self,
-        learner: Learner,
+        learner: Learner[nn.Module],
         state: TrainingState,
         *,
         is_regular: bool,
@@ -268,7 +269,7 @@ class CheckpointFolder:
         for file in self._folder.glob(".step-*.draft.lock"):
             file.unlink(missing_ok=True)
 
-    def restore_newest(self, learner: Learner) -> Checkpoint | None:
+    def restore_newest(self, learner: Learner[nn.Module]) -> Checkpoint | None:
         """Leaves the learner as it was at the newest sound checkpoint, and returns that.
 
         A damaged one is put aside, as `damaged-step-...`, with a warning. Returns None where there
@@ -301,7 +302,7 @@ class DamagedCheckpointError(MtkitError):
     """A file of a checkpoint is missing, or isn't what was saved."""
 
 
-def restore(checkpoint: Checkpoint, learner: Learner) -> None:
+def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     """Leaves a learner as it was when a checkpoint was saved.
 
     Where the run keeps a moving average only from now on, that starts from the weights. A weight

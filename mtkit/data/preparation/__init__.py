@@ -1,6 +1,7 @@
 """What `prepare` does, stage by stage, and what it says of it.
 
 stages.py         what is done is kept, what depends on something new is done again
+stage_keys.py     what each stage depends on, as a digest
 workers.py        a function over many items in several processes, results in order
 progress.py       how far a stage is
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.metrics import LABELS
-from mtkit.training.validation import Validation
+from mtkit.training.validation import ValidationResult
 
 Choice = Literal["last", "best", "spaced"]
 """How the checkpoints of a mean are chosen: `training.averaging.choose`."""
@@ -51,7 +51,7 @@ class Measured:
     metrics: dict[str, float]
 
     @classmethod
-    def of(cls, candidate: Candidate, validation: Validation) -> "Measured":
+    def of(cls, candidate: Candidate, validation: ValidationResult) -> "Measured":
         """Returns a candidate with what a validation found."""
         score = validation.score if math.isfinite(validation.score) else -math.inf
         loss = validation.metrics["loss"]

@@ -19,7 +19,7 @@ from mtkit.training.averaging.candidates import Candidate, Measured
 from mtkit.training.averaging.mean import RunningMean
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
-from mtkit.training.validation import Validation, Validator
+from mtkit.training.validation import ValidationResult, Validator
 
 
 class Measuring:
@@ -42,7 +42,7 @@ class Measuring:
             self._model = model.to(device).eval()
         self._device = device
 
-    def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> Validation:
+    def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
         """Returns what a model with these weights is worth, as training would have measured it.
 
         Args:

@@ -26,7 +26,7 @@ from mtkit.training.averaging.average import (
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
-from mtkit.training.validation import Validation, Validator
+from mtkit.training.validation import ValidationResult, Validator
 
 
 @pytest.fixture(scope="module")
@@ -237,9 +237,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
         class Judge:
             def __init__(self, *_: object, **__: object) -> None: ...
 
-            def validate(self, _: object) -> Validation:
+            def validate(self, _: object) -> ValidationResult:
                 score = next(left)
-                return Validation(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
+                return ValidationResult(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
 
         monkeypatch.setattr(measuring, "Validator", Judge)
 

@@ -18,7 +18,7 @@ from mtkit.training.averaging.average import average, is_averaged, update_model,
 from mtkit.training.averaging.comparison import Comparison
 from mtkit.training.checkpoint import CheckpointFolder
 from mtkit.training.distributed import Processes
-from mtkit.training.validation import Validation, Validator, list_score_settings
+from mtkit.training.validation import ValidationResult, Validator, list_score_settings
 from mtkit.workspace import Workspace
 
 OPTIONS = ["--workspace", "a run"]
@@ -49,9 +49,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[float
         class Judge:
             def __init__(self, *_: object, **__: object) -> None: ...
 
-            def validate(self, _: object) -> Validation:
+            def validate(self, _: object) -> ValidationResult:
                 score = scores.pop(0)
-                return Validation(score, {"loss": 2.5, "bleu": score, "chrf": 50.0}, [])
+                return ValidationResult(score, {"loss": 2.5, "bleu": score, "chrf": 50.0}, [])
 
         monkeypatch.setattr(measuring, "Validator", Judge)
         return scores

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.training import curves
-from mtkit.training.metrics import MetricsLog, read_metrics
+from mtkit.training.metrics import read_metrics
+from mtkit.training.metrics_log import MetricsLog
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
