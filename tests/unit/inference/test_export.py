@@ -81,7 +81,7 @@ def test_the_other_clients_of_ctranslate2_can_read_it(both):
     """Its own vocabulary holds the pieces, and its config names what begins and ends a text."""
     files = both / "exported" / "ctranslate2"
     pieces = json.loads((files / "shared_vocabulary.json").read_text())
-    assert pieces == open_model_folder(both / "model").tokenizer.source_pieces
+    assert tuple(pieces) == open_model_folder(both / "model").tokenizer.source_vocabulary.pieces
     config = json.loads((files / "config.json").read_text())
     assert config["decoder_start_token"] == "<s>"
     assert config["eos_token"] == "</s>"
