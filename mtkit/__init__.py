@@ -16,8 +16,8 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
 
 and beneath them what every room may need:
 
-    folders.py     folders replaced whole, and drafts of them
-    files.py       files written whole or not at all; their digests
+    folders.py     folders that a draft takes the place of, whole or not at all
+    files.py       files written whole or not at all, and JSON read from them
     console.py     what is said to a person
     devices.py     names of devices
     processors.py  how many processors there are
@@ -27,6 +27,7 @@ and beneath them what every room may need:
                    standard input, output and error, whatever a command was started with
     foreign_files.py, programs.py
                    what may be a stranger's
+    digests.py     short digests of values, bytes and files
     errors.py, locks.py, paths.py, version.py
 
 The public names below load their rooms on first use, so that `import mtkit` costs nothing.

@@ -8,8 +8,10 @@ import torch
 
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import at_work_alone, digest, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe

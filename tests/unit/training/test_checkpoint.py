@@ -337,7 +337,7 @@ def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypa
         if folder.exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtkit.files.remove_folder", killed)
+    monkeypatch.setattr("mtkit.folders.remove_folder", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.prune(keeping())
     monkeypatch.undo()
