@@ -10,7 +10,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.reused_vocabulary import extend_vocabulary
 from mtkit.errors import MtkitError
 from mtkit.model.folder import pack_weights, save_model_folder
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
@@ -75,9 +75,9 @@ def test_the_same_vocabulary_gives_the_same_logits(
     assert pack_weights(model).keys() == pack_weights(start).keys()
     tokens = torch.tensor(vocabulary.encode_source(SOURCES[:1]))
     with torch.no_grad():
+        layout = PaddedLayout.without_padding(tokens)
         logits = [
-            network.project(network(tokens, torch.ones_like(tokens, dtype=torch.bool), tokens))
-            for network in (start, model)
+            network.project(network(tokens, layout, tokens, layout)) for network in (start, model)
         ]
     assert torch.equal(*logits)
     counts = (
