@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
+from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
+from mtkit.data.reused_vocabulary import read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -27,7 +28,9 @@ from mtkit.model.costs import (
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
@@ -44,8 +47,6 @@ _FP32_BYTES = 4
 _UPDATE_TRAFFIC = 34
 """Bytes that Adam moves per weight: weight, gradient and moments read, three written, in fp32; the
 gradient's and the weight's copies in bf16."""
-_UNEVEN = 1.15
-"""What a process may have more of an update than its share: `mtkit/training/update.py`."""
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,7 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
     """
     training = work.recipe.training
     least = work.update.longest
-    limit = max(least, math.ceil(training.batch_tokens * _UNEVEN / num_gpus))
+    limit = max(least, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
     if training.micro_batch_tokens != "auto":
         limit = min(limit, max(least, training.micro_batch_tokens))
     while limit > least and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
@@ -35,13 +36,15 @@ from mtkit.files import (
 )
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.model.folder import (
+from mtkit.model.parameters import Shape
+from mtkit.model.weights import (
+    MAX_HEADER_BYTES,
+    check_header,
     load_weights,
     pack_weights,
     read_weights,
     write_tensors,
 )
-from mtkit.model.weights_file import MAX_HEADER_BYTES, Shape, check_header
 from mtkit.paths import for_library
 from mtkit.recipe.training import Training
 from mtkit.training.frozen import list_frozen
@@ -208,7 +211,7 @@ class CheckpointFolder:
 
     def save(
         self,
-        learner: Learner,
+        learner: Learner[nn.Module],
         state: TrainingState,
         *,
         is_regular: bool,
@@ -266,7 +269,7 @@ class CheckpointFolder:
         for file in self._folder.glob(".step-*.draft.lock"):
             file.unlink(missing_ok=True)
 
-    def restore_newest(self, learner: Learner) -> Checkpoint | None:
+    def restore_newest(self, learner: Learner[nn.Module]) -> Checkpoint | None:
         """Leaves the learner as it was at the newest sound checkpoint, and returns that.
 
         A damaged one is put aside, as `damaged-step-...`, with a warning. Returns None where there
@@ -299,7 +302,7 @@ class DamagedCheckpointError(MtkitError):
     """A file of a checkpoint is missing, or isn't what was saved."""
 
 
-def restore(checkpoint: Checkpoint, learner: Learner) -> None:
+def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     """Leaves a learner as it was when a checkpoint was saved.
 
     Where the run keeps a moving average only from now on, that starts from the weights. A weight

@@ -18,8 +18,9 @@ from mtkit.training import loop
 from mtkit.training.checkpoint import CheckpointFolder, TrainingState
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
-from mtkit.training.metrics import MetricsLog, read_metrics
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.metrics import read_metrics
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.training.update import Updater
 
 WITHOUT_END = "training.max_steps=100000"
@@ -320,16 +321,16 @@ STRUCK, STOPPED_AT = (7, 8, 9, 11, 12, 13), 11
 def strike(patch: pytest.MonkeyPatch, steps: tuple[int, ...]) -> None:
     """Lets each of these steps come to a NaN in its gradient, the first time that it is made."""
     left = list(steps)
-    update = Updater.update
+    make = Updater.make
 
-    def update_struck(updater: Updater, step: int, *values, **settings):
+    def make_struck(updater: Updater, step: int, *values, **settings):
         with pytest.MonkeyPatch.context() as inner:
             if step in left:
                 left.remove(step)
                 inner.setattr(Updater, "_apply", lambda *_: math.nan)
-            return update(updater, step, *values, **settings)
+            return make(updater, step, *values, **settings)
 
-    patch.setattr(Updater, "update", update_struck)
+    patch.setattr(Updater, "make", make_struck)
 
 
 def without_times(state: dict) -> dict:
@@ -410,14 +411,14 @@ def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) ->
     assert roomy.train()
     whole, parts = tiny_run(wanted, name="whole"), tiny_run(wanted, name="parts")
     with monkeypatch.context() as patch:
-        measure_largest = TranslationObjective.measure_largest
+        largest = TranslationBatches.largest
 
-        def measure_in_little_memory(objective: TranslationObjective, micro_batch_tokens: int):
-            if micro_batch_tokens > 500:
+        def largest_in_little_memory(batches: TranslationBatches, limit: int):
+            if limit > 500:
                 raise torch.OutOfMemoryError("injected")
-            return measure_largest(objective, micro_batch_tokens)
+            return largest(batches, limit)
 
-        patch.setattr(TranslationObjective, "measure_largest", measure_in_little_memory)
+        patch.setattr(TranslationBatches, "largest", largest_in_little_memory)
         assert whole.train()
         patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, 7))
         assert not parts.train()
