@@ -38,7 +38,8 @@ def _find_first(values: Tensor, k: int, threshold: Tensor) -> Tensor:
     """Returns the indices, from left to right, of the k largest of each row, `threshold` the last.
 
     Of several that equal the threshold the first are taken. A sort of all would do, and takes
-    eighteen times as long; logits in bfloat16 have equals at the cut in one row of eighteen (docs/log.md).
+    eighteen times as long; logits in bfloat16 have equals at the cut in one row of eighteen
+    (docs/log.md).
     """
     # Not `values > threshold`: NaN counts as the largest, as in `torch.topk`.
     is_greater = ~(values <= threshold)
