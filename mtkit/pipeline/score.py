@@ -22,7 +22,7 @@ from mtkit.model.exporters.ctranslate2_files import read_origin
 from mtkit.model.folder import write_scores
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
-from mtkit.pipeline.translation_files import Translation, TranslationFiles
+from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
@@ -194,7 +194,7 @@ def _check_export(workspace: Workspace) -> None:
 
 def _translate_test_sets(
     recipe: Recipe, workspace: Workspace, model: RunModel
-) -> Iterator[Translation]:
+) -> Iterator[TranslatedTestSet]:
     """Yields each test set with its translation, which is made where it isn't up to date."""
     # Each is read before the first is translated: a missing file is told at once.
     text_by_name = {
@@ -221,7 +221,7 @@ def _describe(recipe: Recipe, model: RunModel) -> dict[str, Any]:
     return {**asdict(model.identity), **settings}
 
 
-def read_translation(workspace: Workspace, name: str) -> Translation:
+def read_translation(workspace: Workspace, name: str) -> TranslatedTestSet:
     """Returns a test set with the translation that the workspace holds of it."""
     return TranslationFiles(workspace, name).read()
 

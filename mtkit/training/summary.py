@@ -3,11 +3,14 @@
 import shlex
 from collections.abc import Sequence
 
+import torch
+
 from mtkit.console import say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import is_imitated
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
@@ -20,15 +23,19 @@ from mtkit.workspace import Workspace
 def show_beginning(recipe: Recipe, learner: Learner[EncoderDecoder], processes: Processes) -> None:
     """Prints what is trained, and warns of settings that slow it down."""
     precision = learner.working.precision
-    # Imitated, bfloat16 is many times slower (docs/log.md).
-    if precision == "bf16" and is_imitated(processes.device):
+    warn_of_slow_arithmetic(precision, processes.device)
+    if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
+        warn(note)
+    say(f"training {recipe.name}: {describe_parameters(learner.model)}; {precision}")
+
+
+def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
+    """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
+    if precision == "bf16" and is_imitated(device):
         warn(
             "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
             "--set training.precision=fp32"
         )
-    if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
-        warn(note)
-    say(f"training {recipe.name}: {describe_parameters(learner.model)}; {precision}")
 
 
 def describe_parameters(model: EncoderDecoder) -> str:

@@ -66,7 +66,7 @@ def test_an_export_is_a_model_folder_for_another_engine(both):
     model = load_model_folder(both / "model").model
     expected = TorchEngine(model, "cpu").search(sources, settings)
     found = engine.search(sources, settings)
-    assert [h.tokens for h in found[0]] == [h.tokens for h in expected[0]]
+    assert [h.token_ids for h in found[0]] == [h.token_ids for h in expected[0]]
 
 
 def test_the_card_tells_of_the_export_and_keeps_the_rest(both):
