@@ -48,8 +48,7 @@ class LineTranslator:
     ) -> None:
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._target_language, self._rerank = target_language, rerank
-        # Asked for once: it is a list of the whole vocabulary.
-        self._pieces = tokenizer.target_pieces
+        self._pieces = tokenizer.target_vocabulary.pieces
 
     def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each line's translation; those with equal settings are searched together.

@@ -6,7 +6,10 @@ from contextlib import contextmanager
 import torch
 
 from mtkit.data.prepared import PreparedData
-from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
@@ -29,9 +32,9 @@ def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
     Raises:
         MtkitError: It is larger than this machine's memory.
     """
-    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
-    return EncoderDecoder(recipe.model, *vocab_sizes)
+    config = ModelConfig.of(recipe, data.tokenizer)
+    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
+    return build(config)
 
 
 def build_learner(

@@ -1,12 +1,15 @@
 """What a person reads when a training begins and when it ends."""
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from mtkit.console import say, warn
 from mtkit.evaluation.scores import score_corpus
+from mtkit.model.parameters import find_part
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import is_imitated
 from mtkit.recipe import Recipe
@@ -38,15 +41,14 @@ def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
         )
 
 
-def describe_parameters(model: EncoderDecoder) -> str:
+def describe_parameters(model: nn.Module) -> str:
     """Returns how many weights a network has, and which part has them, as a line."""
-    total = sum(weight.numel() for weight in model.parameters())
-    stacks = [
-        (name, sum(weight.numel() for weight in stack.parameters()))
-        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
-    ]
-    others = total - sum(count for _, count in stacks)
-    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
+    counts = Counter[str](encoder=0, decoder=0, embeddings=0)
+    for name, weight in model.named_parameters():
+        part = find_part(name)
+        counts["embeddings" if part == "output" else part] += weight.numel()
+    total = counts.total()
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
     learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
     return f"{total:,} parameters: {parts}{frozen}"

@@ -22,8 +22,9 @@ from mtkit.errors import MtkitError
 from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
-from mtkit.text.tokenizer import Resegment, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
@@ -250,12 +251,6 @@ def tokenize_text(
         },
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
-
-
-def list_tags(recipe: Recipe) -> list[str]:
-    """Returns the tags that a recipe puts before sources, each once."""
-    corpora = (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets)
-    return list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
 
 
 def tokenize_dev(

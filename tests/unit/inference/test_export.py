@@ -14,7 +14,8 @@ from mtkit.inference.export import ExportReport, export, judge
 from mtkit.inference.parity import Comparison
 from mtkit.inference.translate import Translator
 from mtkit.model.config import open_model_folder
-from mtkit.model.folder import load_model_folder, pack_weights, save_model_folder
+from mtkit.model.folder import load_model_folder, save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]
@@ -80,7 +81,7 @@ def test_the_other_clients_of_ctranslate2_can_read_it(both):
     """Its own vocabulary holds the pieces, and its config names what begins and ends a text."""
     files = both / "exported" / "ctranslate2"
     pieces = json.loads((files / "shared_vocabulary.json").read_text())
-    assert pieces == open_model_folder(both / "model").tokenizer.source_pieces
+    assert tuple(pieces) == open_model_folder(both / "model").tokenizer.source_vocabulary.pieces
     config = json.loads((files / "config.json").read_text())
     assert config["decoder_start_token"] == "<s>"
     assert config["eos_token"] == "</s>"
