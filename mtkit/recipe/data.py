@@ -245,16 +245,16 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     is taken gets a number behind it.
     """
     names: dict[int, str] = {}
-    for place in sorted(range(len(train)), key=lambda place: not train[place].name):
-        name = train[place].name or _name_of(train[place])
+    for index in sorted(range(len(train)), key=lambda index: not train[index].name):
+        name = train[index].name or _name_of(train[index])
         number = 1
         names_taken = set(names.values())
         numbered = name
         while numbered in names_taken:
             number += 1
             numbered = f"{name}-{number}"
-        names[place] = numbered
-    return [names[place] for place in range(len(train))]
+        names[index] = numbered
+    return [names[index] for index in range(len(train))]
 
 
 def _name_of(corpus: Corpus) -> str:

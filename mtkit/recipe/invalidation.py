@@ -1,4 +1,4 @@
-"""What a change of a key invalidates; every key of a recipe says so where it is declared."""
+"""Declarations of what a change of a key invalidates, and the selection of values by them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 
 class Invalidates(Flag):
-    """What is no longer what the recipe describes, once a key has changed.
+    """Parts of a run that no longer are as the recipe describes, once a key has changed.
 
     A key without a declaration has that of the section around it.
     """
@@ -31,7 +31,7 @@ class Invalidates(Flag):
     RUN = auto()
     """Checkpoints: with another value a training is another one."""
     UPDATES = auto()
-    """What the next updates come to: a training may resume with another value, and says so."""
+    """Results of the next updates: a training may resume with another value, and says so."""
     SCHEDULE_END = auto()
     """The same, where the learning rate falls to an end."""
     SCORES = auto()
@@ -39,7 +39,7 @@ class Invalidates(Flag):
     TRANSLATIONS = auto()
     """Translations of test sets."""
     RESULTS = auto()
-    """What is made of checkpoints and translations, each time from the start."""
+    """Means of checkpoints, and scores: made again from what there is."""
 
 
 _WORDS = {
@@ -61,7 +61,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Inside:
-    """What one key invalidates in every section that a field holds, whatever the key says itself.
+    """An exception for one key in the sections that a field holds, whatever the key says itself.
 
     Attributes:
         key: The key.
@@ -74,7 +74,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a key invalidates, and what is inside of it.
+    """A key of a recipe, as its field declares it.
 
     Attributes:
         invalidates: Of the key, and of keys inside that don't say; None where it isn't declared.

@@ -1,4 +1,4 @@
-"""What every section of a recipe has in common."""
+"""The base of all sections of a recipe, and types of their values."""
 
 from typing import Annotated, Literal
 
