@@ -8,17 +8,18 @@ from functools import partial
 from mtkit.console import say, warn
 from mtkit.data.sources.corpora import put_tag, read_pairs
 from mtkit.data.sources.published import read_published
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
-from mtkit.files import digest, read_json, write_atomically
-from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
-from mtkit.inference.identity import digest_model, identify, reading, replaced
+from mtkit.files import read_json, write_atomically
+from mtkit.inference.identity import identify
 from mtkit.inference.translate import Translator
 from mtkit.locks import locked
-from mtkit.model.exporters.ctranslate2_files import read_origin
-from mtkit.model.folder import write_scores
+from mtkit.model.card import write_scores
+from mtkit.model.digest import digest_model, reading, replaced
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles

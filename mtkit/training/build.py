@@ -6,7 +6,10 @@ from contextlib import contextmanager
 import torch
 
 from mtkit.data.prepared import PreparedData
-from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
@@ -14,10 +17,12 @@ from mtkit.training.distributed import Processes
 from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.translation import TranslationObjective
+from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.precision import resolve_precision
 from mtkit.training.start_from import start_from
 from mtkit.training.trackers import open_trackers
+from mtkit.training.translation_loss import can_pack_batches
+from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace
 
 
@@ -27,9 +32,9 @@ def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
     Raises:
         MtkitError: It is larger than this machine's memory.
     """
-    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
-    return EncoderDecoder(recipe.model, *vocab_sizes)
+    config = ModelConfig.of(recipe, data.tokenizer)
+    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
+    return build(config)
 
 
 def build_learner(
@@ -62,7 +67,16 @@ def build_objective(
     Raises:
         MtkitError: The development set can't be scored, or not be translated.
     """
-    return TranslationObjective.of(learner, data, recipe, processes)
+    working = learner.working.model
+    # A process that can't pack would cut updates otherwise than the rest.
+    packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
+    dtype = working.output_embedding.weight.dtype
+    return TranslationObjective(
+        learner,
+        TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
+        Validator(recipe, data, processes),
+        label_smoothing=recipe.training.label_smoothing,
+    )
 
 
 @contextmanager
@@ -92,17 +106,3 @@ def open_metrics(
         yield metrics
     finally:
         metrics.close()
-
-
-def describe_parameters(model: EncoderDecoder) -> str:
-    """Returns how many weights a network has, and which part has them, as a line."""
-    total = sum(weight.numel() for weight in model.parameters())
-    stacks = [
-        (name, sum(weight.numel() for weight in stack.parameters()))
-        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
-    ]
-    others = total - sum(count for _, count in stacks)
-    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
-    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
-    return f"{total:,} parameters: {parts}{frozen}"

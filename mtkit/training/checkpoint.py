@@ -24,25 +24,21 @@ from safetensors.torch import load_file
 from torch import nn
 
 from mtkit.console import warn
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    building,
-    digest_file,
-    discard_folder,
-    read_json,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import read_json, write_atomically
+from mtkit.folders import building, discard_folder, remove_folder, restore_retired
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.model.folder import (
+from mtkit.model.parameters import Shape
+from mtkit.model.weights import (
+    MAX_HEADER_BYTES,
+    check_header,
     load_weights,
     pack_weights,
     read_weights,
     write_tensors,
 )
-from mtkit.model.weights_file import MAX_HEADER_BYTES, Shape, check_header
 from mtkit.paths import for_library
 from mtkit.recipe.training import Training
 from mtkit.training.frozen import list_frozen

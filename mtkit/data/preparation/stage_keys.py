@@ -5,8 +5,9 @@ from typing import Any
 
 from mtkit.data.preparation.stages import Facts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
-from mtkit.data.reused_vocabulary import choose_punctuation, digest_reused, reused_folder
-from mtkit.files import digest
+from mtkit.data.reused_vocabulary import digest_reused
+from mtkit.data.tokenizer_choice import choose_punctuation, reused_folder
+from mtkit.digests import digest
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select_values
