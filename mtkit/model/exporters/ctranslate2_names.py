@@ -1,0 +1,95 @@
+"""A network's weights by CTranslate2's names; torch isn't loaded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mtkit.model.parameters import Shape, find_rows, list_shapes
+from mtkit.recipe.model import Model
+
+_SUBLAYERS = {
+    "encoder": {"attention": "self_attention", "feed_forward": "ffn"},
+    "decoder": {
+        "self_attention": "self_attention",
+        "cross_attention": "attention",
+        "feed_forward": "ffn",
+    },
+}
+_MAPS = {
+    "self_attention": {"query_key_value": "linear_0", "output": "linear_1"},
+    "attention": {"query": "linear_0", "key_value": "linear_1", "output": "linear_2"},
+    "ffn": {"inner": "linear_0", "output": "linear_1"},
+}
+_GATED = "linear_0_noact"
+"""Second half of a feed-forward's inner map where a gate is the first."""
+_OF_NORM = {"weight": "gamma", "bias": "beta"}
+_EMBEDDINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "three-way": {
+        "source_embedding.tokens.weight": (
+            "encoder/embeddings_0/weight",
+            "decoder/embeddings/weight",
+            "decoder/projection/weight",
+        )
+    },
+    "decoder": {
+        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
+        "target_embedding.tokens.weight": (
+            "decoder/embeddings/weight",
+            "decoder/projection/weight",
+        ),
+    },
+    "none": {
+        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
+        "target_embedding.tokens.weight": ("decoder/embeddings/weight",),
+        "output_embedding.weight": ("decoder/projection/weight",),
+    },
+}
+
+
+@dataclass(frozen=True)
+class ExportedWeight:
+    """A weight in CTranslate2's files.
+
+    Attributes:
+        name: CTranslate2's name, as in `decoder/layer_0/attention/linear_1/bias`.
+        origin: The name in the network.
+        shape: Its shape there, of which it has `rows`.
+        rows: First and last row of the network's, the last one excluded.
+    """
+
+    name: str
+    origin: str
+    shape: Shape
+    rows: tuple[int, int]
+
+
+def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[ExportedWeight]:
+    """Yields every weight but the vectors of positions, which an export has one more of."""
+    for origin, shape in list_shapes(model, *vocab_sizes).items():
+        if find_rows(origin) == "positions":
+            continue
+        names = _EMBEDDINGS[model.tied_embeddings].get(origin) or _name_of_stack(origin, model)
+        is_gated = _GATED in names[-1]
+        num_rows = shape[0] // 2 if is_gated else shape[0]
+        for name in names:
+            start = num_rows if is_gated and name == names[-1] else 0
+            yield ExportedWeight(name, origin, (num_rows, *shape[1:]), (start, start + num_rows))
+
+
+def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:
+    """Returns the names of a weight of the encoder or the decoder."""
+    matched = re.fullmatch(
+        r"(encoder|decoder)\.(?:layers\.(\d+)\.)?(\w+)\.(?:(\w+)\.)?(\w+)", origin
+    )
+    assert matched is not None, origin
+    stack, layer, module, linear, kind = matched.groups()
+    if layer is None:
+        assert module == "final_norm", origin
+        return (f"{stack}/layer_norm/{_OF_NORM[kind]}",)
+    sublayer = _SUBLAYERS[stack][module.removesuffix("_norm")]
+    place = f"{stack}/layer_{layer}/{sublayer}"
+    if linear is None:
+        return (f"{place}/layer_norm/{_OF_NORM[kind]}",)
+    names = [_MAPS[sublayer][linear]]
+    if (sublayer, linear, model.activation) == ("ffn", "inner", "swiglu"):
+        names.append(_GATED)
+    return tuple(f"{place}/{name}/{kind}" for name in names)
