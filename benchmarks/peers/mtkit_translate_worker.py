@@ -20,7 +20,7 @@ class TokenCount:
 
         def search_and_count(*arguments: Any) -> Any:
             found = search_in_batches(*arguments)
-            self.total += sum(len(hypotheses[0].tokens) for hypotheses in found)
+            self.total += sum(len(hypotheses[0].token_ids) for hypotheses in found)
             return found
 
         translate.search_in_batches = search_and_count

@@ -39,7 +39,6 @@ from mtkit.data.prepared import (
 )
 from mtkit.data.reused_vocabulary import (
     choose_punctuation,
-    extend_vocabulary,
     read_reused,
     reused_folder,
 )
@@ -56,7 +55,10 @@ from mtkit.files import (
 )
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
 
 _TOKENIZER_SAMPLE_STREAM = 1
@@ -237,7 +239,7 @@ def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> F
         start = read_reused(kept, recipe)
         symbols = settings.user_symbols
         tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
-        added = tokenizer.source_pieces[start.source_vocab_size :]
+        added = tokenizer.source_vocabulary.pieces[start.source_vocab_size :]
         addition = f", with {' '.join(added)} added" if added else ""
         say(f"keeping the vocabulary of {kept}{addition}")
     elif settings.pretrained is not None:

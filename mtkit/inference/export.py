@@ -199,7 +199,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
     write_ctranslate2(
         job.loaded.model,
         folder,
-        pieces=(tokenizer.source_pieces, tokenizer.target_pieces),
+        pieces=(tokenizer.source_vocabulary.pieces, tokenizer.target_vocabulary.pieces),
         max_tokens=max(_MIN_POSITIONS, wanted),
         quantization=quantization,
         made_from=job.made_from,

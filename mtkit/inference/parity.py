@@ -9,7 +9,7 @@ from itertools import chain
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.batches import search_in_batches
+from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
@@ -103,7 +103,7 @@ def check_parity(
             sum(each) / length_penalty("power", alike.length_penalty.alpha, len(each))
             for each in candidate.score(
                 [source] * (len(wanted) + len(given)),
-                [hypothesis.tokens for hypothesis in chain(wanted, given)],
+                [hypothesis.token_ids for hypothesis in chain(wanted, given)],
             )
         ]
         _refuse_diverged(exact)
@@ -114,7 +114,7 @@ def check_parity(
             default=0.0,
         )
         shifts.append(shift)
-        if [h.tokens for h in wanted] == [h.tokens for h in given]:
+        if [h.token_ids for h in wanted] == [h.token_ids for h in given]:
             continue
         if _are_near_ties(wanted, given, exact[len(wanted) :], shift):
             num_near_ties += 1
@@ -140,7 +140,7 @@ def _are_near_ties(
         shift: How far the scores that they were ranked by may be off.
     """
     return len(wanted) == len(given) and all(
-        ours.tokens == theirs.tokens or abs(ours.score - score) < NEAR_TIE + shift
+        ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
         for ours, theirs, score in zip(wanted, given, exact, strict=True)
     )
 
@@ -205,7 +205,7 @@ def compare_translations(
         start = time.perf_counter()
         outputs = _search_all(engine, sources, settings)
         speeds.append(len(lines) / (time.perf_counter() - start))
-        texts.append([tokenizer.decode_target(hypotheses[0].tokens) for hypotheses in outputs])
+        texts.append([tokenizer.decode_target(hypotheses[0].token_ids) for hypotheses in outputs])
     return Comparison(
         num_lines=len(lines),
         num_equal=sum(one == other for one, other in zip(*texts, strict=True)),

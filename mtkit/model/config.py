@@ -19,7 +19,8 @@ from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import Section
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
-from mtkit.text.tokenizer import MAX_PIECES, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.vocabulary import MAX_PIECES
 
 FORMAT_VERSION = 2
 """Raised when a folder that this version writes can't be read by older ones."""

@@ -14,7 +14,7 @@ import numpy as np
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
+from mtkit.data.reused_vocabulary import read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -28,7 +28,9 @@ from mtkit.model.costs import (
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}

@@ -1,6 +1,6 @@
 """Fine-tuning: the weights of a trained model as the start of another training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import StartFrom
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.vocabulary import Vocabulary
 
 _FREE_KEYS = ("dropout", "attention_dropout", "activation_dropout")
 """Keys of `[model]` that no weight depends on."""
@@ -44,8 +45,8 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     _check_shape(settings, recipe.model, start.config.model)
     if settings.vocabulary == "keep":
         _check_kept(settings, start.tokenizer, tokenizer)
-    source = _match(tokenizer.source_pieces, start.tokenizer.source_pieces)
-    target = _match(tokenizer.target_pieces, start.tokenizer.target_pieces)
+    source = _match(tokenizer.source_vocabulary, start.tokenizer.source_vocabulary)
+    target = _match(tokenizer.target_vocabulary, start.tokenizer.target_vocabulary)
     weights = dict(start.model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -100,8 +101,8 @@ def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
 def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: SubwordTokenizer) -> None:
     """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
     for ours, theirs in (
-        (tokenizer.source_pieces, start.source_pieces),
-        (tokenizer.target_pieces, start.target_pieces),
+        (tokenizer.source_vocabulary.pieces, start.source_vocabulary.pieces),
+        (tokenizer.target_vocabulary.pieces, start.target_vocabulary.pieces),
     ):
         if ours[: len(theirs)] != theirs:
             raise MtkitError(
@@ -110,10 +111,10 @@ def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: Subword
             )
 
 
-def _match(pieces: Sequence[str], known: Sequence[str]) -> dict[int, int]:
-    """Returns the token of each piece that a vocabulary knows, by our token."""
-    theirs = {piece: token for token, piece in reversed(list(enumerate(known)))}
-    return {token: theirs[piece] for token, piece in enumerate(pieces) if piece in theirs}
+def _match(ours: Vocabulary, theirs: Vocabulary) -> dict[int, int]:
+    """Returns their id of each piece that both vocabularies have, by our id."""
+    ids = theirs.ids
+    return {token: ids[piece] for token, piece in enumerate(ours.pieces) if piece in ids}
 
 
 def _copy_rows(weight: Tensor, theirs: Tensor, matched: Mapping[int, int]) -> None:

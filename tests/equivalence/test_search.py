@@ -35,7 +35,7 @@ def count_near_ties(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
         assert [hypothesis.score for hypothesis in found] == pytest.approx(
             [hypothesis.score for hypothesis in expected], abs=_NEAR_TIE
         ), line
-        near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
+        near_ties += [h.token_ids for h in found] != [h.token_ids for h in expected]
     print(f"{near_ties} near-ties in {len(ours)} lines")
     return near_ties
 
@@ -110,7 +110,7 @@ def test_batched_is_one_by_one(model, beam_size, penalty):
     assert count_near_ties(together, alone) <= 2
     # Otherwise sentences that leave the batch at different times wouldn't be tried.
     assert {h.is_finished for hypotheses in alone for h in hypotheses} == {True, False}
-    assert len({len(hypotheses[0].tokens) for hypotheses in alone}) > 5
+    assert len({len(hypotheses[0].token_ids) for hypotheses in alone}) > 5
 
 
 def test_a_beam_of_one_is_greedy_search(model):
@@ -137,14 +137,14 @@ def test_our_score_is_the_forced_score(model, beam_size):
         for hypothesis in hypotheses
     ]
     forced = engine.score(
-        [source for source, _ in pairs], [hypothesis.tokens for _, hypothesis in pairs]
+        [source for source, _ in pairs], [hypothesis.token_ids for _, hypothesis in pairs]
     )
     for (_, hypothesis), log_probabilities in zip(pairs, forced, strict=True):
         assert hypothesis.token_log_probabilities == pytest.approx(log_probabilities, abs=1e-5)
         log_probability = sum(log_probabilities)
         # A sum of a dozen fp32 numbers: 1e-5 per token.
         assert hypothesis.log_probability == pytest.approx(
-            log_probability, abs=1e-5 * len(hypothesis.tokens)
+            log_probability, abs=1e-5 * len(hypothesis.token_ids)
         )
 
 

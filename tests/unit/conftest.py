@@ -12,7 +12,8 @@ from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookTrain
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 _VOCAB_SIZE = 48
 _SENTENCES = [

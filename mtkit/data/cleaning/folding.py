@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.characters import Text, every_character, read_text
-from mtkit.data.normalization import RULES, Normalization, UnicodeNormalizer
+from mtkit.text.normalization import RULES, Normalization, UnicodeNormalizer
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers modulo 2^64 are all different for any line's length."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning.filters import Block, Flags
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.repairs import repair
-from mtkit.data.normalization import Normalization
 from mtkit.recipe.cleaning import Overlap
+from mtkit.text.normalization import Normalization
 
 _THREE = regex.compile(r"\p{Script=Han}")
 _TWO = regex.compile(r"[\p{Script=Hiragana}\p{Script=Katakana}\uAC00-\uD7A3]")

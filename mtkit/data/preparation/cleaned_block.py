@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning.alignment import Suspect
 from mtkit.data.cleaning.clean import Cleaner, measure_balance
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.normalization import Normalization
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.reused_vocabulary import choose_punctuation
 from mtkit.data.sources.blocks import Block, decode_block
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
+from mtkit.text.normalization import Normalization
 from mtkit.text.punctuation import punctuation_normalizer
 
 NUM_SAMPLES = 5

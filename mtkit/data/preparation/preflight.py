@@ -8,11 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mtkit.data.normalization import (
-    Normalization,
-    choose_normalization,
-    note_changed_targets,
-)
+from mtkit.data.normalization import choose_normalization, note_changed_targets
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
     KeyFiles,
@@ -24,10 +20,14 @@ from mtkit.data.preparation.clean_corpora import (
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
 from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
+from mtkit.data.reused_vocabulary import read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.normalization import Normalization
+from mtkit.text.sentencepiece_segmenter import read_pretrained
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 Pair = tuple[str, str]
 

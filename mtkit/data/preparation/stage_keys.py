@@ -5,7 +5,7 @@ from typing import Any
 
 from mtkit.data.preparation.stages import Facts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
-from mtkit.data.reused_vocabulary import choose_punctuation, digest_kept, reused_folder
+from mtkit.data.reused_vocabulary import choose_punctuation, digest_reused, reused_folder
 from mtkit.files import digest
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
@@ -27,7 +27,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: dict[str, Facts]) -> 
             values = _Values(recipe, Invalidates.REUSED_TOKENIZER)
             symbols = values.take("tokenizer.user_symbols")
             depends = [
-                digest_kept(kept),
+                digest_reused(kept),
                 [values.take_tags(), symbols, values.take("tokenizer.joint")],
                 values.take_languages(),
             ]
@@ -122,7 +122,7 @@ def _describe_normalization(recipe: Recipe) -> Any:
     """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
     folder = reused_folder(recipe)
     if folder is not None:
-        return digest_kept(folder)
+        return digest_reused(folder)
     return _describe_pretrained(recipe) or recipe.tokenizer.normalization
 
 

@@ -22,8 +22,9 @@ from mtkit.errors import MtkitError
 from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
-from mtkit.text.tokenizer import Resegment, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
-from mtkit.text.tokenizer import MAX_PIECES
+from mtkit.text.vocabulary import MAX_PIECES
 
 ENGINE_FOLDER = "ctranslate2"
 """Folder of CTranslate2's files in a model folder."""

@@ -8,7 +8,7 @@ import pytest
 from mtkit.data.preparation.stage_keys import compute_stage_key
 from mtkit.data.preparation.tokenize_text import list_tags
 from mtkit.data.prepared import STAGES, describe_file, describe_inputs
-from mtkit.data.reused_vocabulary import choose_punctuation, digest_kept, reused_folder
+from mtkit.data.reused_vocabulary import choose_punctuation, digest_reused, reused_folder
 from mtkit.files import digest
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.tables import relative_to_root
@@ -40,12 +40,12 @@ def digest_by_hand(stage: str, recipe: Recipe) -> str:
             settings(data.cleaning, "max_tokens"),
             [settings(corpus, "tag") for corpus in (data.dev, *tests)],
             [*languages, choose_punctuation(recipe)],
-            normalization if kept is None else digest_kept(kept),
+            normalization if kept is None else digest_reused(kept),
             describe_inputs((*data.train, data.dev, *tests)),
         ]
     elif stage == "tokenizer" and kept is not None:
         symbols = [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint]
-        depends = [digest_kept(kept), symbols, languages]
+        depends = [digest_reused(kept), symbols, languages]
     elif stage == "tokenizer":
         made = settings(tokenizer, "sampling")
         depends = ["a", made, languages, [recipe.seed, list_tags(recipe)], models]

@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
@@ -44,7 +44,7 @@ def search(folder: Path, tokens: Sequence[int], **settings: object) -> list[tupl
     ((*hypotheses,),) = CTranslate2Engine(folder).search(
         [EncodedSource(tokens)], Inference(**settings)
     )
-    return [hypothesis.tokens for hypothesis in hypotheses]
+    return [hypothesis.token_ids for hypothesis in hypotheses]
 
 
 def test_pieces_may_have_any_name(folder, tmp_path):
@@ -75,7 +75,9 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
     ((*scores,),) = CTranslate2Engine(tmp_path).score([source], [target])
     with torch.no_grad():
         tokens = torch.tensor([source])
-        states = network(tokens, tokens > 0, torch.tensor([[2, *target[:-1]]]))
+        begun = torch.tensor([[2, *target[:-1]]])
+        layouts = [PaddedLayout.without_padding(each) for each in (tokens, begun)]
+        states = network(tokens, layouts[0], begun, layouts[1])
         expected = network.project(states).log_softmax(-1)[0, range(4), target]
     assert scores == pytest.approx(expected.tolist(), abs=1e-5)
 
@@ -100,9 +102,9 @@ def test_nothing_to_translate_is_no_fault(folder):
     assert engine.search([], Inference()) == []
     sources = [[7, 8, EOS], [EOS], [9, EOS]]
     first, empty, last = engine.search([EncodedSource(tokens) for tokens in sources], Inference())
-    assert [h.tokens for h in empty] == [(EOS,)]
-    assert [h.tokens for h in first] == search(folder, sources[0])
-    assert [h.tokens for h in last] == search(folder, sources[2])
+    assert [h.token_ids for h in empty] == [(EOS,)]
+    assert [h.token_ids for h in first] == search(folder, sources[0])
+    assert [h.token_ids for h in last] == search(folder, sources[2])
 
 
 def test_threads_share_out_what_is_translated_at_once(folder, monkeypatch):
@@ -125,8 +127,8 @@ def test_threads_share_out_what_is_translated_at_once(folder, monkeypatch):
     # 32 tokens a thread, padding counted, but for the source that is longer than that.
     assert together == [[40], [16, 16], [16, 8], [8, 8, 8, 8]]
     alone = [engine.search([source], settings)[0] for source in sources]
-    assert [[h.tokens for h in of_one] for of_one in found] == [
-        [h.tokens for h in of_one] for of_one in alone
+    assert [[h.token_ids for h in of_one] for of_one in found] == [
+        [h.token_ids for h in of_one] for of_one in alone
     ]
 
     del together[:]
@@ -142,7 +144,7 @@ def test_a_neighbour_with_a_prefix_changes_nothing_that_is_told(folder):
     ((alone,), (beside, other)) = (
         engine.search(sources, settings) for sources in ([source], [source, begun])
     )
-    assert [h.tokens for h in beside] == [h.tokens for h in alone]
+    assert [h.token_ids for h in beside] == [h.token_ids for h in alone]
     assert [h.score for h in beside] == pytest.approx([h.score for h in alone], abs=1e-6)
     assert not any(h.token_log_probabilities for h in beside)
     assert all(h.token_log_probabilities for h in other)

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.inference.lines import Reading, read_windows, score_stream, translate_stream
-from mtkit.inference.notices import Notices
+from mtkit.inference.line_warnings import WarningPrinter
+from mtkit.inference.streams.input_format import InputFormat, read_requests
+from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
-from .fakes import bracket
+from ..fakes import bracket
 
-TEXT = Reading()
+TEXT = InputFormat()
 LINES = st.lists(
     st.one_of(
         st.sampled_from(
@@ -25,15 +26,15 @@ LINES = st.lists(
 )
 
 
-def translate(text: bytes, reading: Reading = TEXT, **settings: object) -> str:
+def translate(text: bytes, input_format: InputFormat = TEXT, **settings: object) -> str:
     target = io.BytesIO()
-    translate_stream(bracket(**settings)[0], io.BytesIO(text), target, reading=reading)
+    translate_stream(bracket(**settings)[0], io.BytesIO(text), target, input_format=input_format)
     return target.getvalue().decode()
 
 
-def read(text: bytes, reading: Reading = TEXT) -> list[str]:
-    windows = read_windows(io.BytesIO(text), reading, Notices())
-    return [line.source for window in windows for line in window]
+def read(text: bytes, input_format: InputFormat = TEXT) -> list[str]:
+    windows = read_requests(io.BytesIO(text), input_format, WarningPrinter())
+    return [line.text for window in windows for line in window]
 
 
 @given(LINES, st.booleans())
@@ -57,7 +58,7 @@ def test_a_stream_has_as_many_lines_out_as_in(lines, last_is_ended):
 
 @given(st.binary(max_size=300))
 def test_whatever_the_bytes_are_lines_are_counted_as_wc_does(data):
-    found = translate(data, Reading(replaces_errors=True))
+    found = translate(data, InputFormat(replaces_errors=True))
     assert found.count("\n") == data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
 
 
@@ -82,14 +83,14 @@ def test_a_byte_that_is_no_utf8_is_named_and_what_comes_before_is_answered():
 
 
 def test_or_is_replaced_with_a_warning(capsys):
-    assert translate(b"a\nGr\xfc\xdfe\n", Reading(replaces_errors=True)) == "[a]\n[Gr��e]\n"
+    assert translate(b"a\nGr\xfc\xdfe\n", InputFormat(replaces_errors=True)) == "[a]\n[Gr��e]\n"
     assert capsys.readouterr().err == (
         "warning: input line 2: byte 3 (0xfc) is no UTF-8: replaced\n"
     )
 
 
 def test_of_many_lines_with_replaced_bytes_the_first_are_named_and_the_others_counted(capsys):
-    translate(b"\xff\n" * 5 + b"a\n" + b"\xfe\n" * 3, Reading(replaces_errors=True))
+    translate(b"\xff\n" * 5 + b"a\n" + b"\xfe\n" * 3, InputFormat(replaces_errors=True))
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 6
     assert said[4] == "warning: input line 5: byte 1 (0xff) is no UTF-8: replaced"
@@ -119,7 +120,7 @@ def test_lines_before_one_at_fault_are_answered_once(line, message, capsys):
     target = io.BytesIO()
     text = b"a\tx\nA b c. D e f.\n" + line + b"\nd\n"
     with pytest.raises(MtkitError) as caught:
-        translate_stream(translator, io.BytesIO(text), target, reading=Reading("tsv"))
+        translate_stream(translator, io.BytesIO(text), target, input_format=InputFormat("tsv"))
     assert caught.value.message.startswith(message)
     assert target.getvalue() == b"x[a]\n[A b c.] [D e f.]\n"
     # Warned of once, though the window was begun twice.
@@ -162,16 +163,18 @@ def test_a_file_is_answered_window_by_window():
 
 
 def test_tab_separated_targets_are_what_translations_begin_with():
-    assert translate(b"a\tx\nb\nc\t\n\n", Reading("tsv")) == "x[a]\n[b]\n[c]\n\n"
+    assert translate(b"a\tx\nb\nc\t\n\n", InputFormat("tsv")) == "x[a]\n[b]\n[c]\n\n"
     with pytest.raises(MtkitError, match="input line 2: 2 tabs"):
-        translate(b"a\nb\tc\td\n", Reading("tsv"))
+        translate(b"a\nb\tc\td\n", InputFormat("tsv"))
 
 
 def test_json_lines_in_and_out():
     text = b'{"source": "a", "target": "x", "id": [7]}\n\n{"source": "b\\ud800"}\n'
     target = io.BytesIO()
     translator, _ = bracket(n_best=2)
-    translate_stream(translator, io.BytesIO(text), target, reading=Reading("jsonl"), as_json=True)
+    translate_stream(
+        translator, io.BytesIO(text), target, input_format=InputFormat("jsonl"), as_json=True
+    )
     first, blank, last = map(json.loads, target.getvalue().decode().splitlines())
     assert first["id"] == [7]
     assert first["text"] == first["n_best"][0]["text"] == "x[a]"
@@ -201,7 +204,7 @@ def test_json_lines_in_and_out():
 )
 def test_json_that_is_something_else_is_refused(line, message):
     with pytest.raises(MtkitError) as caught:
-        translate(line, Reading("jsonl"))
+        translate(line, InputFormat("jsonl"))
     assert caught.value.message.startswith(message)
 
 
@@ -210,7 +213,7 @@ def test_a_key_that_the_output_has_too_is_refused_where_one_would_be_lost():
     target = io.BytesIO()
     with pytest.raises(MtkitError) as caught:
         translate_stream(
-            bracket()[0], io.BytesIO(lines), target, reading=Reading("jsonl"), as_json=True
+            bracket()[0], io.BytesIO(lines), target, input_format=InputFormat("jsonl"), as_json=True
         )
     assert caught.value.message == (
         'input line 2: its key "score" is one of those that --json adds: one of them would be lost'
@@ -221,7 +224,7 @@ def test_a_key_that_the_output_has_too_is_refused_where_one_would_be_lost():
     [answered] = map(json.loads, target.getvalue().splitlines())
     assert (answered["text"], answered["id"]) == ("[a]", 1.5)
     # Where the output is text nothing is lost.
-    assert translate(lines, Reading("jsonl")) == "[a]\n[b]\n"
+    assert translate(lines, InputFormat("jsonl")) == "[a]\n[b]\n"
 
 
 def test_scores_of_given_translations():
@@ -229,7 +232,7 @@ def test_scores_of_given_translations():
     # The power penalty with alpha 0: plain sums. Sources and targets count their </s>.
     translator, _ = bracket(length_penalty={"kind": "power", "alpha": 0.0})
     text = b"abc\tde\n\n\t\nabc\t\n"
-    count = score_stream(translator, io.BytesIO(text), target, reading=Reading("tsv"))
+    count = score_stream(translator, io.BytesIO(text), target, input_format=InputFormat("tsv"))
     scores = target.getvalue().decode().split("\n")
     assert count == 4
     assert scores[1:3] == ["", ""]
@@ -241,6 +244,6 @@ def test_a_line_without_a_translation_to_score_is_named():
     translator, _ = bracket(length_penalty={"kind": "power", "alpha": 0.0})
     target = io.BytesIO()
     with pytest.raises(MtkitError, match="input line 2: a source, but no translation to score"):
-        score_stream(translator, io.BytesIO(b"a\tb\nc\n"), target, reading=Reading("tsv"))
+        score_stream(translator, io.BytesIO(b"a\tb\nc\n"), target, input_format=InputFormat("tsv"))
     # Two tokens a side, each token a hundredth of the source's length.
     assert target.getvalue() == b"-0.04\n"

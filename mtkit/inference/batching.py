@@ -1,38 +1,16 @@
-"""Sentences of like length, handed to an engine together."""
+"""Sentences of like length, cut into batches.
+
+`inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
+`batch_tokens` counts the real tokens of a side.
+"""
 
 import itertools
 import math
 from collections.abc import Sequence
 
-from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.recipe.inference import Inference
-
 _MIN_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
 vocabulary's size however short its source is."""
-
-
-def search_in_batches(
-    engine: Engine, sources: Sequence[EncodedSource], settings: Inference
-) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses, as the engine finds them.
-
-    Args:
-        engine: What searches.
-        sources: However many.
-        settings: How to search; `batch_tokens` bounds what is searched together.
-
-    Raises:
-        MtkitError: What the engine raises.
-    """
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    batch_tokens = settings.batch_tokens * engine.batches_at_once
-    for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):
-        hypotheses = engine.search([sources[index] for index in batch], settings)
-        for index, of_source in zip(batch, hypotheses, strict=True):
-            found[index] = of_source
-    return found
 
 
 def make_batches(
@@ -58,19 +36,19 @@ def make_batches(
     return batches
 
 
-def share_out(lengths: Sequence[int], batch_tokens: int, num_shares: int) -> list[list[int]]:
-    """Returns indices in batches of like length and size: `num_shares` or a multiple, if possible.
+def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
+    """Returns indices in batches of like length and size: `num_shards` or a multiple, if possible.
 
-    So whoever takes a share ends when the others do.
+    So whoever takes a batch ends when the others do.
 
     Args:
         lengths: Number of tokens of each sentence.
         batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
-        num_shares: How many take part.
+        num_shards: How many take part.
     """
     total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
-    least = num_shares * max(1, math.ceil(total / (batch_tokens * num_shares)))
-    for num_batches in itertools.count(least, num_shares):
+    min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
+    for num_batches in itertools.count(min_batches, num_shards):
         size = min(batch_tokens, math.ceil(total / num_batches))
         while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
             # There is padding, too.

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inference.batches import make_batches, search_in_batches, share_out
+from mtkit.inference.batching import make_batches, make_shards
+from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.recipe.inference import Inference
 
@@ -45,7 +46,7 @@ def test_a_batch_holds_no_more_sentences_than_it_may():
 @pytest.mark.parametrize("batch_tokens", [300, 4096])
 def test_shares_are_alike(num_shares, batch_tokens):
     lengths = [1 + place % 30 for place in range(1000)]
-    batches = share_out(lengths, batch_tokens, num_shares)
+    batches = make_shards(lengths, batch_tokens, num_shares)
     assert sorted(place for batch in batches for place in batch) == list(range(1000))
     padded = [len(batch) * max(8, *(lengths[place] for place in batch)) for batch in batches]
     assert max(padded) <= batch_tokens
@@ -54,10 +55,10 @@ def test_shares_are_alike(num_shares, batch_tokens):
 
 
 def test_few_sentences_are_shared_out_one_by_one():
-    assert share_out([5, 9, 7], 100, 8) == [[1], [2], [0]]
-    assert share_out([500], 100, 2) == [[0]]
-    assert share_out([], 100, 2) == []
+    assert make_shards([5, 9, 7], 100, 8) == [[1], [2], [0]]
+    assert make_shards([500], 100, 2) == [[0]]
+    assert make_shards([], 100, 2) == []
 
 
 def test_a_bound_on_a_share_holds_where_there_is_much():
-    assert {len(batch) for batch in share_out([200] * 300, 1000, 2)} == {5}
+    assert {len(batch) for batch in make_shards([200] * 300, 1000, 2)} == {5}

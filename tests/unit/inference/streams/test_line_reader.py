@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.byte_lines import read_byte_lines
+from mtkit.inference.streams.line_reader import read_byte_lines
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from io import UnsupportedOperation
 from typing import BinaryIO
 
-from mtkit.inference.notices import LineError
-from mtkit.inference.windows import WINDOW_LINES
+from mtkit.inference.line_error import LineError
+from mtkit.inference.streams.windows import WINDOW_LINES
 
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20
-_LONGEST_LINE_BYTES = 1 << 26
+_MAX_LINE_BYTES = 1 << 26
 
 
 def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
@@ -46,10 +46,10 @@ def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
             yield window
             num_lines += len(window)
             window, window_bytes = [], 0
-        if piece_bytes > _LONGEST_LINE_BYTES:
+        if piece_bytes > _MAX_LINE_BYTES:
             raise LineError(
                 num_lines + 1,
-                f"more than {_LONGEST_LINE_BYTES >> 20} MiB without an end of line",
+                f"more than {_MAX_LINE_BYTES >> 20} MiB without an end of line",
                 "is it text, one sentence a line?",
             )
     if piece_bytes:
@@ -71,7 +71,7 @@ def _read_some(source: BinaryIO) -> bytes:
 
 
 def _may_pause(source: BinaryIO) -> bool:
-    """Returns whether a read may find nothing before the end: another program can see to that."""
+    """Checks whether a read may find nothing before the end: another program can see to that."""
     try:
         return not os.get_blocking(source.fileno())
     except (AttributeError, OSError, ValueError):
@@ -80,7 +80,7 @@ def _may_pause(source: BinaryIO) -> bool:
 
 
 def _has_more(source: BinaryIO) -> bool:
-    """Returns whether a read would return at once; a file's and a string's does."""
+    """Checks whether a read would return at once; a file's and a string's does."""
     try:
         descriptor = source.fileno()
     except (AttributeError, UnsupportedOperation):

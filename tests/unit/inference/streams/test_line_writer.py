@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.output import write_lines
+from mtkit.inference.streams.line_writer import write_lines
 
 LINES = b"".join(b"%06d\n" % number for number in range(100_000))
 """More than a pipe holds."""

@@ -12,7 +12,7 @@ from mtkit.errors import MtkitError
 
 
 def write_lines(target: BinaryIO, lines: bytes, *, num_before: int) -> None:
-    """Leaves whole lines in a stream; a Ctrl-C meanwhile is heard thereafter, a second at once.
+    """Writes whole lines into a stream; a Ctrl-C meanwhile is heard thereafter, a second at once.
 
     Args:
         target: Where they go; it is flushed.

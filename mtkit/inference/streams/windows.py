@@ -2,10 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from mtkit.inference.notices import LineError
+from mtkit.inference.line_error import LineError
 from mtkit.inference.translation import Translation
 
 WINDOW_LINES = 1_024
@@ -13,15 +13,9 @@ WINDOW_LINES = 1_024
 """
 
 Line = TypeVar("Line")
-_Asked_contra = TypeVar("_Asked_contra", contravariant=True)
-
-
-class Answer(Protocol[_Asked_contra]):
-    """What answers a window: all of its lines, or a `LineError` that names the first at fault."""
-
-    def __call__(self, window: Sequence[_Asked_contra], /, *, first_line: int) -> list[Translation]:
-        """Returns as many answers; `first_line` is the number of the window's first line."""
-        ...
+Answer = Callable[[Sequence[Line], int], list[Translation]]
+"""Answers a window, given its first line's number: all of its lines, or a `LineError` that names
+the first at fault."""
 
 
 def answer_windows(
@@ -34,7 +28,7 @@ def answer_windows(
     """
     first_line = 1
     for window in windows:
-        found, fault = answer_window(window, answer, first_line=first_line)
+        found, fault = answer_window(window, answer, first_line)
         yield window[: len(found)], found
         if fault is not None:
             raise fault
@@ -42,13 +36,13 @@ def answer_windows(
 
 
 def answer_window(
-    window: Sequence[Line], answer: Answer[Line], *, first_line: int
+    window: Sequence[Line], answer: Answer[Line], first_line: int
 ) -> tuple[list[Translation], LineError | None]:
     """Returns a window's answers; if a line is at fault, those before it, and the fault."""
     fault: LineError | None = None
     while True:
         try:
-            return answer(window, first_line=first_line), fault
+            return answer(window, first_line), fault
         except LineError as error:
             fault, window = error, window[: error.line - first_line]
 
