@@ -77,19 +77,16 @@ def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[Export
 
 def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:
     """Returns the names of a weight of the encoder or the decoder."""
-    matched = re.fullmatch(
-        r"(encoder|decoder)\.(?:layers\.(\d+)\.)?(\w+)\.(?:(\w+)\.)?(\w+)", origin
-    )
-    assert matched is not None, origin
-    stack, layer, module, linear, kind = matched.groups()
-    if layer is None:
-        assert module == "final_norm", origin
-        return (f"{stack}/layer_norm/{_OF_NORM[kind]}",)
-    sublayer = _SUBLAYERS[stack][module.removesuffix("_norm")]
-    place = f"{stack}/layer_{layer}/{sublayer}"
-    if linear is None:
-        return (f"{place}/layer_norm/{_OF_NORM[kind]}",)
-    names = [_MAPS[sublayer][linear]]
-    if (sublayer, linear, model.activation) == ("ffn", "inner", "swiglu"):
-        names.append(_GATED)
-    return tuple(f"{place}/{name}/{kind}" for name in names)
+    match origin.split("."):
+        case [stack, "final_norm", kind]:
+            return (f"{stack}/layer_norm/{_OF_NORM[kind]}",)
+        case [stack, "layers", index, norm, kind]:
+            sublayer = _SUBLAYERS[stack][norm.removesuffix("_norm")]
+            return (f"{stack}/layer_{index}/{sublayer}/layer_norm/{_OF_NORM[kind]}",)
+        case [stack, "layers", index, module, linear, kind]:
+            sublayer = _SUBLAYERS[stack][module]
+            names = [_MAPS[sublayer][linear]]
+            if (module, linear, model.activation) == ("feed_forward", "inner", "swiglu"):
+                names.append(_GATED)
+            return tuple(f"{stack}/layer_{index}/{sublayer}/{name}/{kind}" for name in names)
+    raise ValueError(origin)

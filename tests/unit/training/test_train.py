@@ -12,7 +12,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
 from mtkit.training import train as train_module
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.schedule import learning_rate
