@@ -24,7 +24,6 @@ from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import (
     TokenizingJob,
     choose_widths,
-    list_tags,
     tokenize_dev,
     tokenize_text,
 )
@@ -38,11 +37,15 @@ from mtkit.data.prepared import (
     read_facts,
 )
 from mtkit.data.reused_vocabulary import (
-    choose_punctuation,
     read_reused,
-    reused_folder,
 )
 from mtkit.data.sources.corpora import check_corpus, read_pairs
+from mtkit.data.tokenizer_choice import (
+    find_tokenizer,
+    list_tags,
+    punctuation_languages,
+    reused_folder,
+)
 from mtkit.errors import MtkitError
 from mtkit.files import (
     at_work_alone,
@@ -55,8 +58,6 @@ from mtkit.files import (
 )
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.text.extend_vocabulary import extend_vocabulary
-from mtkit.text.sentencepiece_segmenter import read_pretrained
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
@@ -232,32 +233,25 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
 
 def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:
     """Leaves a tokenizer trained on a sample of the cleaned text, or one that there is already."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
-    languages = (recipe.data.source_language, recipe.data.target_language)
-    punctuation = languages if choose_punctuation(recipe) == "moses" else None
-    if kept is not None:
-        start = read_reused(kept, recipe)
-        symbols = settings.user_symbols
-        tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
-        added = tokenizer.source_vocabulary.pieces[start.source_vocab_size :]
-        addition = f", with {' '.join(added)} added" if added else ""
-        say(f"keeping the vocabulary of {kept}{addition}")
-    elif settings.pretrained is not None:
-        models = read_pretrained(settings)
-        tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
-    else:
+    punctuation = punctuation_languages(recipe)
+    tokenizer, reused = find_tokenizer(recipe, punctuation), reused_folder(recipe)
+    if tokenizer is None:
         store = TextStore(draft / "text")
-        size = min(max(1, settings.max_training_sentences // 2), text["kept"])
+        size = min(max(1, recipe.tokenizer.max_training_sentences // 2), text["kept"])
         say(f"training the tokenizer on {size:,} pairs")
         seed = [recipe.seed, _TOKENIZER_SAMPLE_STREAM]
         tokenizer = train_tokenizer(
-            settings,
+            recipe.tokenizer,
             store.sample("source", size, text["kept"], seed=seed),
             store.sample("target", size, text["kept"], seed=seed),
             seed=recipe.seed,
-            tags=tags,
+            tags=list_tags(recipe),
             punctuation=punctuation,
         )
+    elif reused is not None:
+        added = tokenizer.source_vocabulary.pieces[read_reused(reused, recipe).source_vocab_size :]
+        addition = f", with {' '.join(added)} added" if added else ""
+        say(f"keeping the vocabulary of {reused}{addition}")
     tokenizer.save(folder)
     return {
         "source_pieces": tokenizer.source_vocab_size,

@@ -19,13 +19,11 @@ from mtkit.data.preparation.clean_corpora import (
 )
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
-from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.reused_vocabulary import read_reused, reused_folder
+from mtkit.data.preparation.tokenize_text import tokenize_dev
+from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.normalization import Normalization
-from mtkit.text.sentencepiece_segmenter import read_pretrained
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
@@ -224,16 +222,17 @@ def _estimate_lengths(
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
-    if kept is not None:
-        start = read_reused(kept, recipe)
-        return extend_vocabulary(start, tags=tags, symbols=settings.user_symbols)
-    if settings.pretrained is not None:
-        return SubwordTokenizer(*read_pretrained(settings), tags=tags)
+    punctuation = punctuation_languages(recipe)
+    tokenizer = find_tokenizer(recipe, punctuation)
+    if tokenizer is not None:
+        return tokenizer
+    settings, tags = recipe.tokenizer, list_tags(recipe)
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     while True:
         try:
-            return train_tokenizer(settings, *sides, seed=recipe.seed, tags=tags)
+            return train_tokenizer(
+                settings, *sides, seed=recipe.seed, tags=tags, punctuation=punctuation
+            )
         except MtkitError:
             # A sample may not yield as many pieces as the whole.
             if is_all or settings.vocab_size < _MIN_PIECES:

@@ -14,7 +14,7 @@ from rich.text import Text
 from mtkit.console import say, warn
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.report_page import render_page
-from mtkit.data.reused_vocabulary import reused_folder
+from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names

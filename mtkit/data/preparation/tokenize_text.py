@@ -253,12 +253,6 @@ def tokenize_text(
     }
 
 
-def list_tags(recipe: Recipe) -> list[str]:
-    """Returns the tags that a recipe puts before sources, each once."""
-    corpora = (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets)
-    return list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
-
-
 def tokenize_dev(
     tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[tuple[str, str]]
 ) -> dict[str, Ragged]:
