@@ -46,16 +46,10 @@ from mtkit.data.tokenizer_choice import (
     punctuation_languages,
     reused_folder,
 )
+from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    at_work_alone,
-    digest,
-    digest_file,
-    put_in_place,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.text.tokenizer import SubwordTokenizer

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from mtkit.console import say
 from mtkit.errors import MtkitError
-from mtkit.files import building, remove_folder, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import building, remove_folder
 from mtkit.inference.engine_comparison import EngineComparison, check_quality, compare_engines
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
@@ -22,12 +23,12 @@ from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2 import (
-    check_convertible,
     check_quantization,
     write_ctranslate2,
 )
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_output
 from mtkit.model.exporters.ctranslate2_library import load_library
+from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation

@@ -19,8 +19,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file, read_json, write_atomically
+from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape

@@ -10,8 +10,9 @@ from safetensors import SafetensorError
 from torch import nn
 
 from mtkit.console import warn
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import building, digest_file, discard_folder, remove_folder, restore_retired
+from mtkit.folders import building, discard_folder, remove_folder, restore_retired
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import load_weights, pack_weights, read_weights, write_tensors
 from mtkit.recipe.training import Training

@@ -17,11 +17,11 @@ from mtkit.model.exporters.ctranslate2_files import (
     SIZES_KEY,
 )
 from mtkit.model.exporters.ctranslate2_library import load_library
-from mtkit.model.exporters.ctranslate2_names import list_exported
+from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.embeddings import InputEmbedding
-from mtkit.network.positions import LearnedPositions, sinusoids
+from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 
@@ -48,30 +48,6 @@ def check_quantization(quantization: str) -> None:
         raise MtkitError(
             f"no quantization '{quantization}'" + suggest(quantization, QUANTIZATIONS),
             "expected one of " + ", ".join(QUANTIZATIONS),
-        )
-
-
-def check_convertible(model: Model) -> None:
-    """Checks that CTranslate2 can run a network of this shape.
-
-    Raises:
-        MtkitError: It can't.
-    """
-    width = model.d_model / model.num_heads
-    lacks = []
-    if model.attention_window is not None:
-        lacks.append(
-            f"restricted self-attention (model.attention_window = {model.attention_window})"
-        )
-    if (model.d_key, model.d_value) != (width, width):
-        lacks.append(
-            f"heads of another width than d_model / num_heads = {width:g} "
-            f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
-        )
-    if lacks:
-        raise MtkitError(
-            "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
-            'translate with engine = "torch", or train a model without',
         )
 
 
@@ -139,7 +115,9 @@ def _find_activation(shape: Model, specs: Any) -> Any:
             return specs.Activation.RELU
         case "gelu":
             return specs.Activation.GELU
-        case "swiglu":
+        case "gelu_tanh":
+            return specs.Activation.GELUTanh
+        case "silu" | "swiglu":
             return specs.Activation.SWISH
 
 
@@ -170,9 +148,7 @@ def _list_positions(embedding: InputEmbedding, max_tokens: int) -> npt.NDArray[n
     """Returns the vectors of positions, [position, d_model]."""
     positions = embedding.positions
     table = (
-        positions.weight
-        if isinstance(positions, LearnedPositions)
-        else sinusoids(max_tokens, positions.d_model)
+        positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )
     # CTranslate2 scores one token more than it is given; what that comes to is thrown away.
     return np.concatenate((_copy(table), _copy(table[-1:])))

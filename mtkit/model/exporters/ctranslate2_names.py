@@ -1,8 +1,9 @@
-"""A network's weights by CTranslate2's names; torch isn't loaded."""
+"""A network's weights by CTranslate2's names, where it can run the network; torch isn't loaded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mtkit.errors import MtkitError
 from mtkit.model.parameters import Shape, find_rows, list_shapes
 from mtkit.recipe.model import Model
 
@@ -60,6 +61,36 @@ class ExportedWeight:
     origin: str
     shape: Shape
     rows: tuple[int, int]
+
+
+def check_convertible(model: Model) -> None:
+    """Checks that CTranslate2 can run a network of this shape.
+
+    Raises:
+        MtkitError: It can't.
+    """
+    width = model.d_model / model.num_heads
+    lacks = []
+    if model.attention_window is not None:
+        lacks.append(
+            f"restricted self-attention (model.attention_window = {model.attention_window})"
+        )
+    if (model.d_key, model.d_value) != (width, width):
+        lacks.append(
+            f"heads of another width than d_model / num_heads = {width:g} "
+            f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
+        )
+    if not model.scale_embeddings:
+        lacks.append("embeddings that aren't scaled (model.scale_embeddings = false)")
+    if model.embedding_norm:
+        lacks.append("norm of embeddings (model.embedding_norm = true)")
+    if model.output_bias:
+        lacks.append("bias of the output (model.output_bias = true)")
+    if lacks:
+        raise MtkitError(
+            "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
+            'translate with engine = "torch", or train a model without',
+        )
 
 
 def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[ExportedWeight]:

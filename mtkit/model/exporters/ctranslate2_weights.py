@@ -14,7 +14,7 @@ from typing import BinaryIO
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, is_of_export
-from mtkit.model.exporters.ctranslate2_names import list_exported
+from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.parameters import Shape
 from mtkit.recipe.model import Model
 
@@ -98,6 +98,7 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
     Raises:
         MtkitError: It doesn't.
     """
+    check_convertible(model)
     found = dict(_read_variables(path).by_name)
     for name, shape in _list_shapes(model, vocab_sizes, max_tokens):
         variable = found.pop(name, None)
