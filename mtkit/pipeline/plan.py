@@ -13,8 +13,8 @@ import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.batches.micro_batches import SHARE_SLACK
+from mtkit.data.preparation.make_tokenizer import open_given_tokenizer
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.reused_vocabulary import read_reused, reused_folder
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -28,9 +28,6 @@ from mtkit.model.costs import (
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
-from mtkit.text.extend_vocabulary import extend_vocabulary
-from mtkit.text.sentencepiece_segmenter import read_pretrained
-from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
@@ -253,14 +250,8 @@ def _take_bounds(recipe: Recipe) -> _Update:
 
 def _count_pieces(recipe: Recipe) -> tuple[int, int]:
     """Returns the pieces of source and target that `prepare` will come to."""
-    kept = reused_folder(recipe)
-    if kept is not None:
-        tags = [corpus.tag for corpus in recipe.data.train if corpus.tag]
-        symbols = recipe.tokenizer.user_symbols
-        tokenizer = extend_vocabulary(read_reused(kept, recipe), tags=tags, symbols=symbols)
-    elif recipe.tokenizer.pretrained is not None:
-        tokenizer = SubwordTokenizer(*read_pretrained(recipe.tokenizer))
-    else:
+    tokenizer = open_given_tokenizer(recipe)
+    if tokenizer is None:
         return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     return tokenizer.source_vocab_size, tokenizer.target_vocab_size
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mtkit.data.preparation.make_tokenizer import list_tags
 from mtkit.data.preparation.stage_keys import compute_stage_key
-from mtkit.data.preparation.tokenize_text import list_tags
 from mtkit.data.prepared import STAGES, describe_file, describe_inputs
 from mtkit.data.reused_vocabulary import choose_punctuation, digest_reused, reused_folder
 from mtkit.files import digest
