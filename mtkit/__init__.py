@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
     from mtkit.recipe import load_recipe
-    from mtkit.training.average import average
+    from mtkit.training.averaging.average import average
     from mtkit.training.train import train
     from mtkit.workspace import Workspace
 
@@ -48,7 +48,7 @@ _HOMES = {
     "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",
     "Workspace": "mtkit.workspace",
-    "average": "mtkit.training.average",
+    "average": "mtkit.training.averaging.average",
     "load_recipe": "mtkit.recipe",
     "prepare": "mtkit.pipeline.prepare",
     "score": "mtkit.pipeline.score",

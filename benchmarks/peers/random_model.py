@@ -19,7 +19,7 @@ from mtkit.model.config import (
     ModelConfig,
     write_section,
 )
-from mtkit.model.folder import pack_weights, write_tensors
+from mtkit.model.weights import pack_weights, write_tensors
 from mtkit.network import EncoderDecoder
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty

@@ -101,11 +101,11 @@ def score(
         from mtkit.pipeline.score import score as score_run
         from mtkit.pipeline.score import score_published
 
-        opened, place = open_run(recipe, workspace, overrides)
+        loaded, run_folder = open_run(recipe, workspace, overrides)
         if test_set:
-            scored = score_published(opened, place, test_set, device=device)
+            scored = score_published(loaded, run_folder, test_set, device=device)
         else:
-            scored = score_run(opened, place, device=device)
+            scored = score_run(loaded, run_folder, device=device)
     _render(scored, as_json=as_json, names_systems=hypothesis is not None)
     if report is not None:
         from mtkit.pipeline.score_report import write_reports

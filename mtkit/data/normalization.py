@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from mtkit.data.reused_vocabulary import choose_punctuation, read_reused, reused_folder
+from mtkit.data.tokenizer_choice import choose_punctuation, find_tokenizer, reused_folder
 from mtkit.recipe import Recipe
 from mtkit.text.normalization import Normalization, UnicodeNormalizer, read_normalization
 from mtkit.text.punctuation import punctuation_normalizer
-from mtkit.text.sentencepiece_segmenter import read_pretrained
 
 _NOTABLE_CHANGES = 0.02
 """Share of targets that a rule changes from which a report warns. It is at most 0.005 in English,
@@ -21,13 +20,10 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    settings, folder = recipe.tokenizer, reused_folder(recipe)
-    if folder is not None:
-        source, target = read_reused(folder, recipe).models
-    elif settings.pretrained is not None:
-        source, target = read_pretrained(settings)
-    else:
-        return settings.normalization, settings.normalization
+    tokenizer = find_tokenizer(recipe)
+    if tokenizer is None:
+        return recipe.tokenizer.normalization, recipe.tokenizer.normalization
+    source, target = tokenizer.models
     return read_normalization(source), read_normalization(target)
 
 

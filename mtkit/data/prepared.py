@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.reused_vocabulary import reused_folder
 from mtkit.data.sources.corpora import input_files
+from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.errors import MtkitError
 from mtkit.files import digest, read_json
 from mtkit.foreign_files import read_file

@@ -1,28 +1,12 @@
 """The vocabulary of the model that training starts from, where a recipe keeps that."""
 
 from pathlib import Path
-from typing import Literal
 
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file, read_json
+from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.text.sentencepiece_segmenter import read_model
-from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer
-
-
-def reused_folder(recipe: Recipe) -> Path | None:
-    """Returns the model folder whose vocabulary a recipe reuses; None where it makes its own."""
-    start_from = recipe.training.start_from
-    return start_from.model if start_from is not None and start_from.vocabulary == "keep" else None
-
-
-def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
-    """Returns how punctuation is treated: by the recipe, or by the reused vocabulary."""
-    folder = reused_folder(recipe)
-    if folder is None:
-        return recipe.tokenizer.punctuation
-    path = folder / SETTINGS_FILE
-    return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
+from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 
 
 def digest_reused(folder: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ line_warnings.py    warnings about lines, and how they are printed
 streams/            a stream of lines to a stream of translations
 search/             how an output is found: greedy, beam, sampling; a given one scored
 engines/            what runs the network
-identity.py         the digest of a model's files, by which results say what made them
+identity.py         who translates: which model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
 parity.py           whether one engine does what another does
 

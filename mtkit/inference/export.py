@@ -14,30 +14,21 @@ from typing import TypeVar
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import building, remove_folder, write_atomically
-from mtkit.inference.engines.ctranslate2_engine import (
-    ENGINE_FOLDER,
-    CTranslate2Engine,
-    check_settings,
-)
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.identity import digest_model, reading
 from mtkit.inference.parity import Comparison, Parity, check_parity, compare_translations
-from mtkit.model.card import with_export
+from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
+from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2 import (
     check_convertible,
     check_quantization,
     write_ctranslate2,
 )
-from mtkit.model.exporters.ctranslate2_files import holds_export
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, holds_export
 from mtkit.model.exporters.ctranslate2_library import load_library
-from mtkit.model.folder import (
-    CARD_FILE,
-    LoadedModel,
-    load_model_folder,
-    read_card,
-)
+from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference

@@ -9,7 +9,6 @@ from typing import Literal, overload
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.open_engine import open_engine
 from mtkit.inference.ensemble import check_ensemble
-from mtkit.inference.identity import reading
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.line_warnings import WarningPrinter
 from mtkit.inference.streams.windows import (
@@ -21,6 +20,7 @@ from mtkit.inference.streams.windows import (
 )
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.config import open_model_folder
+from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -1,12 +1,16 @@
-"""What a network costs, worked out from its recipe alone: weights, operations, memory.
+"""The costs of a network, worked out from its recipe alone: weights, operations, memory.
 
 Nothing is built and torch isn't loaded. That the weights are counted right, and the memory near
-enough, is held against the networks themselves in `tests/unit/pipeline/test_model_costs.py`.
+enough, is held against the networks themselves in `tests/unit/model/test_costs.py`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import get_args
 
+from mtkit.model.parameters import Part, find_part, list_shapes
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import FrozenPart
 
@@ -44,12 +48,8 @@ class Weights:
 
     def count_learning(self, frozen: Sequence[FrozenPart]) -> int:
         """Returns the weights that learn where some parts are frozen (`training.freeze`)."""
-        of_parts = {
-            "embeddings": self.embeddings,
-            "encoder": self.encoder,
-            "decoder": self.decoder,
-        }
-        return self.total - sum(of_parts[part] for part in set(frozen))
+        counts: dict[str, int] = asdict(self)
+        return self.total - sum(counts[part] for part in set(frozen))
 
 
 @dataclass(frozen=True)
@@ -70,32 +70,17 @@ class Operations:
 
 
 def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) -> Weights:
-    """Returns the number of weights (arXiv 1706.03762, sections 3.1 to 3.5), biases included.
+    """Returns the number of weights of each part, biases included.
 
     Args:
         model: The recipe's section.
         source_vocab_size: Number of source pieces.
         target_vocab_size: Number of target pieces.
     """
-    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
-    attention = (
-        model.d_model * (2 * keys + values) + 2 * keys + values + (values + 1) * model.d_model
-    )
-    inner = model.d_ff * (2 if model.activation == "swiglu" else 1)
-    feed_forward = (model.d_model + 1) * inner + (model.d_ff + 1) * model.d_model
-    norm = 2 * model.d_model
-    final_norm = norm if model.norm == "pre" else 0
-    embeddings = target_vocab_size * model.d_model
-    if model.tied_embeddings != "three-way":
-        embeddings += source_vocab_size * model.d_model
-    if model.positions == "learned":
-        embeddings += 2 * model.max_positions * model.d_model
-    return Weights(
-        encoder=model.num_encoder_layers * (attention + feed_forward + 2 * norm) + final_norm,
-        decoder=model.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + final_norm,
-        embeddings=embeddings,
-        output=target_vocab_size * model.d_model if model.tied_embeddings == "none" else 0,
-    )
+    counts = Counter[Part]()
+    for name, shape in list_shapes(model, source_vocab_size, target_vocab_size).items():
+        counts[find_part(name)] += prod(shape)
+    return Weights(**{part: counts[part] for part in get_args(Part)})
 
 
 def count_operations(model: Model, target_vocab_size: int) -> Operations:

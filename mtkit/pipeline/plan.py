@@ -13,8 +13,8 @@ import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.batches.micro_batches import SHARE_SLACK
-from mtkit.data.preparation.make_tokenizer import open_given_tokenizer
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
+from mtkit.data.tokenizer_choice import find_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -250,7 +250,7 @@ def _take_bounds(recipe: Recipe) -> _Update:
 
 def _count_pieces(recipe: Recipe) -> tuple[int, int]:
     """Returns the pieces of source and target that `prepare` will come to."""
-    tokenizer = open_given_tokenizer(recipe)
+    tokenizer = find_tokenizer(recipe)
     if tokenizer is None:
         return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     return tokenizer.source_vocab_size, tokenizer.target_vocab_size

@@ -13,7 +13,7 @@ from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet
 from mtkit.recipe import Recipe
-from mtkit.training.average import is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.launch import check_gpus
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace

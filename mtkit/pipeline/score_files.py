@@ -21,9 +21,9 @@ class ScoredText:
     """Systems on one test set, and the text that they were scored by.
 
     Attributes:
-        evaluated: What was found out.
+        evaluated: The results.
         systems: Translations of each system, one a sentence.
-        text: What they were held against.
+        text: Its references and sources.
         target_language: Code of the language; empty where it isn't known.
     """
 
@@ -35,7 +35,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How files of translations are scored.
+    """Settings that files of translations are scored by.
 
     Attributes:
         settings: Metrics, how they see text, and how differences are tested.
@@ -49,7 +49,7 @@ class Scoring:
 
 
 def load_scoring(recipe: str, overrides: Sequence[str]) -> Scoring:
-    """Returns what a recipe says of scoring, or, where there is none, the defaults.
+    """Returns a recipe's settings of scoring, or, where there is none, the defaults.
 
     Args:
         recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
@@ -80,7 +80,7 @@ def score_files(
         hypotheses: A system each; one translation a line.
         scoring: How they are scored.
         references: Files that each hold one reference a line.
-        source: What was translated, if it is at hand.
+        source: The source sentences, if they are at hand.
         test_set: A test set that sacreBLEU knows, such as `wmt14/full:en-de`, in place of both.
 
     Raises:
@@ -116,7 +116,7 @@ def score_systems(
         MtkitError: What `evaluate` raises.
     """
     evaluated = evaluate(systems, text, settings, target_language=target_language)
-    # The evaluation has told of what Windows leaves at the end of lines; nothing else needs it.
+    # The evaluation has remarked on what Windows leaves at the end of lines; nothing else needs it.
     plain = {name: _without_returns(lines) for name, lines in systems.items()}
     references = [_without_returns(lines) for lines in text.references]
     text = dataclasses.replace(text, references=references)
@@ -128,7 +128,7 @@ def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[st
 
     Args:
         test_set: Such as `wmt14/full:en-de`, or without a pair.
-        languages: What holds where it has no pair; empty codes where nothing is known.
+        languages: Those that hold where it has no pair; empty codes where nothing is known.
 
     Raises:
         MtkitError: No languages, or something that is no pair of them.
@@ -154,8 +154,8 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
     Raises:
         MtkitError: A file that can't be read, or one that is given twice.
     """
-    for place, file in enumerate(files):
-        if file.resolve() in map(Path.resolve, files[:place]):
+    for index, file in enumerate(files):
+        if file.resolve() in map(Path.resolve, files[:index]):
             raise MtkitError(
                 f"--hypothesis {file} is given twice", "each system is one file, given once"
             )
@@ -164,7 +164,7 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _read_verbatim(file: Path) -> list[str]:
-    """Returns a file's lines with all that sacreBLEU's command would score; remarks tell of it."""
+    """Returns a file's lines with all that sacreBLEU's command would score."""
     return list(read_lines(file, is_verbatim=True))
 
 
@@ -173,7 +173,7 @@ def _without_returns(lines: Sequence[str]) -> list[str]:
 
 
 def read_origins(settings: Evaluation) -> list[str] | None:
-    """Returns where each sentence comes from, if the settings name a file of that.
+    """Returns the origin of each sentence, if the settings name a file of that.
 
     Raises:
         MtkitError: It can't be read.

@@ -1,4 +1,4 @@
-"""What was scored, as a file that one attaches to a report."""
+"""Results of scoring as a file that one attaches to a report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def check_report_name(path: Path) -> None:
 
 
 def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
-    """Leaves a report on each test set; of several, each file's name has its test set's in it.
+    """Writes a report on each test set; of several, each file's name has its test set's in it.
 
     Raises:
         MtkitError: The training text that words are counted in can't be read.
@@ -110,14 +110,14 @@ def _analyze(scored: ScoredText) -> Analysis:
 
 
 def _compare_by(scored: ScoredText) -> SentenceScores:
-    """Returns the scores that sentences are compared by: chrF, which tells them apart best."""
+    """Returns the scores that sentences are compared by: chrF, which discriminates best."""
     statistics = scored.evaluated.statistics
     first = next(iter(statistics.values()))
-    place = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)
+    index = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)
     return SentenceScores(
-        first[place].name,
-        first[place].higher_is_better,
-        {name: each[place].sentence_scores().tolist() for name, each in statistics.items()},
+        first[index].name,
+        first[index].higher_is_better,
+        {name: each[index].sentence_scores().tolist() for name, each in statistics.items()},
     )
 
 

@@ -2,10 +2,9 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mtkit.data.sources.lines import decode_text, read_lines
 from mtkit.files import digest_bytes, read_json, write_atomically
@@ -31,7 +30,7 @@ class TranslatedTestSet:
 
 
 class TranslationFiles:
-    """Where a test set's translation is kept, and what it was made from.
+    """The files of a test set's translation, and the record of what it was made from.
 
     Commands that use them at once write them in turn, so that they always belong together.
 
@@ -61,7 +60,7 @@ class TranslationFiles:
         self,
         sources: Sequence[str],
         references: Sequence[Sequence[str]],
-        made_from: dict[str, Any],
+        made_from: Mapping[str, object],
     ) -> TranslatedTestSet | None:
         """Returns a translation that is there already; None where it is another or incomplete.
 
@@ -85,7 +84,7 @@ class TranslationFiles:
         sources: Sequence[str],
         references: Sequence[Sequence[str]],
         hypotheses: Sequence[str],
-        made_from: dict[str, Any],
+        made_from: Mapping[str, object],
     ) -> TranslatedTestSet:
         """Writes a translation into the files; returns it as reading them gives it.
 

@@ -36,9 +36,5 @@ trackers.py        TensorBoard, Weights & Biases
 progress.py        what a person sees meanwhile
 summary.py         the report at the end
 
-average.py         the front door of `mtkit average`: the mean of several checkpoints
-mean.py            the mean of weights, running
-candidates.py      which checkpoints a mean may be of, and how they compare
-comparison.py      a mean beside the best single checkpoint
-measuring.py       weights measured on the development set, outside a training
+averaging/         several checkpoints become one model: `mtkit average`
 """

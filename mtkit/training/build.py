@@ -1,12 +1,17 @@
 """The parts of a training, built from a recipe and its data."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 from mtkit.data.prepared import PreparedData
-from mtkit.model.weights_file import check_memory, list_shapes
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.parameters import find_part, list_shapes
+from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
@@ -27,9 +32,9 @@ def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
     Raises:
         MtkitError: It is larger than this machine's memory.
     """
-    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
-    return EncoderDecoder(recipe.model, *vocab_sizes)
+    config = ModelConfig.of(recipe, data.tokenizer)
+    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
+    return build(config)
 
 
 def build_learner(
@@ -94,15 +99,14 @@ def open_metrics(
         metrics.close()
 
 
-def describe_parameters(model: EncoderDecoder) -> str:
+def describe_parameters(model: nn.Module) -> str:
     """Returns how many weights a network has, and which part has them, as a line."""
-    total = sum(weight.numel() for weight in model.parameters())
-    stacks = [
-        (name, sum(weight.numel() for weight in stack.parameters()))
-        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
-    ]
-    others = total - sum(count for _, count in stacks)
-    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
+    counts = Counter[str](encoder=0, decoder=0, embeddings=0)
+    for name, weight in model.named_parameters():
+        part = find_part(name)
+        counts["embeddings" if part == "output" else part] += weight.numel()
+    total = counts.total()
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
     learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
     return f"{total:,} parameters: {parts}{frozen}"

@@ -36,13 +36,15 @@ from mtkit.files import (
 )
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.model.folder import (
+from mtkit.model.parameters import Shape
+from mtkit.model.weights import (
+    MAX_HEADER_BYTES,
+    check_header,
     load_weights,
     pack_weights,
     read_weights,
     write_tensors,
 )
-from mtkit.model.weights_file import MAX_HEADER_BYTES, Shape, check_header
 from mtkit.paths import for_library
 from mtkit.recipe.training import Training
 from mtkit.training.frozen import list_frozen

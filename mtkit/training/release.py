@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from mtkit.data.prepared import PreparedData
-from mtkit.inference.identity import digest_model
-from mtkit.model.folder import read_weights, save_model_folder
-from mtkit.model.weights_file import list_shapes
+from mtkit.model.digest import digest_model
+from mtkit.model.folder import save_model_folder
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import (
     CheckpointFolder,

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.inference.identity import reading
+from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.parameters import find_rows
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
@@ -19,13 +20,10 @@ from mtkit.text.vocabulary import Vocabulary
 _FREE_KEYS = ("dropout", "attention_dropout", "activation_dropout")
 """Keys of `[model]` that no weight depends on."""
 _COMPUTED_KEYS = ("d_key", "d_value")
-_SOURCE_ROWS = ("source_embedding.tokens.weight",)
-_TARGET_ROWS = ("target_embedding.tokens.weight", "output_embedding.weight")
-_POSITIONS = ("source_embedding.positions.weight", "target_embedding.positions.weight")
 
 
 def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenizer) -> None:
-    """Leaves a new model with the weights that its recipe starts from.
+    """Sets a new model's weights to those that its recipe starts from.
 
     A vector belongs to its piece, wherever that stands. A piece that the other model lacks keeps
     the vector that chance gave it, rather than the mean of all: it is told from others at once, and
@@ -52,14 +50,15 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     weights = dict(start.model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if name in _SOURCE_ROWS:
-                _copy_rows(weight, weights[name], source)
-            elif name in _TARGET_ROWS:
-                _copy_rows(weight, weights[name], target)
-            elif name in _POSITIONS:
-                weight[: len(weights[name])] = weights[name].to(weight)
-            else:
-                weight.copy_(weights[name])
+            match find_rows(name):
+                case "source pieces":
+                    _copy_rows(weight, weights[name], source)
+                case "target pieces":
+                    _copy_rows(weight, weights[name], target)
+                case "positions":
+                    weight[: len(weights[name])] = weights[name].to(weight)
+                case None:
+                    weight.copy_(weights[name])
     _report(recipe, settings, start, {"source": source, "target": target}, tokenizer)
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookTrainingCorpus

@@ -11,7 +11,7 @@ cleaned_block.py   a block of pairs, cleaned in whatever process
 tallies.py         counts of what becomes of the corpora
 duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
-make_tokenizer.py  which tokenizer a recipe gets, or training it
+make_tokenizer.py  the recipe's tokenizer
 tokenize_text.py   cleaned text to tokens
 held_out.py        development and test sets
 

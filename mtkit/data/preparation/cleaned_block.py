@@ -14,8 +14,8 @@ from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
 from mtkit.data.preparation.facts import ShownPair
 from mtkit.data.preparation.text_store import make_text_batch
-from mtkit.data.reused_vocabulary import choose_punctuation
 from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.data.tokenizer_choice import punctuation_languages
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.text.normalization import Normalization
@@ -77,8 +77,7 @@ class CleaningJob:
             drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
         """
         data = recipe.data
-        languages = (data.source_language, data.target_language)
-        punctuation = languages if choose_punctuation(recipe) == "moses" else None
+        punctuation = punctuation_languages(recipe)
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,

@@ -14,15 +14,11 @@ from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus
 from mtkit.data.preparation.held_out import read_held_out, tokenize_dev
-from mtkit.data.preparation.make_tokenizer import (
-    choose_languages,
-    list_tags,
-    open_given_tokenizer,
-)
 from mtkit.data.preparation.notes import EpochSize, note_corpora, note_epoch
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.tallies import CleaningTally
 from mtkit.data.sources.corpora import Pair
+from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import HeldOutCorpus
@@ -227,10 +223,11 @@ def _estimate_lengths(
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
-    given = open_given_tokenizer(recipe)
-    if given is not None:
-        return given
-    settings, tags, punctuation = recipe.tokenizer, list_tags(recipe), choose_languages(recipe)
+    punctuation = punctuation_languages(recipe)
+    tokenizer = find_tokenizer(recipe, punctuation)
+    if tokenizer is not None:
+        return tokenizer
+    settings, tags = recipe.tokenizer, list_tags(recipe)
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     while True:
         try:

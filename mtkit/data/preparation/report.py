@@ -15,7 +15,7 @@ from mtkit.data.preparation.facts import (
     TokenizedCorpus,
 )
 from mtkit.data.preparation.notes import EpochSize, note_corpora, note_epoch, note_tokens
-from mtkit.data.reused_vocabulary import reused_folder
+from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import corpus_names
 

@@ -9,12 +9,14 @@ from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.model.config import read_config
-from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, read_names
+from mtkit.model.exporters.ctranslate2_files import (
+    ENGINE_FOLDER,
+    EXPORT_AGAIN,
+    MODEL_FILE,
+    read_names,
+)
 from mtkit.model.exporters.ctranslate2_weights import check_network
 from mtkit.recipe.inference import Inference
-
-ENGINE_FOLDER = "ctranslate2"
-"""Where CTranslate2's own files lie in an exported model's folder."""
 
 _BATCHES_OF_A_THREAD = 4
 

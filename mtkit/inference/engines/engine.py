@@ -70,10 +70,10 @@ class Engine(Protocol):
 
 
 def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
-    """Returns the greatest length of a source's output, `</s>` counted.
+    """Returns the maximum length of a source's output, `</s>` counted.
 
     Args:
-        source: What is translated; a prefix longer than it counts in its place.
+        source: What is translated; a prefix longer than it counts instead.
         settings: How many more tokens an output may have.
         max_tokens: What the model can take; None without an end.
 

@@ -258,7 +258,7 @@ def _end(workers: list[_Worker]) -> None:
 
 
 def _find_exit_code(pid: int) -> int | None:
-    """Returns what a process ended with that is about to; None where it can't be told any more."""
+    """Returns what a process ended with that is about to; None where nobody knows."""
     for _ in range(100):
         try:
             ended, status = os.waitpid(pid, os.WNOHANG)

@@ -198,7 +198,7 @@ def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
         model.eval()
     try:
         # In torch.inference_mode a table of positions that grows here couldn't be written to again
-        # when training goes on; no_grad is as fast (docs/log.md).
+        # when training resumes; no_grad is as fast (docs/log.md).
         with torch.no_grad():
             yield
     finally:

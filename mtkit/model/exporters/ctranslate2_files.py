@@ -9,6 +9,8 @@ from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.text.vocabulary import MAX_PIECES
 
+ENGINE_FOLDER = "ctranslate2"
+"""Folder of CTranslate2's files in a model folder."""
 LENGTH_KEY = "max_tokens"
 """Under this key CTranslate2's config.json tells the greatest length of source and output."""
 SIZES_KEY = "vocab_sizes"

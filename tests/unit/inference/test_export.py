@@ -14,7 +14,8 @@ from mtkit.inference.export import ExportReport, export, judge
 from mtkit.inference.parity import Comparison
 from mtkit.inference.translate import Translator
 from mtkit.model.config import open_model_folder
-from mtkit.model.folder import load_model_folder, pack_weights, save_model_folder
+from mtkit.model.folder import load_model_folder, save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]

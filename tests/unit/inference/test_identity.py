@@ -7,7 +7,8 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.files import building
-from mtkit.inference.identity import digest_model, identify, reading
+from mtkit.inference.identity import identify
+from mtkit.model.digest import digest_model, reading
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
 

@@ -8,7 +8,8 @@ import torch
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
-from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer

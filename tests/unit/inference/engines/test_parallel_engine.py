@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -73,6 +74,15 @@ def test_outputs_come_back_in_order_from_processes_of_one_thread():
     assert len(pids) == 2
     assert os.getpid() not in pids
     assert {output[2] for output in told} == {1}
+
+
+def test_callers_in_threads_get_what_is_theirs():
+    engine = ParallelEngine(TellingEngine(), 2)
+    of_callers = [[first + index % 9 for index in range(40)] for first in (3, 30, 60)]
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(tell, engine, lengths) for lengths in of_callers]
+        found = [[output[0] for output in call.result()] for call in calls]
+    assert found == of_callers
 
 
 def test_few_sentences_are_searched_here():

@@ -10,13 +10,14 @@ from torch import Tensor
 from mtkit.console import say
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
-from mtkit.model.folder import load_weights
-from mtkit.network import EncoderDecoder
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.weights import load_weights
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
-from mtkit.training.candidates import Candidate, Measured
+from mtkit.training.averaging.candidates import Candidate, Measured
+from mtkit.training.averaging.mean import RunningMean
 from mtkit.training.distributed import Processes
-from mtkit.training.mean import RunningMean
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.validation import ValidationResult, Validator
 
@@ -37,12 +38,7 @@ class Measuring:
         limit_threads()
         with _naming_memory(device):
             self._validator = Validator(recipe, data, Processes(0, 1, device), forks=True)
-            with torch.random.fork_rng(devices=()):
-                # The initial weights are thrown away; drawing them must not move the caller's
-                # generator.
-                model = EncoderDecoder(
-                    recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-                )
+            model = build(ModelConfig.of(recipe, data.tokenizer), has_initial_weights=False)
             self._model = model.to(device).eval()
         self._device = device
 

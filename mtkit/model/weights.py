@@ -1,27 +1,27 @@
-"""What a file of weights holds, told by its header before anything of it is in memory.
+"""The codec of weights: of a network, packed and loaded; of a file, written, read and checked.
 
-A config can ask for any size, so a network is built only where the file has every weight of it.
+Checkpoints, model folders, means and exports use this one. A config can ask for any size and a file
+can say anything, so a file is checked by its header before anything of it is in memory, and a
+network is built only where the file has every weight of it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.memory import count_memory_bytes
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.network import EncoderDecoder
+from mtkit.model.parameters import Shape
 from mtkit.paths import as_text, for_library
-from mtkit.recipe.model import Model
-
-Shape = tuple[int, ...]
 
 _COPY_AGAIN = "copy it again from where it came from, or make it again"
 _LENGTH_BYTES = 8
@@ -30,13 +30,6 @@ MAX_HEADER_BYTES = 16 << 20
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _LONGEST_FAULT = 200
-_DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
-"""What draws initial weights, of torch.nn.init and of tensors."""
-
-
-def find_weights(path: Path) -> Path:
-    """Returns a file of weights: the one given, or that of a model folder or checkpoint."""
-    return path / WEIGHTS_FILE if path.is_dir() else path
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -46,54 +39,78 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: weight for name, weight in named.items() if first_names[id(weight)] == name}
 
 
-def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) -> dict[str, Shape]:
-    """Returns the shape of each weight of a network, by name; nothing is allocated for it.
+def pack_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Returns every weight as a contiguous fp32 copy on the CPU.
+
+    A matrix that several parts share stands once, under the first name that `state_dict` gives it.
+    """
+    return {
+        name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
+        for name, weight in distinct_weights(model).items()
+    }
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Leaves tensors in a safetensors file, with the rights that any new file gets.
 
     Raises:
-        MtkitError: One embedding is to serve vocabularies of different sizes.
+        OSError: The disk is full, or the like.
     """
-    if model.tied_embeddings == "three-way" and source_vocab_size != target_vocab_size:
+    # Made here first: the library gives its own files to their owner alone.
+    path.touch()
+    rights = path.stat().st_mode
+    try:
+        save_file(dict(tensors), path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
+    path.chmod(rights)
+
+
+def load_weights(
+    model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str = "weights"
+) -> None:
+    """Leaves the model with the weights that `pack_weights` returned, in its own type and place.
+
+    Args:
+        model: A model of the same shape as the packed one.
+        tensors: The weights by name.
+        origin: Where they come from, for messages.
+
+    Raises:
+        MtkitError: A weight is missing, unknown to the model, or of another shape.
+    """
+    weights = distinct_weights(model)
+    refuse_misfits(_shapes_of(tensors), _shapes_of(weights), origin=origin)
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(tensors[name])
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Returns the tensors in a safetensors file, or in the one that a folder holds.
+
+    Raises:
+        MtkitError: It isn't there, or is damaged.
+    """
+    path = find_weights(path)
+    check_header(path)
+    try:
+        with for_library(path) as readable:
+            return load_file(readable)
+    except (MemoryError, SafetensorError) as error:
         raise MtkitError(
-            'model.tied_embeddings = "three-way" needs one vocabulary, but there are '
-            f"{source_vocab_size} source and {target_vocab_size} target pieces"
-        )
-    # All layers of a stack are alike: a million of them cost no more than one.
-    changed: dict[str, Any] = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    has_waves = model.positions == "sinusoidal"
-    if has_waves:
-        # Waves aren't weights, and working them out on the meta device loads sympy, too.
-        changed |= {"positions": "learned", "max_positions": 1}
-    one_each = model.model_copy(update=changed)
-    with torch.device("meta"), _WithoutChance():
-        network = EncoderDecoder(one_each, source_vocab_size, target_vocab_size)
-    shapes: dict[str, Shape] = {}
-    for name, weight in distinct_weights(network).items():
-        if has_waves and name.endswith(".positions.weight"):
-            continue
-        stack, is_layer, rest = name.partition(".layers.0.")
-        count = model.num_encoder_layers if stack == "encoder" else model.num_decoder_layers
-        names = [f"{stack}.layers.{i}.{rest}" for i in range(count)] if is_layer else [name]
-        shapes |= dict.fromkeys(names, tuple(weight.shape))
-    return shapes
+            f"{path}: damaged, or no safetensors file: {error}",
+            "copy it again from where it came from, or make it again",
+        ) from error
 
 
-class _WithoutChance(TorchFunctionMode):
-    """Skips drawing initial weights.
-
-    There is nothing to draw on the meta device, and for that PyTorch loads all of sympy: a second.
-    """
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        named = {**(kwargs or {})}
-        if func.__name__ in _DRAWING:
-            return args[0] if args else named["tensor"]
-        return func(*args, **named)
+def find_weights(path: Path) -> Path:
+    """Returns a file of weights: the one given, or that of a model folder or checkpoint."""
+    return path / WEIGHTS_FILE if path.is_dir() else path
 
 
 def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:
@@ -205,3 +222,7 @@ def _damaged(path: Path, reason: str) -> MtkitError:
     return MtkitError(
         f"{path}: damaged, or no safetensors file: {shorten(reason, _LONGEST_FAULT)}", _COPY_AGAIN
     )
+
+
+def _shapes_of(weights: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtkit.training.candidates import (
+from mtkit.training.averaging.candidates import (
     Candidate,
     Measured,
     as_tables,

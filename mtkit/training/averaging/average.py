@@ -10,13 +10,14 @@ from torch import Tensor
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
-from mtkit.inference.identity import digest_model
 from mtkit.model.config import read_settings
+from mtkit.model.digest import digest_model
 from mtkit.model.folder import save_model_folder
-from mtkit.model.weights_file import check_weights, list_shapes
+from mtkit.model.parameters import list_shapes
+from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
-from mtkit.training.candidates import (
+from mtkit.training.averaging.candidates import (
     Candidate,
     Choice,
     as_tables,
@@ -26,15 +27,15 @@ from mtkit.training.candidates import (
     list_candidates,
     show_candidates,
 )
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, describe_training
-from mtkit.training.comparison import (
+from mtkit.training.averaging.comparison import (
     Comparison,
     compare,
     find_basis,
     is_to_be_compared,
 )
-from mtkit.training.mean import mean_weights
-from mtkit.training.measuring import measure_candidates
+from mtkit.training.averaging.mean import mean_weights
+from mtkit.training.averaging.measuring import measure_candidates
+from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, describe_training
 from mtkit.training.metrics import LABELS
 from mtkit.training.same_run import check_same_run
 from mtkit.units import plural

@@ -15,10 +15,16 @@ from mtkit.files import remove_folder
 from mtkit.model.config import read_settings
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
-from mtkit.training import measuring
-from mtkit.training.average import average, is_averaged, select, update_model, warn_if_worse
+from mtkit.training.averaging import measuring
+from mtkit.training.averaging.average import (
+    average,
+    is_averaged,
+    select,
+    update_model,
+    warn_if_worse,
+)
+from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.distributed import Processes
-from mtkit.training.mean import mean_weights
 from mtkit.training.metrics import read_metrics
 from mtkit.training.validation import ValidationResult, Validator
 

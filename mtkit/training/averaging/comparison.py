@@ -12,17 +12,17 @@ from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.files import digest
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.model.folder import read_weights
+from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
-from mtkit.training.candidates import (
+from mtkit.training.averaging.candidates import (
     Candidate,
     Measured,
     as_tables,
     describe_candidates,
     write_metric,
 )
+from mtkit.training.averaging.measuring import Measuring
 from mtkit.training.checkpoint import Checkpoint, choose_best
-from mtkit.training.measuring import Measuring
 from mtkit.training.metrics import LABELS
 from mtkit.training.validation import list_score_settings
 

@@ -13,10 +13,10 @@ from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.training import measuring
-from mtkit.training.average import average, is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging import measuring
+from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging.comparison import Comparison
 from mtkit.training.checkpoint import CheckpointFolder
-from mtkit.training.comparison import Comparison
 from mtkit.training.distributed import Processes
 from mtkit.training.validation import ValidationResult, Validator, list_score_settings
 from mtkit.workspace import Workspace
