@@ -16,7 +16,7 @@ import sentencepiece
 from mtkit.data.preparation.stages import read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
-from mtkit.files import remove_folder
+from mtkit.folders import remove_folder
 
 _RECIPE = """\
 name = "scale"

@@ -39,15 +39,10 @@ from mtkit.data.prepared import (
 from mtkit.data.reused_vocabulary import read_reused
 from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    at_work_alone,
-    digest,
-    put_in_place,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.workspace import Workspace

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.files import building, remove_folder, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import building, remove_folder
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine

@@ -20,6 +20,9 @@ _HALF, _SINGLE = 2, 4
 """Bytes of a number in bf16 and in fp32."""
 _MASK = 1
 """Bytes that dropout keeps of each number."""
+_NUM_KEPT_INNER = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "silu": 2, "swiglu": 4}
+"""Vectors as wide as d_ff that an activation keeps: beside ReLU's outcome, the input; a gate's
+four."""
 _NUM_LEARNT_IN_FP32 = 3
 """Beside each weight that learns: its gradient, Adam's two moments."""
 
@@ -33,7 +36,7 @@ class Weights:
         decoder: Likewise.
         embeddings: Tokens of both sides and learned positions, and what the output projection
             shares with them.
-        output: An output projection of its own.
+        output: An output projection of its own, and its bias.
     """
 
     encoder: int
@@ -129,8 +132,7 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     # a head; and a mask.
     attended = model.d_model + 2 * keys + 2 * values + model.d_model
     heads = model.num_heads * _SINGLE
-    # In place of ReLU's outcome GELU keeps what it was made from, too; a gate has four such.
-    inner = {"relu": 1, "gelu": 2, "swiglu": 4}[model.activation] * model.d_ff
+    inner = _NUM_KEPT_INNER[model.activation] * model.d_ff
     fed = 2 * model.d_model + inner
     mask = model.d_model * _MASK
     encoder_layer = width * (attended + fed) + heads + 2 * mask
@@ -140,5 +142,7 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     # What the encoder returns; of the loss, what goes in and its gradient, in place of logits.
     per_source += mask + width * model.d_model
     per_target = model.num_decoder_layers * decoder_layer + mask + 2 * width * model.d_model
-    final_norm = width * model.d_model if model.norm == "pre" else 0
+    # The input of norms outside layers.
+    num_norms = (model.norm == "pre") + model.embedding_norm
+    final_norm = num_norms * width * model.d_model
     return per_source + final_norm, per_target + final_norm

@@ -15,7 +15,8 @@ from mtkit.recipe.model import Model
 
 Shape = tuple[int, ...]
 Part = Literal["embeddings", "encoder", "decoder", "output"]
-"""Embeddings are those of tokens and of positions; `output` is a projection that isn't shared."""
+"""Embeddings are those of tokens and of positions, with their norm; `output` is a projection that
+isn't shared, and the output's bias."""
 Rows = Literal["source pieces", "target pieces", "positions"]
 """One row of a matrix for each of these."""
 
@@ -23,6 +24,7 @@ _ROWS: dict[str, Rows] = {
     "source_embedding.tokens.weight": "source pieces",
     "target_embedding.tokens.weight": "target pieces",
     "output_embedding.weight": "target pieces",
+    "output_bias": "target pieces",
     "source_embedding.positions.weight": "positions",
     "target_embedding.positions.weight": "positions",
 }
@@ -41,7 +43,7 @@ def find_part(name: str) -> Part:
             return "encoder"
         case "decoder":
             return "decoder"
-        case "output_embedding":
+        case "output_embedding" | "output_bias":
             return "output"
     raise ValueError(name)
 
@@ -77,6 +79,11 @@ def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) ->
     if model.positions == "learned":
         for side in ("source", "target"):
             shapes[f"{side}_embedding.positions.weight"] = (model.max_positions, model.d_model)
+    if model.embedding_norm:
+        for side in ("source", "target"):
+            shapes |= _with_bias(f"{side}_embedding.norm", (model.d_model,))
+    if model.output_bias:
+        shapes["output_bias"] = (target_vocab_size,)
     shapes |= _list_stack("encoder", model.num_encoder_layers, _list_sublayers(model, "encoder"))
     shapes |= _list_stack("decoder", model.num_decoder_layers, _list_sublayers(model, "decoder"))
     if model.norm == "pre":

@@ -1,5 +1,6 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -9,7 +10,6 @@ from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
-from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
@@ -26,22 +26,21 @@ class EncoderDecoder(nn.Module):
     def __init__(self, model: Model, source_vocab_size: int, target_vocab_size: int) -> None:
         super().__init__()
         self.model = model
-        target_tokens = TokenEmbedding(target_vocab_size, model.d_model)
+        target_tokens = TokenEmbedding(model, target_vocab_size)
         if model.tied_embeddings == "three-way":
             assert source_vocab_size == target_vocab_size, (source_vocab_size, target_vocab_size)
             source_tokens = target_tokens
         else:
-            source_tokens = TokenEmbedding(source_vocab_size, model.d_model)
-        self.source_embedding = InputEmbedding(
-            source_tokens, _positions(model), dropout=model.dropout
-        )
-        self.target_embedding = InputEmbedding(
-            target_tokens, _positions(model), dropout=model.dropout
-        )
+            source_tokens = TokenEmbedding(model, source_vocab_size)
+        self.source_embedding = InputEmbedding(model, source_tokens)
+        self.target_embedding = InputEmbedding(model, target_tokens)
         self.output_embedding = (
-            TokenEmbedding(target_vocab_size, model.d_model)
+            TokenEmbedding(model, target_vocab_size)
             if model.tied_embeddings == "none"
             else target_tokens
+        )
+        self.output_bias = (
+            nn.Parameter(torch.zeros(target_vocab_size)) if model.output_bias else None
         )
         self.encoder = TransformerStack(
             model, model.num_encoder_layers, cross_attention=False, is_causal=False
@@ -83,12 +82,12 @@ class EncoderDecoder(nn.Module):
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""
-        return self.output_embedding.project(states)
+        return self.output_embedding.project(states, self.output_bias)
 
     def prepack(self) -> None:
         """Makes products on a processor faster; from now on it can neither learn nor be saved."""
         prepack_linear_maps(self)
-        self.output_embedding.prepack()
+        self.output_embedding.prepack(self.output_bias)
 
     def start(
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
@@ -109,11 +108,3 @@ class EncoderDecoder(nn.Module):
         with attention_kernels(states.device):
             states = self.decoder.step(states, cache)
         return self.project(states)
-
-
-def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:
-    match model.positions:
-        case "sinusoidal":
-            return SinusoidalPositions(model.d_model)
-        case "learned":
-            return LearnedPositions(model.max_positions, model.d_model)

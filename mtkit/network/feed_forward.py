@@ -31,6 +31,10 @@ class FeedForward(nn.Module):
                 return nn.functional.relu(inner)
             case "gelu":
                 return nn.functional.gelu(inner)
+            case "gelu_tanh":
+                return nn.functional.gelu(inner, approximate="tanh")
+            case "silu":
+                return nn.functional.silu(inner)
             case "swiglu":
                 gate, linear = inner.chunk(2, dim=-1)
                 return nn.functional.silu(gate) * linear

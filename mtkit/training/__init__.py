@@ -2,7 +2,7 @@
 
 train.py           the front door: opens everything, resumes, runs the loop, releases the model
 plan.py            what a training will be: batches, memory, time; `--dry-run`
-build.py           network, learner, objective and log from a recipe
+build.py           learner, objective and log from a recipe
 fit_memory.py      the largest pass that memory holds, by a probe
 loop.py            update by update; what a checkpoint, a fault and a stop are
 update.py          one update: accumulated, agreed on, summed, made
@@ -34,7 +34,7 @@ series.py          what its picture shows
 curves.py          its picture
 trackers.py        TensorBoard, Weights & Biases
 progress.py        what a person sees meanwhile
-summary.py         the report at the end
+summary.py         what a person reads at the beginning and at the end
 
 averaging/         several checkpoints become one model: `mtkit average`
 """

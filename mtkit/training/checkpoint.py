@@ -24,16 +24,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from mtkit.console import warn
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    building,
-    digest_file,
-    discard_folder,
-    read_json,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import read_json, write_atomically
+from mtkit.folders import building, discard_folder, remove_folder, restore_retired
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape

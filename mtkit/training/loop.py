@@ -95,7 +95,7 @@ class Trainer:
                 self._log(state, rate, meter)
             is_due = self._is_checkpoint_due(state, outcome.votes)
             if outcome.votes.stop and state.step < self.recipe.training.max_steps:
-                # A validation that is due is made when training goes on: time may be short.
+                # A validation that is due is made when training resumes: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
             if is_due:

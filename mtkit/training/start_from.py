@@ -79,7 +79,7 @@ def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
     Raises:
         MtkitError: They don't; it names every key that differs.
     """
-    ours, theirs = wanted.model_dump(mode="json"), found.model_dump(mode="json")
+    ours, theirs = dict(wanted), dict(found)
     differing = [key for key in ours if key not in _FREE_KEYS and ours[key] != theirs[key]]
     is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions
     if "max_positions" in differing and is_reached:

@@ -25,6 +25,14 @@ KINDS = {
     "restricted": {"attention_window": 3},
     "learned": {"positions": "learned", "max_positions": 24, "activation": "gelu"},
     "tied by decoder": {"tied_embeddings": "decoder"},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 
 

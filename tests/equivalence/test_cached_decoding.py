@@ -21,6 +21,14 @@ KINDS = {
         "activation": "swiglu",
     },
     "wide values": {"d_key": 4, "d_value": 10, "tied_embeddings": "decoder"},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 of_every_kind = pytest.mark.parametrize("kind", KINDS)
 in_both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

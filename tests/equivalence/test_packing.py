@@ -21,6 +21,14 @@ KINDS = {
     "pre": {"norm": "pre", "activation": "swiglu", "positions": "learned", "max_positions": 40},
     "restricted": {"attention_window": 2},
     "wide values": {"d_key": 4, "d_value": 10},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 sentence = st.lists(st.integers(4, VOCAB_SIZE - 1), max_size=9)
 pairs = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=5)

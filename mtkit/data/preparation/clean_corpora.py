@@ -27,8 +27,8 @@ from mtkit.data.preparation.text_store import TextStore, TextStoreWriter
 from mtkit.data.preparation.workers import map_in_order
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
 

@@ -9,8 +9,9 @@ from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_
 from mtkit.data.preparation.facts import DevFacts
 from mtkit.data.preparation.tokenize_text import choose_widths, find_short, keep
 from mtkit.data.sources.corpora import Pair, read_pairs
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import digest, write_atomically
+from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import HeldOutCorpus
 from mtkit.text.tokenizer import SubwordTokenizer

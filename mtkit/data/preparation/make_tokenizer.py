@@ -12,7 +12,7 @@ from mtkit.data.tokenizer_choice import (
     punctuation_languages,
     reused_folder,
 )
-from mtkit.files import digest_file
+from mtkit.digests import digest_file
 from mtkit.recipe import Recipe
 from mtkit.text.train_tokenizer import train_tokenizer
 

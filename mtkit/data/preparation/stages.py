@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.files import building, read_json, remove_folder, write_atomically
+from mtkit.files import read_json, write_atomically
+from mtkit.folders import building, remove_folder
 
 _RECORD_FILE = "stage.json"
 

@@ -18,8 +18,8 @@ from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.workers import map_in_order
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file
 from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK

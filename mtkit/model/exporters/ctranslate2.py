@@ -21,7 +21,7 @@ from mtkit.network.attention import CrossAttention, SelfAttention
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.feed_forward import FeedForward
 from mtkit.network.layer import TransformerLayer
-from mtkit.network.positions import LearnedPositions, sinusoids
+from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 
@@ -68,6 +68,12 @@ def check_convertible(model: Model) -> None:
             f"heads of another width than d_model / num_heads = {width:g} "
             f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
         )
+    if not model.scale_embeddings:
+        lacks.append("embeddings that aren't scaled (model.scale_embeddings = false)")
+    if model.embedding_norm:
+        lacks.append("norm of embeddings (model.embedding_norm = true)")
+    if model.output_bias:
+        lacks.append("bias of the output (model.output_bias = true)")
     if lacks:
         raise MtkitError(
             "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
@@ -140,7 +146,9 @@ def _find_activation(shape: Model, specs: Any) -> Any:
             return specs.Activation.RELU
         case "gelu":
             return specs.Activation.GELU
-        case "swiglu":
+        case "gelu_tanh":
+            return specs.Activation.GELUTanh
+        case "silu" | "swiglu":
             return specs.Activation.SWISH
 
 
@@ -176,9 +184,7 @@ def _set_embedding(
     spec.weight = _copy(embedding.tokens.weight)
     positions = embedding.positions
     table = (
-        positions.weight
-        if isinstance(positions, LearnedPositions)
-        else sinusoids(max_tokens, positions.d_model)
+        positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )
     # CTranslate2 scores one token more than it is given; what that comes to is thrown away.
     positions_spec.encodings = np.concatenate((_copy(table), _copy(table[-1:])))

@@ -21,6 +21,7 @@ SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 3, "d_model": 16, "d_ff"
         {},
         {"norm": "pre", "activation": "swiglu", "tied_embeddings": "decoder"},
         {"d_key": 3, "d_value": 5, "tied_embeddings": "none", "attention_window": 2},
+        {"embedding_norm": True, "output_bias": True, "activation": "silu"},
     ],
 )
 def test_shapes_are_those_of_the_network_itself(kind: dict, positions: str) -> None:
@@ -65,7 +66,9 @@ def test_parts_are_the_modules_of_the_network(tied: str) -> None:
 
 
 def test_rows_follow_the_vocabularies_and_the_positions() -> None:
-    model = Model(**SIZES, num_heads=2, positions="learned", tied_embeddings="none")
+    model = Model(
+        **SIZES, num_heads=2, positions="learned", tied_embeddings="none", output_bias=True
+    )
     plain = list_shapes(model, 41, 43)
     changed = {
         "source pieces": list_shapes(model, 42, 43),

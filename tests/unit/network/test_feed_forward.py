@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from transformers.activations import ACT2FN
 
 from mtkit.network.feed_forward import FeedForward
 from mtkit.recipe.model import Model
@@ -63,3 +64,13 @@ def test_dropout_acts_on_the_inner_numbers(activation: str) -> None:
     assert feed_forward(inputs).unique().numel() == 1
     feed_forward.eval()
     assert torch.equal(feed_forward(inputs), feed_forward(inputs))
+
+
+@pytest.mark.parametrize(("activation", "theirs"), [("gelu_tanh", "gelu_new"), ("silu", "swish")])
+def test_an_activation_is_transformers_s(activation: str, theirs: str) -> None:
+    # GPT-2's and Marian's.
+    feed_forward = FeedForward(_config(1, 1, activation))
+    _set(feed_forward.inner, [[1]], [0])
+    _set(feed_forward.output, [[1]], [0])
+    inputs = torch.linspace(-9, 9, 200)[None, :, None]
+    torch.testing.assert_close(feed_forward(inputs), ACT2FN[theirs](inputs))

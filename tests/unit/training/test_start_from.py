@@ -10,7 +10,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.extend_vocabulary import extend_vocabulary
@@ -77,9 +77,9 @@ def test_the_same_vocabulary_gives_the_same_logits(
     assert pack_weights(model).keys() == pack_weights(start).keys()
     tokens = torch.tensor(vocabulary.encode_source(SOURCES[:1]))
     with torch.no_grad():
+        layout = PaddedLayout.without_padding(tokens)
         logits = [
-            network.project(network(tokens, torch.ones_like(tokens, dtype=torch.bool), tokens))
-            for network in (start, model)
+            network.project(network(tokens, layout, tokens, layout)) for network in (start, model)
         ]
     assert torch.equal(*logits)
     counts = (
