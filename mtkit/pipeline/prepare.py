@@ -2,7 +2,7 @@
 
 from mtkit.console import open_console, report, say
 from mtkit.data.preparation.preflight import check_data as look_at_data
-from mtkit.data.preparation.report import show_longest, show_report
+from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
