@@ -8,15 +8,18 @@ import torch
 
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import at_work_alone, digest, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
 from mtkit.training.build import build_learner, build_objective, open_metrics
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.launch import count_machines

@@ -13,13 +13,8 @@ from torch import nn
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.training import Adam, Training
-from mtkit.training.checkpoint import (
-    Checkpoint,
-    CheckpointFolder,
-    TrainingState,
-    choose_best,
-    restore,
-)
+from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
+from mtkit.training.checkpoint_folder import CheckpointFolder, restore
 from mtkit.training.learner import AveragedWeights, Learner
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.precision import WorkingCopy
@@ -337,7 +332,7 @@ def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypa
         if folder.exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtkit.files.remove_folder", killed)
+    monkeypatch.setattr("mtkit.folders.remove_folder", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.prune(keeping())
     monkeypatch.undo()
