@@ -10,8 +10,9 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import digest, read_json
+from mtkit.files import read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates, select

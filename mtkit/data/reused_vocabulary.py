@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file
 from mtkit.recipe import Recipe
 from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest, digest_file
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
 from mtkit.text.tokenizer import TOKENIZER_FILES

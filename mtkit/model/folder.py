@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.files import building, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import building
 from mtkit.model.build import build
 from mtkit.model.card import CARD_FILE, model_card
 from mtkit.model.config import (

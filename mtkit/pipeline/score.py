@@ -8,11 +8,12 @@ from functools import partial
 from mtkit.console import say, warn
 from mtkit.data.sources.corpora import put_tag, read_pairs
 from mtkit.data.sources.published import read_published
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
-from mtkit.files import digest, read_json, write_atomically
+from mtkit.files import read_json, write_atomically
 from mtkit.inference.identity import identify
 from mtkit.inference.translate import Translator
 from mtkit.locks import locked

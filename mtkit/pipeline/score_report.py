@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit import __version__
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
@@ -18,6 +17,7 @@ from mtkit.evaluation.report.tables import as_markdown
 from mtkit.files import write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
+from mtkit.version import __version__
 
 _KINDS = (".html", ".md", ".json")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.data.sources.lines import decode_text, read_lines
-from mtkit.files import digest_bytes, read_json, write_atomically
+from mtkit.digests import digest_bytes
+from mtkit.files import read_json, write_atomically
 from mtkit.locks import locked
 from mtkit.workspace import Workspace
 

@@ -2,7 +2,7 @@
 
 train.py           the front door: opens everything, resumes, runs the loop, releases the model
 plan.py            what a training will be: batches, memory, time; `--dry-run`
-build.py           network, learner, objective and log from a recipe
+build.py           learner, objective and log from a recipe
 fit_memory.py      the largest pass that memory holds, by a probe
 loop.py            update by update; what a checkpoint, a fault and a stop are
 update.py          one update: accumulated, agreed on, summed, made
@@ -15,7 +15,8 @@ start_from.py      the weights of a trained model as a start: fine-tuning
 frozen.py          parts whose weights stay as they are
 optimizer.py       Adam
 schedule.py        the learning rate of each step
-checkpoint.py      saved, digested, listed, kept, loaded
+checkpoint.py      where training stood, what it says of itself, digests
+checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
 moments.py         an optimizer's moments as tensors of a checkpoint
 same_run.py        whether checkpoints are of a recipe's run
 validation.py      loss and score on the development set, on the path that `translate` uses
@@ -34,7 +35,7 @@ series.py          what its picture shows
 curves.py          its picture
 trackers.py        TensorBoard, Weights & Biases
 progress.py        what a person sees meanwhile
-summary.py         the report at the end
+summary.py         what a person reads at the beginning and at the end
 
 averaging/         several checkpoints become one model: `mtkit average`
 """

@@ -1,16 +1,14 @@
 """The parts of a training, built from a recipe and its data."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
 
 from mtkit.data.prepared import PreparedData
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
-from mtkit.model.parameters import find_part, list_shapes
+from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
@@ -19,10 +17,12 @@ from mtkit.training.distributed import Processes
 from mtkit.training.frozen import freeze
 from mtkit.training.learner import Learner
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.translation import TranslationObjective
+from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.precision import resolve_precision
 from mtkit.training.start_from import start_from
 from mtkit.training.trackers import open_trackers
+from mtkit.training.translation_loss import can_pack_batches
+from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace
 
 
@@ -67,7 +67,16 @@ def build_objective(
     Raises:
         MtkitError: The development set can't be scored, or not be translated.
     """
-    return TranslationObjective.of(learner, data, recipe, processes)
+    working = learner.working.model
+    # A process that can't pack would cut updates otherwise than the rest.
+    packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
+    dtype = working.output_embedding.weight.dtype
+    return TranslationObjective(
+        learner,
+        TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
+        Validator(recipe, data, processes),
+        label_smoothing=recipe.training.label_smoothing,
+    )
 
 
 @contextmanager
@@ -97,16 +106,3 @@ def open_metrics(
         yield metrics
     finally:
         metrics.close()
-
-
-def describe_parameters(model: nn.Module) -> str:
-    """Returns how many weights a network has, and which part has them, as a line."""
-    counts = Counter[str](encoder=0, decoder=0, embeddings=0)
-    for name, weight in model.named_parameters():
-        part = find_part(name)
-        counts["embeddings" if part == "output" else part] += weight.numel()
-    total = counts.total()
-    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
-    return f"{total:,} parameters: {parts}{frozen}"

@@ -17,7 +17,7 @@ from mtkit.training.precision import Network_co, WorkingCopy
 Network = TypeVar("Network", bound=nn.Module)
 
 
-class MovingAverage:
+class AveragedWeights:
     """Exponential moving average of a model's weights.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)).
@@ -69,7 +69,7 @@ class Learner(Generic[Network_co]):
     model: Network_co
     optimizer: torch.optim.Optimizer
     working: WorkingCopy[Network_co]
-    average: MovingAverage | None = None
+    average: AveragedWeights | None = None
 
     @classmethod
     def of(
@@ -84,7 +84,7 @@ class Learner(Generic[Network_co]):
         """
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
-        average = None if settings is None else MovingAverage(model, settings.decay)
+        average = None if settings is None else AveragedWeights(model, settings.decay)
         return Learner(model, optimizer, WorkingCopy(model, precision), average)
 
     @property

@@ -11,7 +11,8 @@ from torch import nn
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
@@ -95,7 +96,7 @@ class Trainer:
                 self._log(state, rate, meter)
             is_due = self._is_checkpoint_due(state, outcome.votes)
             if outcome.votes.stop and state.step < self.recipe.training.max_steps:
-                # A validation that is due is made when training goes on: time may be short.
+                # A validation that is due is made when training resumes: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
             if is_due:

@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict
 from mtkit.foreign_files import check_file
 
 LOSSES = ("loss", "nll", "perplexity")
-"""What every validation measures; all else that it measures is a score."""
+"""Found by every validation; all else that it finds is a score."""
 LABELS = {"bleu": "BLEU", "chrf": "chrF"}
 """How scores are written; another's key is its label."""
 Value = float | str | None

@@ -78,7 +78,7 @@ class MetricsLog:
     def rewind(self, step: int) -> None:
         """Drops what was measured after a step, since training went back to it.
 
-        Events stay: they tell why.
+        Events stay: they say why.
         """
         self._keep(
             lambda line: line["step"] <= step or line["kind"] == "event",

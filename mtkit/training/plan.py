@@ -15,13 +15,14 @@ from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import open_prepared
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
-from mtkit.training.build import build_learner, build_objective, describe_parameters
+from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.objectives import Objective
 from mtkit.training.schedule import note_warmup
+from mtkit.training.summary import describe_parameters
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory, plural
 from mtkit.workspace import Workspace

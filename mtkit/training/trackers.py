@@ -37,7 +37,7 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
     Args:
         recipe: What is trained.
         workspace: Where TensorBoard's files go, and what knows the run at Weights & Biases.
-        resumed_at: Step that training goes on from; 0 begins new curves.
+        resumed_at: Step that training resumes from; 0 begins new curves.
 
     Raises:
         MtkitError: A tracker's package isn't installed, or it doesn't start.

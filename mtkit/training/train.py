@@ -8,27 +8,28 @@ import torch
 
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import at_work_alone, digest, write_atomically
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
+from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
-from mtkit.training.build import build_learner, build_objective, describe_parameters, open_metrics
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.build import build_learner, build_objective, open_metrics
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
-from mtkit.training.metrics import LABELS
 from mtkit.training.plan import plan_batches
 from mtkit.training.progress import ProgressView
 from mtkit.training.release import is_released, release
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
-from mtkit.training.schedule import note_warmup
-from mtkit.units import format_duration, plural
+from mtkit.training.summary import describe_resumed, show_beginning
 from mtkit.workspace import Workspace
 
 
@@ -90,7 +91,7 @@ def _train(
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
-        _describe_training(recipe, learner, processes)
+        show_beginning(recipe, learner, processes)
     if is_done:
         if processes.is_first:
             say(
@@ -99,7 +100,8 @@ def _train(
             )
     else:
         if processes.is_first:
-            _warn_of_changes(list_changes(recipe, saved))
+            if changes := list_changes(recipe, saved):
+                warn("from here on with other settings than so far: " + "; ".join(changes))
             checkpoints.sweep()
             _write_down(recipe, workspace, learner.working.precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
@@ -144,7 +146,7 @@ def _run(
         )
         say(batches.describe(recipe.training.batch_tokens, processes.device.type))
         if state.step:
-            say(_describe_resumed(recipe, state, batches.num_updates))
+            say(describe_resumed(recipe, state, batches.num_updates))
     has_to_be_scored = (
         newest is not None
         and newest.score is None
@@ -204,46 +206,6 @@ def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Proces
             "the machines that train together have different recipes",
             "give the same recipe, and the same --set, on each of them",
         )
-
-
-def _describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) -> str:
-    """Returns where an earlier session got, as a line."""
-    metric = recipe.training.validation.metric
-    best = ""
-    if state.best_score is not None:
-        # A loss ranks checkpoints by its negative.
-        value = -state.best_score if metric == "loss" else state.best_score
-        since = plural(state.num_without_best, "checkpoint")
-        best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
-    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
-    factor = state.rate_factor
-    slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
-    return (
-        f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
-        f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"
-        f"{skipped}{slower}"
-    )
-
-
-def _warn_of_changes(changes: list[str]) -> None:
-    if changes:
-        warn("from here on with other settings than so far: " + "; ".join(changes))
-
-
-def _describe_training(
-    recipe: Recipe, learner: Learner[EncoderDecoder], processes: Processes
-) -> None:
-    """Prints what is trained, and warns of settings that slow it down."""
-    precision = learner.working.precision
-    # Imitated, bfloat16 is many times slower (docs/log.md).
-    if precision == "bf16" and is_imitated(processes.device):
-        warn(
-            "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
-            "--set training.precision=fp32"
-        )
-    if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
-        warn(note)
-    say(f"training {recipe.name}: {describe_parameters(learner.model)}; {precision}")
 
 
 def _write_down(

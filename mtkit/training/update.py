@@ -80,9 +80,9 @@ class Updater:
     def make(self, step: int, update: Update[Any], *, rate: float, votes: Votes) -> Outcome:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
-        Every process tries its micro-batches by itself; then all tell each other how that went.
-        Where one ran out of memory, all do the update again in smaller micro-batches. Nothing
-        inside a backward pass waits for another process, so that an error there can't part them.
+        Every process tries its micro-batches by itself; then all report how that went. Where one
+        ran out of memory, all do the update again in smaller micro-batches. Nothing inside a
+        backward pass waits for another process, so that an error there can't part them.
 
         Args:
             step: The update, counted from 1.

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from mtkit.data.batches.updates import Update
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
 from mtkit.training.metrics import read_metrics
@@ -403,6 +405,29 @@ def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, sto
     assert parts.weights() == whole.weights()
     assert logged(parts) == logged(whole)
     assert whole.weights() != never_stopped.weights()
+
+
+@pytest.mark.parametrize("sampling", [(), (SAMPLING,)])
+def test_updates_that_are_loaded_ahead_as_for_a_gpu_are_the_same(
+    tiny_run, monkeypatch, sampling
+) -> None:
+    settings = (*sampling, "training.batch_tokens=700")
+    plain, ahead = tiny_run(*settings, name="plain"), tiny_run(*settings, name="ahead")
+    for run in (plain, ahead) if sampling else ():
+        prepare(run.recipe, run.workspace)
+    assert plain.train()
+    loaded = []
+
+    def prefetch(updater: Updater, update: Update) -> None:
+        updater._objective.batches.prefetch(update)
+        loaded.append(update)
+
+    monkeypatch.setattr(Updater, "_prefetch", prefetch)
+    train_in_two(ahead, 7)
+    assert len(loaded) == 12
+    # Over an epoch's end, too.
+    assert loaded[-1].epoch > 0
+    assert ahead.weights() == plain.weights()
 
 
 def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) -> None:

@@ -6,17 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    at_work_alone,
-    building,
-    digest,
-    digest_file,
-    read_json,
-    remove_folder,
-    reserve,
-    write_atomically,
-)
+from mtkit.files import read_json, reserve, write_atomically
+from mtkit.folders import at_work_alone, building, remove_folder
 from mtkit.workspace import Workspace
 
 
@@ -181,7 +174,7 @@ for number in range(50):
 BUILD = """
 import sys
 from pathlib import Path
-from mtkit.files import building
+from mtkit.folders import building
 with building(Path(sys.argv[1])) as draft:
     (draft / "a").write_text(sys.argv[2])
     print(draft.name, flush=True)
@@ -191,7 +184,7 @@ with building(Path(sys.argv[1])) as draft:
 BUILD_AND_RECORD = """
 import sys
 from pathlib import Path
-from mtkit import files, workspace
+from mtkit import folders, workspace
 workspace._environment = dict
 here = workspace.Workspace(Path(sys.argv[1]))
 for number in range(20):
@@ -199,7 +192,7 @@ for number in range(20):
     def then(folder):
         assert (folder / "b").read_text() == text
         here.record("model", {"text": text})
-    with files.building(here.model, then=then) as draft:
+    with folders.building(here.model, then=then) as draft:
         (draft / "a").write_text(text)
         (draft / "b").write_text(text)
 """

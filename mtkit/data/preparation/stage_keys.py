@@ -7,7 +7,7 @@ from mtkit.data.preparation.stages import Facts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
 from mtkit.data.reused_vocabulary import digest_reused
 from mtkit.data.tokenizer_choice import choose_punctuation, reused_folder
-from mtkit.files import digest
+from mtkit.digests import digest
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select_values

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import digest
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe

@@ -18,11 +18,11 @@ from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
-from mtkit.training.translation_loss import can_pack_batches, measure_translation
+from mtkit.training.translation_loss import measure_translation
 from mtkit.training.validation import ValidationResult, Validator
 
 _GRID_COST = 8_192
-"""What a grid costs beside its tokens, in tokens that it might hold, times d_model."""
+"""The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
 _GRID_COST_WITH_KERNELS = 32_768
 """The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
 multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
@@ -180,30 +180,6 @@ class TranslationObjective:
         self._working_model = learner.working.model
         self._validator = validator
         self._label_smoothing = label_smoothing
-
-    @classmethod
-    def of(
-        cls,
-        learner: Learner[EncoderDecoder],
-        data: PreparedData,
-        recipe: Recipe,
-        processes: Processes,
-    ) -> "TranslationObjective":
-        """Returns a recipe's objective; every process must call it.
-
-        Raises:
-            MtkitError: The development set can't be scored, or not be translated.
-        """
-        working = learner.working.model
-        # A process that can't pack would cut updates otherwise than the rest.
-        packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
-        dtype = working.output_embedding.weight.dtype
-        return cls(
-            learner,
-            TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
-            Validator(recipe, data, processes),
-            label_smoothing=recipe.training.label_smoothing,
-        )
 
     def loss(self, batch: TranslationBatch) -> LossSums:
         """Returns the loss of a batch, summed over its real target tokens."""

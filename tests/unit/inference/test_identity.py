@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.files import building
+from mtkit.folders import building
 from mtkit.inference.identity import identify
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.folder import load_model_folder

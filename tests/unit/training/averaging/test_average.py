@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.files import remove_folder
+from mtkit.folders import remove_folder
 from mtkit.model.config import read_settings
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
