@@ -1,4 +1,4 @@
-"""CTranslate2's package: found, and told what to run on."""
+"""CTranslate2's package: loaded; its devices and threads."""
 
 import os
 from typing import Any
