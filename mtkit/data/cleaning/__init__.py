@@ -12,7 +12,7 @@ alignment.py   stretches whose two sides don't go together: a warning, not a fil
 """
 
 from mtkit.data.cleaning.alignment import Suspect
-from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_balance
+from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "Cleaner",
     "HeldOut",
     "Suspect",
-    "measure_balance",
+    "measure_length_ratio",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from babel.core import get_global, parse_locale
 
 from mtkit.data.cleaning.characters import is_script
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import LanguageIdentification
 
@@ -94,7 +94,7 @@ class Languages:
         ]
         self._identifier.set_languages(sorted({self._source, self._target, *others}))
 
-    def find_foreign(self, block: Block, chosen: Flags) -> Flags:
+    def find_foreign(self, block: RepairedPairs, chosen: Flags) -> Flags:
         """Returns which of the chosen pairs have a side in another language."""
         found = np.zeros(len(block), np.bool_)
         for place, source, target in block.pairs(chosen):

@@ -7,7 +7,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.repairs import repair
 from mtkit.recipe.cleaning import Overlap
@@ -74,7 +74,9 @@ def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
     return {folded: frozenset(found) for folded, found in numbers.items()}
 
 
-def find_overlap(block: Block, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
+def find_overlap(
+    block: RepairedPairs, settings: Overlap, held_out: HeldOut, chosen: Flags
+) -> Flags:
     """Returns which of the chosen pairs have a side that stands in the held-out sets."""
     found = np.zeros(len(block), np.bool_)
     if not len(block) or not (held_out.sources or held_out.targets):

@@ -9,9 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import Suspect
-from mtkit.data.cleaning.clean import Cleaner, measure_balance
+from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
+from mtkit.data.preparation.facts import ShownPair
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.sources.blocks import Block, decode_block
 from mtkit.data.tokenizer_choice import punctuation_languages
@@ -29,21 +30,6 @@ _SCATTER = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A pair to read.
-
-    Attributes:
-        line: Its number within its corpus, from 1; 0 where it isn't known.
-        source: Its source, shortened.
-        target: Its target, shortened.
-    """
-
-    line: int
-    source: str
-    target: str
-
-
-@dataclass(frozen=True)
 class CleaningJob:
     """What a worker process needs to clean blocks; picklable.
 
@@ -51,7 +37,7 @@ class CleaningJob:
         settings: The recipe's section.
         source_language: Language of the sources.
         target_language: Language of the targets.
-        balance: Target characters per source character, of the development set.
+        length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
         drop_invalid: Whether a line that is no UTF-8 is dropped, rather than an error.
@@ -60,10 +46,16 @@ class CleaningJob:
     settings: Cleaning
     source_language: str
     target_language: str
-    balance: float
+    length_ratio: float
     held_out: HeldOut
     punctuation: tuple[str, str] | None
     drop_invalid: bool
+
+    @property
+    def duplicate_keys(self) -> tuple[DuplicateKey, ...]:
+        """The ways by which duplicates are found, if they are dropped."""
+        duplicates = self.settings.duplicates
+        return list_keys(duplicates.by) if duplicates.enabled else ()
 
     @classmethod
     def of(
@@ -91,7 +83,7 @@ class CleaningJob:
             settings=data.cleaning,
             source_language=data.source_language,
             target_language=data.target_language,
-            balance=measure_balance(dev),
+            length_ratio=measure_length_ratio(dev),
             held_out=HeldOut.of(held_out, normalizations),
             punctuation=punctuation,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
@@ -126,10 +118,10 @@ class CleanedBlock:
     text: pa.RecordBatch
     keys: tuple[bytes, ...]
     num_dropped: dict[str, int]
-    samples: dict[str, list[Sample]]
+    samples: dict[str, list[ShownPair]]
     repaired: dict[str, int]
     suspects: list[Suspect]
-    longest: list[tuple[int, Sample]]
+    longest: list[tuple[int, ShownPair]]
     num_characters: dict[str, int]
     seconds: dict[str, float]
     notes: tuple[str, ...]
@@ -141,14 +133,12 @@ class BlockCleaner:
     def __init__(self, job: CleaningJob) -> None:
         self._job = job
         self._normalizers = tuple(map(punctuation_normalizer, job.punctuation or ()))
-        self._keys: tuple[DuplicateKey, ...] = (
-            list_keys(job.settings.duplicates.by) if job.settings.duplicates.enabled else ()
-        )
+        self._keys = job.duplicate_keys
         self._cleaner = Cleaner(
             job.settings,
             source_language=job.source_language,
             target_language=job.target_language,
-            balance=job.balance,
+            length_ratio=job.length_ratio,
             held_out=job.held_out,
         )
 
@@ -166,7 +156,7 @@ class BlockCleaner:
             )
         cleaned = self._cleaner.clean(sources, targets)
 
-        def sample(places: NDArray[np.int64]) -> list[Sample]:
+        def sample(places: NDArray[np.int64]) -> list[ShownPair]:
             return [
                 shorten(block.first + int(place) + 1, sources[place], targets[place])
                 for place in places
@@ -218,9 +208,9 @@ def _normalize_punctuation(
     return ((source([ours])[0], target([theirs])[0]) for ours, theirs in pairs)
 
 
-def shorten(line: int, source: str, target: str) -> Sample:
+def shorten(line: int, source: str, target: str) -> ShownPair:
     """Returns a pair to read, as long as a report shows."""
-    return Sample(line, *(_clip(text) for text in (source, target)))
+    return {"line": line, "source": _clip(source), "target": _clip(target)}
 
 
 def _clip(text: str) -> str:

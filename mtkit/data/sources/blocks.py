@@ -22,7 +22,7 @@ LINES_PER_STEP = 256
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadSettings:
     """How a corpus is read.
 
     Attributes:
@@ -152,7 +152,7 @@ def decode_lines(
 
 
 def group_rows(
-    rows: Iterable[tuple[bytes, bytes] | None], name: str, reading: Reading
+    rows: Iterable[tuple[bytes, bytes] | None], name: str, reading: ReadSettings
 ) -> Iterator[Block]:
     """Yields rows in blocks; a line break inside one becomes a space.
 

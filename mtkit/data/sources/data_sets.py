@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import Columns
 from mtkit.data.sources.parquet import find_columns, texts_at
 from mtkit.errors import MtkitError
@@ -15,7 +15,7 @@ _FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
 and with that ran it, until the library switched that off."""
 
 
-def read_data_set_blocks(corpus: HubCorpus, reading: Reading) -> Iterator[Block]:
+def read_data_set_blocks(corpus: HubCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the rows of a data set in blocks.
 
     Raises:

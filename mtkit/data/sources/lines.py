@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
 
-from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, Reading, decode_lines
+from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, ReadSettings, decode_lines
 from mtkit.errors import MtkitError
 from mtkit.recipe.data import COMPRESSIONS
 
@@ -119,7 +119,7 @@ class LineReader:
         )
 
 
-def take_blocks(reader: LineReader, reading: Reading) -> Iterator[tuple[int, list[bytes]]]:
+def take_blocks(reader: LineReader, reading: ReadSettings) -> Iterator[tuple[int, list[bytes]]]:
     """Yields raw lines in blocks, each with the number of its first from 0.
 
     Raises:

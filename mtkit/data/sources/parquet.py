@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import check_has_content
 from mtkit.errors import MtkitError
@@ -15,7 +15,7 @@ _BUFFER_BYTES = 1 << 20
 _ROWS_AT_ONCE = 4_096
 
 
-def read_parquet_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_parquet_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the rows of a Parquet file in blocks.
 
     Raises:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.console import warn
-from mtkit.data.sources.blocks import Block, Decoded, Reading
+from mtkit.data.sources.blocks import Block, Decoded, ReadSettings
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import (
     LineReader,
@@ -58,7 +58,7 @@ class TsvOrigin:
         return sources, targets, num_invalid
 
 
-def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_tsv_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the lines of tab-separated text in blocks, not yet cut into columns.
 
     Raises:
@@ -84,7 +84,7 @@ def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Bloc
             yield block
 
 
-def _warn_of_names(block: Block, origin: TsvOrigin, reading: Reading) -> None:
+def _warn_of_names(block: Block, origin: TsvOrigin, reading: ReadSettings) -> None:
     """Warns where a first line that is read as text names the two languages."""
     start = block.source.split(b"\n", 1)[0]
     names = start.decode(errors="replace").strip().lower().split("\t")

@@ -14,7 +14,7 @@ from mtkit.data.cleaning import (
     Cleaned,
     Cleaner,
     HeldOut,
-    measure_balance,
+    measure_length_ratio,
 )
 from mtkit.recipe.cleaning import Cleaning
 
@@ -51,7 +51,7 @@ def test_each_filter_has_its_pair(make_cleaner: Callable[..., Cleaner]) -> None:
         "overlap": ("a sentence, that is held out here", "Es ist ein Satz, der da steht."),
     }
     kept = ("\u0084Good\u0093\tmorning ", "Guten\u2028Morgen")
-    cleaner = make_cleaner(balance=1.1, held_out=held_out)
+    cleaner = make_cleaner(length_ratio=1.1, held_out=held_out)
     cleaned = cleaner.clean(*zip(*pairs.values(), kept, strict=True))
     assert list(cleaned.dropped) == ORDER
     assert {name: places.tolist() for name, places in cleaned.dropped.items()} == {
@@ -108,7 +108,7 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
         Cleaning(),
         source_language="en",
         target_language="de",
-        balance=1.0,
+        length_ratio=1.0,
         held_out=HeldOut.of([("ab", "ba")]),
     )
 
@@ -140,7 +140,7 @@ def test_another_process_says_the_same() -> None:
         "settings": Cleaning(),
         "source_language": "en",
         "target_language": "de",
-        "balance": 1.1,
+        "length_ratio": 1.1,
         "held_out": HeldOut.of([("Held out sentence number one.", "Satz Nummer eins im Test.")]),
     }
     sources = ["held out sentence, number one", "a b a b a b a b a b", "fine \u0085", "x\x00"] * 50
@@ -152,7 +152,7 @@ def test_another_process_says_the_same() -> None:
     assert len(there["dropped"]["overlap"]) == len(there["dropped"]["repetition"]) == 50
 
 
-def test_balance() -> None:
-    assert measure_balance([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
-    assert measure_balance([]) == 1.0
-    assert measure_balance([("a", "")]) == 1.0
+def test_length_ratio() -> None:
+    assert measure_length_ratio([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
+    assert measure_length_ratio([]) == 1.0
+    assert measure_length_ratio([("a", "")]) == 1.0
