@@ -76,7 +76,7 @@ def average(
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
-    place = find_device(device)
+    found = find_device(device)
     saved, data = _open_run(recipe, workspace)
     chosen = choose_checkpoints(saved, choose, num_checkpoints)
     if not chosen:
@@ -95,7 +95,7 @@ def average(
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
     weights = _read_mean(recipe, data, chosen)
     comparison = read_comparison(recipe, workspace, saved, chosen) or compare(
-        recipe, data, saved, mean, weights=weights, device=place
+        recipe, data, saved, mean, weights=weights, device=found
     )
     released = _choose_released(recipe, saved, chosen, comparison)
     if released != chosen:
@@ -123,7 +123,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
-    place = find_device(device)
+    found = find_device(device)
     saved, data = _open_run(recipe, workspace)
     num_checkpoints = recipe.training.averaging.num_checkpoints
     metric = recipe.training.validation.metric
@@ -136,7 +136,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         f"comparing on the development set: {len(data.dev):,} sentences, beam "
         f"{recipe.training.validation.beam_size}"
     )
-    measured = measure_candidates(recipe, data, candidates, place)
+    measured = measure_candidates(recipe, data, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
     selection = {

@@ -1,4 +1,4 @@
-"""What a mean is worth on the development set beside the best single checkpoint."""
+"""The worth of a mean on the development set beside that of the best single checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
