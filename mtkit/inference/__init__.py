@@ -17,7 +17,8 @@ search/             how an output is found: greedy, beam, sampling; a given one 
 engines/            what runs the network
 identity.py         who translates: which model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
-parity.py           whether one engine does what another does
+parity.py           whether two engines find the same outputs
+engine_comparison.py  how two engines translate the same lines: quality and speed
 
 An engine's library is loaded with the engine: this file and translate.py import neither torch nor
 CTranslate2.

@@ -1,6 +1,7 @@
 """The hypotheses of a line's parts, joined to those of the line."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from mtkit.inference.hypothesis import Hypothesis
 
@@ -35,13 +36,13 @@ def join_texts(texts: Iterable[str], target_language: str) -> str:
 
 def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
     return Hypothesis(
-        token_ids=tuple(token for part in parts for token in part.token_ids),
+        token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
         score=sum(part.score for part in parts),
         is_finished=all(part.is_finished for part in parts),
         token_log_probabilities=tuple(
-            log_probability for part in parts for log_probability in part.token_log_probabilities
+            chain.from_iterable(part.token_log_probabilities for part in parts)
         ),
         text=join_texts([part.text for part in parts], target_language),
-        pieces=tuple(piece for part in parts for piece in part.pieces),
+        pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
     )

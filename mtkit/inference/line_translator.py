@@ -97,16 +97,7 @@ class LineTranslator:
         return translations
 
     def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
-        """Returns translations that are given, with the model's scores of them.
-
-        Args:
-            pairs: A line and its translation; where both are blank nothing is scored.
-            first_line: Number of the first, for messages.
-
-        Raises:
-            LineError: One is longer than the model can take, or than 4,096 tokens where that has no
-                limit; the model is broken.
-        """
+        """Returns translations that are given with their scores, as `Translator.score` does."""
         scored = [BLANK] * len(pairs)
         indices = [index for index, pair in enumerate(pairs) if any(map(str.strip, pair))]
         texts = [pairs[index][1].rstrip("\r\n") for index in indices]

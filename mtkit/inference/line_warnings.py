@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from mtkit.console import warn
@@ -45,12 +44,7 @@ class WarningPrinter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for counted, count in self._counts.items():
             if not self._is_silent and count > _MAX_OF_A_KIND:
                 warn(f"{count - _MAX_OF_A_KIND:,} more lines: {counted}")

@@ -20,7 +20,7 @@ from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
 from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.train import is_trained
 from mtkit.units import format_memory, plural
 from mtkit.workspace import Workspace

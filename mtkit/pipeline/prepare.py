@@ -28,7 +28,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         prepare_data(recipe, workspace, num_workers=num_workers)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
-    from mtkit.training.checkpoint import CheckpointFolder  # noqa: PLC0415
+    from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
     from mtkit.training.same_run import check_same_run  # noqa: PLC0415
 
     saved = CheckpointFolder(workspace.checkpoints).list()

@@ -15,7 +15,8 @@ start_from.py      the weights of a trained model as a start: fine-tuning
 frozen.py          parts whose weights stay as they are
 optimizer.py       Adam
 schedule.py        the learning rate of each step
-checkpoint.py      saved, digested, listed, kept, loaded
+checkpoint.py      where training stood, what it says of itself, digests
+checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
 moments.py         an optimizer's moments as tensors of a checkpoint
 same_run.py        whether checkpoints are of a recipe's run
 validation.py      loss and score on the development set, on the path that `translate` uses

@@ -11,7 +11,8 @@ from torch import nn
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes

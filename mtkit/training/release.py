@@ -8,12 +8,8 @@ from mtkit.model.folder import save_model_folder
 from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import (
-    CheckpointFolder,
-    TrainingState,
-    choose_best,
-    describe_training,
-)
+from mtkit.training.checkpoint import TrainingState, choose_best, describe_training
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
 from mtkit.training.summary import show_summary
 from mtkit.workspace import Workspace

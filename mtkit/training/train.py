@@ -18,7 +18,8 @@ from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
 from mtkit.training.build import build_learner, build_objective, open_metrics
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.launch import count_machines

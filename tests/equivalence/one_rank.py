@@ -19,7 +19,8 @@ from mtkit.data.batches.updates import Update
 from mtkit.data.prepared import open_prepared
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import load_recipe
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner

@@ -16,7 +16,8 @@ from mtkit.data.batches.updates import Update
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
 from mtkit.training.metrics import read_metrics

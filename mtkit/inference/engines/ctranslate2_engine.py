@@ -21,45 +21,26 @@ from mtkit.recipe.inference import Inference
 _BATCHES_OF_A_THREAD = 4
 
 
-class CTranslate2Engine:
+class CTranslate2Engine(CTranslate2Model):
     """Searches with what `mtkit export` made.
 
     Several threads may call it at once: CTranslate2 has queues of its own.
 
     Args:
-        folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        folder: As `CTranslate2Model` takes it; and raises what that raises.
+        device: Likewise.
         stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
             limit alone, which finds what our own search finds, and is slow.
-
-    Raises:
-        MtkitError: CTranslate2 isn't installed, there is no such device, or the folder holds no
-            model or a damaged one.
     """
 
     def __init__(self, folder: Path, device: str = "cpu", *, stops_early: bool = True) -> None:
-        self._model = CTranslate2Model(folder, device)
+        super().__init__(folder, device)
         self._stops_early = stops_early
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The longest source and output the model can take, `</s>` counted."""
-        return self._model.max_tokens
-
-    @property
-    def device(self) -> str:
-        """Kind of the device that it runs on: `cpu` or `cuda`."""
-        return self._model.device
-
-    @property
-    def precision(self) -> str:
-        """CTranslate2's name of the precision that it computes in, such as `int8_float32`."""
-        return self._model.precision
 
     @property
     def batches_at_once(self) -> int:
         """Enough that threads seldom wait for the last of them to finish."""
-        return _BATCHES_OF_A_THREAD * self._model.num_threads
+        return _BATCHES_OF_A_THREAD * self.num_threads
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -76,18 +57,7 @@ class CTranslate2Engine:
             MtkitError: A setting that this engine can't do, or a source longer than `max_tokens`.
         """
         check_settings(settings)
-        return CTranslate2Search(self._model, settings, stops_early=self._stops_early).run(sources)
-
-    def score(
-        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
-    ) -> list[list[float]]:
-        """Returns the natural log-probability of each token of each given target.
-
-        Args:
-            source_batch: Source tokens of each sentence, closed by `</s>`.
-            target_batch: Its target tokens, as a search finds them.
-        """
-        return self._model.score(source_batch, target_batch)
+        return CTranslate2Search(self, settings, stops_early=self._stops_early).run(sources)
 
 
 def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:

@@ -7,11 +7,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, read_names
-from mtkit.model.exporters.ctranslate2_library import (
-    count_threads,
-    find_device,
-    load_library,
-)
+from mtkit.model.exporters.ctranslate2_library import count_threads, find_device, load_library
 from mtkit.model.exporters.ctranslate2_weights import check_engine_folder
 from mtkit.paths import for_library
 from mtkit.text.token_ids import BOS, PAD
@@ -28,8 +24,7 @@ class CTranslate2Model:
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Attributes:
-        max_tokens: The longest source and output the model can take, `</s>` counted; None without
-            a limit.
+        max_tokens: The longest source and output it can take, `</s>` counted; None without a limit.
         vocab_size: Number of target tokens.
         num_threads: Threads that each translate a batch of their own.
 

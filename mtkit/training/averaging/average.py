@@ -35,7 +35,8 @@ from mtkit.training.averaging.comparison import (
 )
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import measure_candidates
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, describe_training
+from mtkit.training.checkpoint import Checkpoint, describe_training
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
 from mtkit.training.same_run import check_same_run
 from mtkit.units import plural

@@ -3,11 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.inference.batching import make_batches, make_shards
-from mtkit.inference.engines.batched_search import search_in_batches
-from mtkit.inference.engines.engine import EncodedSource
-from mtkit.recipe.inference import Inference
-
-from .fakes import BracketEngine
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200))
@@ -25,16 +20,6 @@ def test_sentences_of_like_length_share_a_batch():
 
 def test_a_source_counts_for_eight_tokens_at_least():
     assert [len(batch) for batch in make_batches([1] * 10, 32)] == [4, 4, 2]
-
-
-def test_an_engine_gets_as_many_batches_at_once_as_it_takes():
-    sources = [EncodedSource([7] * 16) for _ in range(10)]
-    for batches_at_once, expected in ((1, [2, 2, 2, 2, 2]), (3, [6, 4])):
-        engine = BracketEngine()
-        engine.batches_at_once = batches_at_once
-        found = search_in_batches(engine, sources, Inference(batch_tokens=32, n_best=2))
-        assert [len(batch) for batch in engine.batches] == expected
-        assert all(len(hypotheses) == 2 for hypotheses in found)
 
 
 def test_a_batch_holds_no_more_sentences_than_it_may():

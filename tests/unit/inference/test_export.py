@@ -7,11 +7,11 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference import export as export_module
+from mtkit.inference.engine_comparison import EngineComparison, check_quality
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.export import ExportReport, export, judge
-from mtkit.inference.parity import Comparison
+from mtkit.inference.export import ExportReport, export
 from mtkit.inference.translate import Translator
 from mtkit.model.config import open_model_folder
 from mtkit.model.folder import load_model_folder, save_model_folder
@@ -196,9 +196,9 @@ def test_what_is_put_there_meanwhile_stays(folder, output, monkeypatch):
     def judge_with_pause(*arguments):
         output.mkdir()
         (output / "thesis.txt").write_text("ten years of work")
-        judge(*arguments)
+        check_quality(*arguments)
 
-    monkeypatch.setattr(export_module, "judge", judge_with_pause)
+    monkeypatch.setattr(export_module, "check_quality", judge_with_pause)
     with pytest.raises(MtkitError, match=r"something else than an exported model: thesis\.txt"):
         export(folder, output, lines=_LINES)
     assert [path.name for path in output.iterdir()] == ["thesis.txt"]
@@ -251,23 +251,23 @@ def test_no_line_to_compare_on(folder, output, lines):
     assert "--lines FILE" in caught.value.hint
 
 
-def compared(**others: object) -> Comparison:
+def compared(**others: object) -> EngineComparison:
     facts = {"num_lines": 200, "num_equal": 150, "agreement": 90.0, "bleu": (30.0, 29.5)}
-    return Comparison(**{**facts, "lines_per_second": (10.0, 90.0), **others})
+    return EngineComparison(**{**facts, "lines_per_second": (10.0, 90.0), **others})
 
 
 def test_a_loss_of_more_than_one_bleu_is_refused(capsys):
-    judge(compared(bleu=(30.0, 29.0)), "int8")
-    judge(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
+    check_quality(compared(bleu=(30.0, 29.0)), "int8")
+    check_quality(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
     assert capsys.readouterr().err == ""
     with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU where torch has 30.0 on 200 lines"):
-        judge(compared(bleu=(30.0, 28.9)), "int8")
+        check_quality(compared(bleu=(30.0, 28.9)), "int8")
 
 
 def test_without_references_little_agreement_is_warned_of(capsys):
-    judge(compared(bleu=None), "int8")
+    check_quality(compared(bleu=None), "int8")
     assert capsys.readouterr().err == ""
-    judge(compared(bleu=None, agreement=69.0), "int8")
+    check_quality(compared(bleu=None, agreement=69.0), "int8")
     assert capsys.readouterr().err.startswith("warning: int8: the output has 69.0 BLEU")
 
 

@@ -1,3 +1,6 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,3 +120,20 @@ def test_callers_who_share_a_batch_get_what_they_get_alone(make_recipe, make_mod
             candidate.text for candidate in other.candidates
         ]
     assert [len(found.candidates) for found in together] == [2, 1, 2, 3]
+
+
+def test_a_translator_makes_no_caller_wait_for_another():
+    translator, engine = bracket(batch_tokens=8)
+    search = engine.search
+    # Passed only where two callers' batches are searched at the same time.
+    meeting = threading.Barrier(2, timeout=30)
+
+    def meet(sources, settings):
+        meeting.wait()
+        return search(sources, settings)
+
+    engine.search = meet
+    callers = [[f"{caller}{number}" for number in range(5)] for caller in "ab"]
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(translator.translate, callers))
+    assert found == [[f"[{line}]" for line in lines] for lines in callers]

@@ -13,13 +13,8 @@ from torch import nn
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.training import Adam, Training
-from mtkit.training.checkpoint import (
-    Checkpoint,
-    CheckpointFolder,
-    TrainingState,
-    choose_best,
-    restore,
-)
+from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
+from mtkit.training.checkpoint_folder import CheckpointFolder, restore
 from mtkit.training.learner import AveragedWeights, Learner
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.precision import WorkingCopy

@@ -11,7 +11,8 @@ import torch
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished

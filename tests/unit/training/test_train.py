@@ -10,7 +10,7 @@ from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
 from mtkit.training.schedule import learning_rate
 from mtkit.training.train import is_trained

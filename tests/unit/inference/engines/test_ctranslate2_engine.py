@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ctranslate2
@@ -238,3 +239,21 @@ print([name for name in ("torch", "transformers") if name in sys.modules])
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_callers_in_threads_get_what_is_theirs(folder):
+    engine = CTranslate2Engine(folder)
+    callers = [
+        [[7 + (first + index) % 9] * (1 + index % 5) + [EOS] for index in range(20)]
+        for first in range(3)
+    ]
+    settings = Inference(beam_size=2, no_repeat_ngram=2)
+    batches = [[EncodedSource(tokens) for tokens in sources] for sources in callers]
+    alone = [engine.search(batch, settings) for batch in batches]
+    with ThreadPoolExecutor(3) as threads:
+        together = list(threads.map(lambda batch: engine.search(batch, settings), batches * 3))
+    assert [ids_of(found) for found in together] == [ids_of(found) for found in alone] * 3
+
+
+def ids_of(found):
+    return [[hypothesis.token_ids for hypothesis in hypotheses] for hypotheses in found]

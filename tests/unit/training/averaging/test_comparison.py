@@ -16,7 +16,7 @@ from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.averaging import measuring
 from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.comparison import Comparison
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.validation import ValidationResult, Validator, list_score_settings
 from mtkit.workspace import Workspace
