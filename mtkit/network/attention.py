@@ -148,7 +148,7 @@ def _project_with_idle_bias(
 
     Args:
         linear: The map; an `nn.Linear`, but where it is prepacked.
-        inputs: What it maps.
+        inputs: Its inputs.
         widths: Its rows, by what they make.
         idle: The index of the keys among them.
     """

@@ -27,7 +27,7 @@ _FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
 def attention_kernels(device: torch.device) -> Iterator[None]:
     """Has attention on a GPU computed by the kernels of `ORDER`; elsewhere changes nothing.
 
-    What another model in the same process takes is as it was when the block ends.
+    Another model in the same process has its own kernels again when the block ends.
     """
     if device.type != "cuda":
         yield

@@ -1,4 +1,4 @@
-"""What a network runs on, and what suits it."""
+"""Devices that a network runs on, and the threads and precision that suit them."""
 
 import os
 

@@ -102,7 +102,7 @@ class EncoderDecoder(nn.Module):
 
         Args:
             tokens: Each hypothesis's newest token, `<s>` first.
-            cache: What `start` returned.
+            cache: The cache that `start` returned.
         """
         states = self.target_embedding.step(tokens, cache.num_steps)
         with attention_kernels(states.device):

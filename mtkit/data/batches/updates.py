@@ -12,7 +12,7 @@ from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 
 Batch = TypeVar("Batch")
-"""What an objective takes the loss of, on its device."""
+"""The input of an objective's loss, on its device."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""What a search asks of a model."""
+"""A model as a search sees it, step by step."""
 
 import math
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class StepModel(Protocol):
         """Keeps these sentences, in this order, and in each of them these hypotheses.
 
         Args:
-            sentences: Places in the batch so far.
-            parents: For each hypothesis to come, the place of the one that it goes on from, among
+            sentences: Indices in the batch so far.
+            parents: For each hypothesis to come, the index of the one that it continues, among
                 its own sentence's so far; one may be named several times.
         """
         ...
@@ -78,7 +78,7 @@ class EncoderDecoderSteps:
         logits = self._model.step(tokens, self._cache)
         if logits.dtype != torch.float32:
             return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
-        # In their own place: fresh memory of that size costs as much as the softmax (docs/log.md).
+        # In place: fresh memory of that size costs as much as the softmax (docs/log.md).
         return torch.log_softmax(logits, dim=-1, out=logits)
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:

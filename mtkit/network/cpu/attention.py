@@ -70,7 +70,7 @@ def _lengthen(
 
 
 def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Returns what to add to scores [batch * heads, queries, memory], or to be spread to that."""
+    """Returns a bias on scores, [batch * heads, queries, memory] or to be broadcast to that."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
     bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
     if is_visible.shape[0] == 1:

@@ -1,4 +1,4 @@
-"""What training minimises: the trainer knows updates and gradients, an objective knows the rest.
+"""Losses that training minimises, with their batches and validation, behind a Protocol.
 
 translation.py    label-smoothed cross entropy of the target, given the source
 """
