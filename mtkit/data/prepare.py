@@ -65,14 +65,14 @@ def prepare(
         workspace: Where they go.
         num_workers: Processes that clean and tokenise; as many as there are processors for
                 this one where None.
-        check: Is told the new data's digest before they take the old ones' place, and may raise.
+        check: Called with the new data's digest before they replace the old ones; may raise.
 
     Raises:
         MtkitError: A corpus that can't be read, of which nothing is left, or that is too small for
             the tokenizer; another `prepare` at work in the same workspace.
     """
     if not is_prepared(recipe, workspace):
-        # Told before anything is done, rather than after hours of cleaning, or of training.
+        # Reported before anything is done, rather than after hours of cleaning, or of training.
         check_inputs(recipe)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):

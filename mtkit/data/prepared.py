@@ -1,4 +1,4 @@
-"""What `prepare` left in a workspace: whether it is up to date, and opened again."""
+"""The data of a workspace, opened again, and whether they are up to date."""
 
 import tomllib
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 @dataclass(frozen=True)
 class PreparedData:
-    """What `prepare` left.
+    """The data of a workspace.
 
     Attributes:
         tokenizer: The run's tokenizer.

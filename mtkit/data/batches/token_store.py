@@ -294,7 +294,7 @@ class _Column:
 
 
 class _StoreFacts(BaseModel):
-    """What opening needs of `store.json`; keys say pairs, as the first stores held pairs alone."""
+    """The part of `store.json` that opening needs; its keys say pairs, for stores of before."""
 
     num_rows: NonNegativeInt = Field(alias="num_pairs")
     corpus_sizes: list[NonNegativeInt] = Field(alias="corpus_pairs")

@@ -29,8 +29,8 @@ class Cleaned:
     Attributes:
         sources: Source lines of the pairs that are kept, repaired, without spaces at their ends.
         targets: Their target lines.
-        places: Their places in the block, rising.
-        dropped: By filter, in order of application: places of the pairs that it is the first to
+        indices: Their indices in the block, rising.
+        dropped: By filter, in order of application: indices of the pairs that it is the first to
             drop, rising; filters that are off aren't in it.
         repaired: By kind of repair: lines changed, of both sides and of pairs dropped too.
         seconds: Time spent by filter, and on `characters`, `repairs` and `alignment`.
@@ -39,7 +39,7 @@ class Cleaned:
 
     sources: list[str]
     targets: list[str]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     dropped: dict[str, NDArray[np.int64]]
     repaired: dict[str, int]
     seconds: dict[str, float]
@@ -95,7 +95,7 @@ class Cleaner:
         """Returns which pairs of a block are kept, and which filter drops each of the others.
 
         Args:
-            sources: Source lines, without their ends; U+FFFD where bytes were no UTF-8.
+            sources: Source lines, without their ends; U+FFFD where bytes were invalid UTF-8.
             targets: Target lines, as many.
         """
         if len(sources) != len(targets):
@@ -111,12 +111,12 @@ class Cleaner:
             watch.lap(name)
         suspects = find_suspects(block.source.lengths, block.target.lengths)
         watch.lap("alignment")
-        places = np.flatnonzero(is_left)
-        kept = places.tolist()
+        indices = np.flatnonzero(is_left)
+        kept = indices.tolist()
         return Cleaned(
-            [block.source.lines[place] for place in kept],
-            [block.target.lines[place] for place in kept],
-            places,
+            [block.source.lines[index] for index in kept],
+            [block.target.lines[index] for index in kept],
+            indices,
             dropped,
             repaired,
             dict(watch.seconds),

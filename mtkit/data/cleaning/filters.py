@@ -39,9 +39,9 @@ class RepairedPairs:
         return len(self.source.lines)
 
     def pairs(self, chosen: Flags) -> Iterator[tuple[int, str, str]]:
-        """Yields place, source and target of the chosen pairs."""
-        for place in np.flatnonzero(chosen).tolist():
-            yield place, self.source.lines[place], self.target.lines[place]
+        """Yields index, source and target of the chosen pairs."""
+        for index in np.flatnonzero(chosen).tolist():
+            yield index, self.source.lines[index], self.target.lines[index]
 
 
 def find_blank(block: RepairedPairs) -> Flags:
@@ -106,10 +106,10 @@ def find_uneven(block: RepairedPairs, settings: LengthRatio, length_ratio: float
 def find_identical(block: RepairedPairs, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs have the same text on both sides."""
     found = np.zeros(len(block), np.bool_)
-    for place, source, target in block.pairs(chosen):
+    for index, source, target in block.pairs(chosen):
         # Most pairs part at the first letter, which takes a tenth of the time of folding all.
         if source[0].casefold()[0] == target[0].casefold()[0]:
-            found[place] = source.casefold().split() == target.casefold().split()
+            found[index] = source.casefold().split() == target.casefold().split()
     return found
 
 

@@ -113,8 +113,8 @@ def _hash_lines(text: Text) -> NDArray[np.uint64]:
     width = widths[codes]
     ends = np.cumsum(width, dtype=np.int64)
     begins = ends - width
-    place = begins - np.repeat(begins[text.starts], text.lengths + 1)
-    weighted = values[codes] * _powers(int(place.max()) + 1)[place]
+    position = begins - np.repeat(begins[text.starts], text.lengths + 1)
+    weighted = values[codes] * _powers(int(position.max()) + 1)[position]
     return np.add.reduceat(weighted, text.starts)
 
 

@@ -1,4 +1,4 @@
-"""What Babel and py3langid know of languages: scripts, and which one a line is in."""
+"""Languages by Babel and py3langid: their scripts, and which one a line is in."""
 
 from typing import Any
 
@@ -97,8 +97,8 @@ class Languages:
     def find_foreign(self, block: RepairedPairs, chosen: Flags) -> Flags:
         """Returns which of the chosen pairs have a side in another language."""
         found = np.zeros(len(block), np.bool_)
-        for place, source, target in block.pairs(chosen):
-            found[place] = self._is_foreign(source, self._source) or self._is_foreign(
+        for index, source, target in block.pairs(chosen):
+            found[index] = self._is_foreign(source, self._source) or self._is_foreign(
                 target, self._target
             )
         return found

@@ -84,13 +84,13 @@ def find_overlap(
     foldings = [make_folding(normalization) for normalization in held_out.normalizations]
     is_candidate = _is_in(foldings[0].hash(block.source), held_out.source_hashes)
     is_candidate |= _is_in(foldings[1].hash(block.target), held_out.target_hashes)
-    for place, *pair in block.pairs(chosen & is_candidate):
+    for index, *pair in block.pairs(chosen & is_candidate):
         source, target = (
             folding.fold([line])[0] for folding, line in zip(foldings, pair, strict=True)
         )
         sources = held_out.sources.get(source, frozenset())
         targets = held_out.targets.get(target, frozenset())
-        found[place] = (
+        found[index] = (
             (bool(sources) and count_letters(source) >= settings.min_letters)
             or (bool(targets) and count_letters(target) >= settings.min_letters)
             or bool(sources & targets)
@@ -107,6 +107,6 @@ def _is_in(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> Flags:
     """Returns which hashes are among the known ones, which are sorted."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
-    places = np.searchsorted(known, hashes)
-    is_known: Flags = known[np.minimum(places, len(known) - 1)] == hashes
+    indices = np.searchsorted(known, hashes)
+    is_known: Flags = known[np.minimum(indices, len(known) - 1)] == hashes
     return is_known

@@ -31,7 +31,7 @@ _SCATTER = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class CleaningJob:
-    """What a worker process needs to clean blocks; picklable.
+    """The settings of a worker process that cleans blocks; picklable.
 
     Attributes:
         settings: The recipe's section.
@@ -40,7 +40,7 @@ class CleaningJob:
         length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
-        drop_invalid: Whether a line that is no UTF-8 is dropped, rather than an error.
+        drop_invalid: Whether a line of invalid UTF-8 is dropped, rather than an error.
     """
 
     settings: Cleaning
@@ -74,7 +74,7 @@ class CleaningJob:
             dev: Its development set.
             tests: Its test sets, one after the other.
             normalizations: How its tokenizer normalises sources and targets.
-            drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
+            drop_invalid: Drop lines of invalid UTF-8, whatever the recipe says.
         """
         data = recipe.data
         punctuation = punctuation_languages(recipe)
@@ -97,7 +97,7 @@ class CleanedBlock:
     Attributes:
         corpus: Which entry of `data.train` it is of.
         num_read: How many pairs it had.
-        num_invalid: Lines that were no UTF-8.
+        num_invalid: Lines of invalid UTF-8.
         num_skipped: Entries that were no pair, such as units in one language.
         text: The pairs that are left, as a part of a text store with `source` and `target`.
         keys: For each way of finding duplicates, 16 bytes a pair that is left.
@@ -146,7 +146,7 @@ class BlockCleaner:
         """Returns what becomes of a block.
 
         Raises:
-            MtkitError: A line is no UTF-8, and such lines aren't dropped.
+            MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
         """
         sources, targets, num_invalid = decode_block(block, drop_invalid=self._job.drop_invalid)
         if self._normalizers:
@@ -156,10 +156,10 @@ class BlockCleaner:
             )
         cleaned = self._cleaner.clean(sources, targets)
 
-        def sample(places: NDArray[np.int64]) -> list[ShownPair]:
+        def sample(indices: NDArray[np.int64]) -> list[ShownPair]:
             return [
-                shorten(block.first + int(place) + 1, sources[place], targets[place])
-                for place in places
+                shorten(block.first + int(index) + 1, sources[index], targets[index])
+                for index in indices
             ]
 
         lengths = np.fromiter(map(len, sources), np.int64) + np.fromiter(
@@ -173,11 +173,11 @@ class BlockCleaner:
             num_skipped=block.num_skipped,
             text=make_text_batch({"source": cleaned.sources, "target": cleaned.targets}),
             keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
-            num_dropped={name: len(places) for name, places in cleaned.dropped.items()},
+            num_dropped={name: len(indices) for name, indices in cleaned.dropped.items()},
             samples={
-                name: sample(places[choose_scattered(places + block.first)])
-                for name, places in cleaned.dropped.items()
-                if len(places)
+                name: sample(indices[choose_scattered(indices + block.first)])
+                for name, indices in cleaned.dropped.items()
+                if len(indices)
             },
             repaired=cleaned.repaired,
             suspects=[
@@ -218,6 +218,6 @@ def _clip(text: str) -> str:
 
 
 def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the places of a few numbers, the same few of a union of parts as of the whole."""
+    """Returns the indices of a few numbers, the same few of a union of parts as of the whole."""
     ranks = numbers.astype(np.uint64) * np.uint64(_SCATTER)
     return np.argsort(ranks, kind="stable")[:NUM_SAMPLES]

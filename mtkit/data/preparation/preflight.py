@@ -1,4 +1,4 @@
-"""What `mtkit prepare` would find and make, without writing data: `mtkit prepare --check`."""
+"""A preparation without writing data: `mtkit prepare --check`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,14 +30,14 @@ _SAMPLE_PAIRS = 50_000
 """Pairs by which tokens are estimated, at most."""
 _MIN_PIECES = 64
 _BYTES_PER_PAIR = 36
-"""What a pair takes beside tokens and text: offsets, its place in length order, a mark."""
+"""What a pair takes beside tokens and text: offsets, its index in length order, a mark."""
 _TEXT_SHRINKS_TO = 0.5
 """Bytes of compressed text by its number of characters, as measured on English-German text."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found.
+    """The findings.
 
     Attributes:
         report: As of a preparation; its tokens are left out.
@@ -102,7 +102,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
 
 @dataclass(frozen=True)
 class _CleanedCorpora:
-    """What reading and cleaning every corpus found.
+    """All corpora, read and cleaned.
 
     Attributes:
         corpora: What became of each, as in a report.
@@ -187,10 +187,10 @@ class _EvenSample:
 
     def take(self, block: CleanedBlock) -> None:
         num_rows = block.text.num_rows
-        places = range(self._skip, num_rows, self._stride)
+        indices = range(self._skip, num_rows, self._stride)
         sources, targets = block.text.column("source"), block.text.column("target")
-        self.pairs += [(sources[place].as_py(), targets[place].as_py()) for place in places]
-        self._skip = self._skip + len(places) * self._stride - num_rows
+        self.pairs += [(sources[index].as_py(), targets[index].as_py()) for index in indices]
+        self._skip = self._skip + len(indices) * self._stride - num_rows
         while len(self.pairs) > _SAMPLE_PAIRS:
             # Every second one goes; the next to come is the one after as many again.
             self._skip += self._stride if len(self.pairs) % 2 else 0

@@ -22,7 +22,7 @@ from mtkit.recipe.data import corpus_names
 
 @dataclass(frozen=True)
 class Report:
-    """What a preparation found, as JSON can express it.
+    """The findings of a preparation, as JSON can express it.
 
     Attributes:
         recipe: The recipe's name.

@@ -166,14 +166,14 @@ def _share(count: int, total: int) -> str:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     head = "".join(
-        f"<th{' class=number' if place else ''}>{escape(cell)}</th>"
-        for place, cell in enumerate(header)
+        f"<th{' class=number' if index else ''}>{escape(cell)}</th>"
+        for index, cell in enumerate(header)
     )
     body = "\n".join(
         "<tr>"
         + "".join(
-            f"<td{' class=number' if place else ''}>{escape(cell)}</td>"
-            for place, cell in enumerate(row)
+            f"<td{' class=number' if index else ''}>{escape(cell)}</td>"
+            for index, cell in enumerate(row)
         )
         + "</tr>"
         for row in rows

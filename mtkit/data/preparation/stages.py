@@ -15,7 +15,7 @@ from mtkit.folders import building, remove_folder
 _RECORD_FILE = "stage.json"
 
 Facts = Mapping[str, Any]
-"""What a stage found out, as JSON can express it."""
+"""The findings of a stage, as JSON can express it."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _SAMPLED_PER_PART = 100
 
 @dataclass(frozen=True)
 class TokenizingJob:
-    """What a worker process needs to tokenise parts of a text store; picklable.
+    """The settings of a worker process that tokenises parts of a text store; picklable.
 
     Attributes:
         text: Folder of the text store.

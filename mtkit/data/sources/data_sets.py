@@ -1,4 +1,4 @@
-"""What the `datasets` library can stream: data sets on the hub, local folders."""
+"""Corpora that the `datasets` library can stream: data sets on the hub, local folders."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,9 +61,9 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
             yield from zip(*sides, strict=True)
             num_rows += table.num_rows
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        place = f", after row {num_rows:,}" if num_rows else ""
+        where = f", after row {num_rows:,}" if num_rows else ""
         raise MtkitError(
-            f"{name}{place}: {error}",
+            f"{name}{where}: {error}",
             "check its name, configuration and split, and that this machine reaches the hub; "
             "or name two text files instead: source = ..., target = ...",
         ) from error

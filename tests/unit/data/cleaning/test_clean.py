@@ -29,7 +29,7 @@ def verdicts(cleaned: Cleaned) -> dict[str, Any]:
     return {
         "sources": cleaned.sources,
         "targets": cleaned.targets,
-        "places": cleaned.places.tolist(),
+        "indices": cleaned.indices.tolist(),
         "dropped": {name: places.tolist() for name, places in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
     }
@@ -58,7 +58,7 @@ def test_each_filter_has_its_pair(make_cleaner: Callable[..., Cleaner]) -> None:
         name: [place] for place, name in enumerate(pairs)
     }
     assert (cleaned.sources, cleaned.targets) == (["„Good“ morning"], ["Guten Morgen"])
-    assert cleaned.places.tolist() == [len(pairs)]
+    assert cleaned.indices.tolist() == [len(pairs)]
     assert cleaned.repaired["c1_control"] == 1
     assert cleaned.repaired["separator"] == 2
     assert cleaned.seconds.keys() == {*ORDER, "characters", "repairs", "alignment"}
@@ -84,7 +84,7 @@ def test_an_empty_block_and_one_of_which_nothing_is_left(
     cleaner = make_cleaner(held_out=[("a", "b")], language={"enabled": True})
     for lines in ([], ["", " "], ["\x00"] * 3, ["?"] * 700):
         cleaned = cleaner.clean(lines, lines)
-        assert (cleaned.sources, cleaned.targets, len(cleaned.places)) == ([], [], 0)
+        assert (cleaned.sources, cleaned.targets, len(cleaned.indices)) == ([], [], 0)
         assert sum(map(len, cleaned.dropped.values())) == len(lines)
         assert list(cleaned.dropped) == [*ORDER, "language"]
 
@@ -116,10 +116,10 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
         return cleaner.clean([source for source, _ in part], [target for _, target in part])
 
     whole, left, right = clean(pairs), clean(pairs[:cut]), clean(pairs[cut:])
-    groups = [whole.places, *whole.dropped.values()]
+    groups = [whole.indices, *whole.dropped.values()]
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(pairs)))
     assert all((np.diff(group) > 0).all() for group in groups)
-    assert len(whole.sources) == len(whole.targets) == len(whole.places)
+    assert len(whole.sources) == len(whole.targets) == len(whole.indices)
     offset = min(cut, len(pairs))
     assert whole.sources == left.sources + right.sources
     assert whole.targets == left.targets + right.targets

@@ -300,7 +300,7 @@ def test_repetition(make_cleaner: Make, line: str, *, expected: bool) -> None:
 
 def test_repetition_ends_with_the_line(make_cleaner: Make) -> None:
     cleaned = make_cleaner("repetition").clean(["哈哈哈 ha ha"] * 9, ["ha ha 哈哈哈"] * 9)
-    assert len(cleaned.places) == 9
+    assert len(cleaned.indices) == 9
 
 
 @pytest.mark.parametrize(
