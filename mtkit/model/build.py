@@ -29,7 +29,7 @@ def build(config: ModelConfig, *, has_initial_weights: bool = True) -> EncoderDe
 
 
 class _WithoutDrawing(TorchFunctionMode):
-    """Leaves tensors as they are that initial weights would be drawn into."""
+    """Skips the functions that draw initial weights."""
 
     def __torch_function__(
         self,

@@ -51,7 +51,7 @@ def pack_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Leaves tensors in a safetensors file, with the rights that any new file gets.
+    """Writes tensors to a safetensors file, with the rights that any new file gets.
 
     Raises:
         OSError: The disk is full, or the like.
@@ -73,12 +73,12 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 def load_weights(
     model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str = "weights"
 ) -> None:
-    """Leaves the model with the weights that `pack_weights` returned, in its own type and place.
+    """Sets a model's weights to those that `pack_weights` returned, in its own type and device.
 
     Args:
         model: A model of the same shape as the packed one.
         tensors: The weights by name.
-        origin: Where they come from, for messages.
+        origin: Their source, for messages.
 
     Raises:
         MtkitError: A weight is missing, unknown to the model, or of another shape.

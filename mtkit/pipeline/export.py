@@ -29,7 +29,7 @@ def export(
     quantization: str = "float32",
     lines_file: Path | None = None,
 ) -> ExportReport:
-    """Leaves a run's model in a folder that CTranslate2 translates with.
+    """Exports a run's model to a folder that CTranslate2 translates with.
 
     Args:
         recipe: Whose decoding settings travel with it.
@@ -70,7 +70,7 @@ def export_model(
     quantization: str = "float32",
     lines_file: Path | None = None,
 ) -> ExportReport:
-    """Leaves a portable model folder as one that CTranslate2 translates with.
+    """Exports a portable model folder to one that CTranslate2 translates with.
 
     Args:
         folder: The model folder.

@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 class _Facts(BaseModel):
-    """What `STATE_FILE` holds, beside its format."""
+    """The content of `STATE_FILE`, beside its format."""
 
     model_config = ConfigDict(extra="forbid")
 

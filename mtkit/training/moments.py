@@ -28,7 +28,7 @@ def pack_moments(learner: Learner[nn.Module]) -> dict[str, Tensor]:
 def load_moments(
     learner: Learner[nn.Module], tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
-    """Leaves the learner's optimizer with what `pack_moments` returned.
+    """Sets the state of the learner's optimizer to what `pack_moments` returned.
 
     A weight that was frozen then and learns now has moments of 0.
 

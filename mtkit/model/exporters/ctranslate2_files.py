@@ -32,15 +32,15 @@ _MAX_PIECE_BYTES = 512
 _VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
 
 _MODEL_FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
-"""What an export may hold beside CTranslate2's own files."""
+"""Files of an export beside CTranslate2's own."""
 _DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
-"""How `write_atomically` names a file before it is in its place."""
+"""The name that `write_atomically` gives a file before it is whole."""
 
 _VocabSize = Annotated[int, Field(ge=1, le=MAX_PIECES)]
 
 
 class _Added(BaseModel):
-    """What an export adds to CTranslate2's config.json, by the keys above."""
+    """An export's additions to CTranslate2's config.json, by the keys above."""
 
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     vocab_sizes: tuple[_VocabSize, _VocabSize]

@@ -1,4 +1,4 @@
-"""CTranslate2's file of weights, looked through before the library reads it.
+"""CTranslate2's file of weights, checked before the library reads it.
 
 The library believes the file: what it says of its own sizes, and that they go together. A wrong
 one would have it write and read where nothing of it is.

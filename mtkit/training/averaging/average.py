@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
@@ -23,30 +22,32 @@ from mtkit.training.averaging.candidates import (
     as_tables,
     choose_checkpoints,
     choose_winner,
-    describe_candidates,
     list_candidates,
     show_candidates,
 )
 from mtkit.training.averaging.comparison import (
-    Comparison,
+    MeanComparison,
     compare,
-    find_basis,
     is_to_be_compared,
 )
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import measure_candidates
+from mtkit.training.averaging.record import (
+    COMPARISON,
+    SELECTION,
+    as_comparison,
+    list_steps,
+    read_comparison,
+    read_selected,
+    record_comparison,
+    record_selection,
+)
 from mtkit.training.checkpoint import Checkpoint, describe_training
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
 from mtkit.training.same_run import check_same_run
 from mtkit.units import plural
 from mtkit.workspace import Workspace
-
-_SELECTION = "selection"
-"""Where the manifest says what was compared when `select` made the model."""
-_COMPARISON = "comparison"
-"""Where it says what a mean is worth beside the best single checkpoint."""
-_COMPARED_FACT = "compared on the development set"
 
 
 def average(
@@ -58,7 +59,7 @@ def average(
     device: str = "auto",
     options: Sequence[str] = (),
 ) -> None:
-    """Leaves in `model/` the mean of some of a run's checkpoints.
+    """Fills `model/` with the mean of some of a run's checkpoints.
 
     Measures the mean on the development set, too, and compares it with the best single checkpoint;
     `training.averaging.if_worse` says what happens where it does worse.
@@ -75,7 +76,7 @@ def average(
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
-    place = find_device(device)
+    found = find_device(device)
     saved, data = _open_run(recipe, workspace)
     chosen = choose_checkpoints(saved, choose, num_checkpoints)
     if not chosen:
@@ -93,13 +94,13 @@ def average(
         )
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
     weights = _read_mean(recipe, data, chosen)
-    comparison = _read_comparison(recipe, workspace, saved, chosen) or compare(
-        recipe, data, saved, mean, weights=weights, device=place
+    comparison = read_comparison(recipe, workspace, saved, chosen) or compare(
+        recipe, data, saved, mean, weights=weights, device=found
     )
     released = _choose_released(recipe, saved, chosen, comparison)
     if released != chosen:
         weights = _read_mean(recipe, data, released)
-    record, facts = _describe_comparison(comparison, is_mean_kept=released == chosen)
+    record, facts = record_comparison(comparison, is_mean_kept=released == chosen)
     _save(recipe, workspace, data, released, weights, record=record, facts=facts)
     say(f"averaged {_count(chosen)}")
     if comparison is not None:
@@ -107,7 +108,7 @@ def average(
 
 
 def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
-    """Leaves in `model/` what is worth most on the development set, checkpoint or mean.
+    """Fills `model/` with what is worth most on the development set, checkpoint or mean.
 
     Compares the last checkpoint, even if it was saved at a stop, the best one, means of several
     numbers of the last and of the best, and that of the evenly spaced
@@ -122,7 +123,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
-    place = find_device(device)
+    found = find_device(device)
     saved, data = _open_run(recipe, workspace)
     num_checkpoints = recipe.training.averaging.num_checkpoints
     metric = recipe.training.validation.metric
@@ -135,12 +136,12 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         f"comparing on the development set: {len(data.dev):,} sentences, beam "
         f"{recipe.training.validation.beam_size}"
     )
-    measured = measure_candidates(recipe, data, candidates, place)
+    measured = measure_candidates(recipe, data, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
     selection = {
         "metric": metric,
-        "checkpoints": _steps(saved),
+        "checkpoints": list_steps(saved),
         "candidates": as_tables(measured),
     }
     # The winner's mean is taken once more: all candidates' might not fit in memory.
@@ -152,21 +153,21 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
 
 
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
-    """Returns whether `update_model` would leave `model/` as it is."""
+    """Checks that `update_model` would leave `model/` as it is."""
     saved = CheckpointFolder(workspace.checkpoints).list()
     record = workspace.read_manifest().get("model", {})
     if record.get("made_by") != "average" or not workspace.model.is_dir():
         return False
     averaging = recipe.training.averaging
-    released = _read_selected(workspace, saved)
+    released = read_selected(workspace, saved)
     if not released:
         chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
-        comparison = _read_comparison(recipe, workspace, saved, chosen)
+        comparison = read_comparison(recipe, workspace, saved, chosen)
         if comparison is None and is_to_be_compared(recipe, chosen):
             return False
         released = _choose_released(recipe, saved, chosen, comparison)
     return (
-        record.get("steps") == _steps(released)
+        record.get("steps") == list_steps(released)
         # Earlier versions recorded none.
         and record.get("digest") in (None, digest_model(workspace.model))
         and read_settings(workspace.model) == recipe.inference
@@ -176,7 +177,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
 def update_model(
     recipe: Recipe, workspace: Workspace, *, device: str = "auto", options: Sequence[str] = ()
 ) -> None:
-    """Leaves in `model/` the mean that the recipe asks for, or what `select` chose before.
+    """Fills `model/` with the mean that the recipe asks for, or what `select` chose before.
 
     What it chose stays chosen until the run's checkpoints are others. For the arguments see
     `average`.
@@ -185,8 +186,8 @@ def update_model(
         MtkitError: No checkpoints, those of another run, or a damaged one.
     """
     saved, data = _open_run(recipe, workspace)
-    if selected := _read_selected(workspace, saved):
-        selection = workspace.read_manifest()["model"][_SELECTION]
+    if selected := read_selected(workspace, saved):
+        selection = workspace.read_manifest()["model"][SELECTION]
         _save_selected(recipe, workspace, data, selected, selection)
         say(f"kept what was selected before: {_count(selected)}")
     else:
@@ -204,8 +205,8 @@ def update_model(
 def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str] = ()) -> None:
     """Warns again where `model/` is a mean that was found to do worse than a single checkpoint."""
     record = workspace.read_manifest().get("model", {})
-    if _COMPARISON in record and recipe.training.averaging.if_worse != "ignore":
-        comparison = _as_comparison(record[_COMPARISON])
+    if COMPARISON in record and recipe.training.averaging.if_worse != "ignore":
+        comparison = as_comparison(record[COMPARISON])
         if (
             comparison is not None
             and comparison.is_mean_worse
@@ -214,35 +215,11 @@ def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str
             _report(comparison, is_mean_kept=True, options=options)
 
 
-def _read_comparison(
-    recipe: Recipe,
-    workspace: Workspace,
-    saved: Sequence[Checkpoint],
-    chosen: Sequence[Checkpoint],
-) -> Comparison | None:
-    """Returns the comparison that was made for the present model, if it holds for this mean."""
-    if not is_to_be_compared(recipe, chosen):
-        return None
-    found = workspace.read_manifest().get("model", {}).get(_COMPARISON)
-    comparison = _as_comparison(found)
-    if comparison is None or comparison.basis != find_basis(recipe, saved, chosen):
-        return None
-    return comparison
-
-
-def _as_comparison(found: Any) -> Comparison | None:
-    """Returns what a manifest says of a comparison; None where it isn't one."""
-    try:
-        return Comparison(**found)
-    except TypeError:
-        return None
-
-
 def _choose_released(
     recipe: Recipe,
     saved: Sequence[Checkpoint],
     chosen: list[Checkpoint],
-    comparison: Comparison | None,
+    comparison: MeanComparison | None,
 ) -> list[Checkpoint]:
     """Returns the checkpoints of the mean, or the single one that takes its place."""
     is_replaced = recipe.training.averaging.if_worse == "replace"
@@ -251,22 +228,7 @@ def _choose_released(
     return [checkpoint for checkpoint in saved if checkpoint.state.step == comparison.single_step]
 
 
-def _describe_comparison(
-    comparison: Comparison | None, *, is_mean_kept: bool
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns what the manifest and what the model's card say of a comparison."""
-    if comparison is None:
-        return {}, {}
-    outcome = "no checkpoint does better alone than the mean"
-    if comparison.is_mean_worse:
-        kept = "which was kept all the same" if is_mean_kept else "and was kept in its place"
-        outcome = f"a checkpoint does better alone than the mean, {kept}"
-    return {_COMPARISON: asdict(comparison)}, {
-        _COMPARED_FACT: _as_list(outcome, comparison.list_lines())
-    }
-
-
-def _report(comparison: Comparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
+def _report(comparison: MeanComparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
     """Says what a mean is worth beside a single checkpoint, and warns where it is worse."""
     if not comparison.is_mean_worse:
         say(f"the mean does no worse than a checkpoint alone: {comparison.describe()}")
@@ -309,10 +271,8 @@ def _save_selected(
     chosen: Sequence[Checkpoint],
     selection: dict[str, Any],
 ) -> None:
-    """Leaves in `model/` what was selected, and in card and manifest what it was compared with."""
-    outcome = f"the best by {LABELS.get(selection['metric'], selection['metric'])} was kept"
-    lines = describe_candidates(selection["candidates"])
-    record, facts = {_SELECTION: selection}, {_COMPARED_FACT: _as_list(outcome, lines)}
+    """Fills `model/` with what was selected; card and manifest say what it was compared with."""
+    record, facts = record_selection(selection)
     _save(
         recipe,
         workspace,
@@ -334,7 +294,7 @@ def _save(
     record: Mapping[str, Any],
     facts: Mapping[str, str],
 ) -> None:
-    """Leaves in `model/` the mean of some checkpoints, and in the manifest what it is.
+    """Fills `model/` with the mean of some checkpoints, and says so in the manifest.
 
     Args:
         recipe: The run's recipe.
@@ -345,7 +305,7 @@ def _save(
         record: More for the manifest.
         facts: More for the model's card, by name.
     """
-    steps = ", ".join(map(str, _steps(chosen)))
+    steps = ", ".join(map(str, list_steps(chosen)))
     save_model_folder(
         workspace.model,
         recipe=recipe,
@@ -359,7 +319,7 @@ def _save(
             "model",
             {
                 "made_by": "average",
-                "steps": _steps(chosen),
+                "steps": list_steps(chosen),
                 **record,
                 "digest": digest_model(folder),
             },
@@ -367,26 +327,8 @@ def _save(
     )
 
 
-def _as_list(title: str, lines: Sequence[str]) -> str:
-    """Returns a fact of a model's card that is a list."""
-    return "\n".join([title, *(f"  - {line}" for line in lines)])
-
-
-def _read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Returns what `select` made the model of; nothing where it chose from other checkpoints."""
-    record = workspace.read_manifest().get("model", {})
-    selection = record.get(_SELECTION)
-    if selection is None or selection["checkpoints"] != _steps(saved):
-        return []
-    return [checkpoint for checkpoint in saved if checkpoint.state.step in record["steps"]]
-
-
-def _steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
-    return [checkpoint.state.step for checkpoint in checkpoints]
-
-
 def _count(checkpoints: Sequence[Checkpoint]) -> str:
     """Returns how many checkpoints there are, and their steps, in words."""
     count = len(checkpoints)
-    numbers = ", ".join(f"{step:,}" for step in _steps(checkpoints))
+    numbers = ", ".join(f"{step:,}" for step in list_steps(checkpoints))
     return f"{plural(count, 'checkpoint')} ({'step' if count == 1 else 'steps'} {numbers})"

@@ -1,4 +1,4 @@
-"""What may become the run's model: single checkpoints and sets to take the mean of, compared."""
+"""Candidates for the run's model: single checkpoints and sets to take the mean of, compared."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -70,12 +70,12 @@ def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) 
         case "best":
             return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)
         case "spaced":
-            places = spread([checkpoint.state.step for checkpoint in regular], count)
-            return [regular[place] for place in places]
+            indices = spread([checkpoint.state.step for checkpoint in regular], count)
+            return [regular[index] for index in indices]
 
 
 def spread(steps: Sequence[int], count: int) -> list[int]:
-    """Returns the places of `count` steps that lie evenly between the first and the last of all.
+    """Returns the indices of `count` steps that lie evenly between the first and the last of all.
 
     Each of as many evenly spaced points takes the nearest step, the later of two that are equally
     near, of those that are left and that leave enough for the points after it. One point takes the
@@ -95,9 +95,9 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
         # Distances times the number of gaps are whole numbers: no rounding decides a tie.
         point = steps[0] * num_gaps + (steps[-1] - steps[0]) * number
         free = range(chosen[-1] + 1 if chosen else 0, len(steps) - num_gaps + number)
-        distances = {place: abs(steps[place] * num_gaps - point) for place in free}
+        distances = {index: abs(steps[index] * num_gaps - point) for index in free}
         nearest = min(distances.values())
-        chosen.append(max(place for place in free if distances[place] == nearest))
+        chosen.append(max(index for index in free if distances[index] == nearest))
     return chosen
 
 
@@ -112,9 +112,9 @@ def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
 
     def add(name: str, chosen: Sequence[Checkpoint]) -> None:
         added = Candidate(name, tuple(chosen))
-        for place, other in enumerate(candidates):
+        for index, other in enumerate(candidates):
             if other.steps == added.steps:
-                candidates[place] = replace(other, name=f"{other.name}, {name}")
+                candidates[index] = replace(other, name=f"{other.name}, {name}")
                 return
         candidates.append(added)
 

@@ -1,4 +1,4 @@
-"""What a mean is worth on the development set beside the best single checkpoint."""
+"""The worth of a mean on the development set beside that of the best single checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from mtkit.training.validation import list_score_settings
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MeanComparison:
     """A mean beside the best single checkpoint, as JSON can express it.
 
     Attributes:
@@ -96,7 +96,7 @@ def compare(
     *,
     weights: Mapping[str, Tensor],
     device: torch.device,
-) -> Comparison | None:
+) -> MeanComparison | None:
     """Measures a mean on the development set, and compares it with the best single checkpoint.
 
     Scores that training measured are taken as they are. Where it had other settings of decoding or
@@ -135,7 +135,7 @@ def compare(
         warn(f"the mean was not compared with single checkpoints: {error.message}")
         return None
     tables = as_tables([measured, single])
-    return Comparison(
+    return MeanComparison(
         metric=recipe.training.validation.metric,
         mean=tables[0],
         single=tables[1],
