@@ -12,8 +12,8 @@ endings.py      outputs that are done, and the batch without them
 top_k.py        the largest of many values
 
 A new search is one file here and one line in the engine. Constraints on words belong into rules.py;
-choosing among an n-best list by another measure than the score comes after a search, in
-mtkit/inference/rerank.py.
+choosing among an n-best list by another measure than the score comes after a search, as a
+reranker (mtkit/inference/rerank.py).
 
 Names for shapes: batch, beam, src_len, tgt_len, vocab; beam is how many hypotheses of a sentence
 are alive, 1 before the first step. A local that changes shape carries its axes as a suffix:
