@@ -9,7 +9,6 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -72,32 +71,28 @@ def compare_engines(
     Args:
         reference: One engine.
         candidate: The other.
-        tokenizer: Tokenizer of the model's text.
+        tokenizer: The model's.
         lines: Source lines, none of them blank.
         references: Their translations by people; empty where there are none.
         settings: How to search.
         evaluation: How BLEU sees text.
     """
-    sources = tokenizer.encode_source(lines)
+    sources = [EncodedSource(tokens) for tokens in tokenizer.encode_source(lines)]
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):
         # An engine's first use, which sets it up, is no part of its speed.
-        _search_all(engine, sources[:1], settings)
+        search_in_batches(engine, sources[:1], settings)
         start = time.perf_counter()
-        outputs = _search_all(engine, sources, settings)
+        outputs = search_in_batches(engine, sources, settings)
         speeds.append(len(lines) / (time.perf_counter() - start))
         texts.append([tokenizer.decode_target(hypotheses[0].token_ids) for hypotheses in outputs])
+    scores = [_score_bleu(of_engine, references, evaluation) for of_engine in texts if references]
     return EngineComparison(
         num_lines=len(lines),
         num_equal=sum(one == other for one, other in zip(*texts, strict=True)),
         agreement=_score_bleu(texts[1], texts[0], evaluation),
-        bleu=(
-            _score_bleu(texts[0], references, evaluation),
-            _score_bleu(texts[1], references, evaluation),
-        )
-        if references
-        else None,
+        bleu=(scores[0], scores[1]) if references else None,
         lines_per_second=(speeds[0], speeds[1]),
     )
 
@@ -128,9 +123,3 @@ def check_quality(comparison: EngineComparison, quantization: str) -> None:
             f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
             f"than {MIN_AGREEMENT:g}: look at it before you use it"
         )
-
-
-def _search_all(
-    engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
-) -> list[list[Hypothesis]]:
-    return search_in_batches(engine, [EncodedSource(source) for source in sources], settings)

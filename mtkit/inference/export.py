@@ -22,10 +22,7 @@ from mtkit.inference.parity import Parity, check_parity
 from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
 from mtkit.model.digest import digest_model, reading
-from mtkit.model.exporters.ctranslate2 import (
-    check_quantization,
-    write_ctranslate2,
-)
+from mtkit.model.exporters.ctranslate2 import check_quantization, write_ctranslate2
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_output
 from mtkit.model.exporters.ctranslate2_library import load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible
@@ -110,17 +107,22 @@ def export(
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
         num_bytes = (files / "model.bin").stat().st_size
-        report = ExportReport(output, quantization, num_bytes, made_from, parity, comparison)
         exported = settings.model_copy(update={"engine": "ctranslate2"})
         write_section(draft / CONFIG_FILE, loaded.config)
         write_section(draft / INFERENCE_FILE, exported)
         loaded.tokenizer.save(draft)
-        written = with_export(card or f"# {loaded.config.recipe}\n", _list_facts(report))
+        facts = [
+            f"CTranslate2 {version('ctranslate2')}, {quantization}",
+            f"made from the model with digest {made_from}",
+            parity.describe(),
+            *comparison.describe(),
+        ]
+        written = with_export(card or f"# {loaded.config.recipe}\n", facts)
         write_atomically(draft / CARD_FILE, written)
         # Something else may have been put there meanwhile.
         check_output(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
-    return report
+    return ExportReport(output, quantization, num_bytes, made_from, parity, comparison)
 
 
 def open_reference(loaded: LoadedModel) -> Engine:
@@ -131,17 +133,7 @@ def open_reference(loaded: LoadedModel) -> Engine:
 
 @dataclass(frozen=True)
 class _Job:
-    """The model, the text and the settings of an export.
-
-    Attributes:
-        loaded: The model.
-        made_from: Its digest.
-        settings: Decoding defaults that travel with it.
-        quantization: CTranslate2's number type for matrices.
-        lines: Text to compare both engines on; no line is blank or too long.
-        references: Translations of the lines, or nothing.
-        evaluation: How BLEU sees text.
-    """
+    """The model, its digest, and how it is exported; no line is blank or too long."""
 
     loaded: LoadedModel
     made_from: str
@@ -195,15 +187,6 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         quantization=quantization,
         made_from=job.made_from,
     )
-
-
-def _list_facts(report: ExportReport) -> list[str]:
-    return [
-        f"CTranslate2 {version('ctranslate2')}, {report.quantization}",
-        f"made from the model with digest {report.made_from}",
-        report.parity.describe(),
-        *report.comparison.describe(),
-    ]
 
 
 def _choose_lines(

@@ -81,7 +81,9 @@ def check_parity(
         stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
         batch_tokens=settings.batch_tokens,
     )
-    expected, found = (_search_all(engine, sources, alike) for engine in (reference, candidate))
+    encoded = [EncodedSource(source) for source in sources]
+    expected = search_in_batches(reference, encoded, alike)
+    found = search_in_batches(candidate, encoded, alike)
     gaps, shifts = [0.0], [0.0]
     num_near_ties = num_different = 0
     for source, wanted, given in zip(sources, expected, found, strict=True):
@@ -95,14 +97,14 @@ def check_parity(
         _refuse_diverged(exact)
         gaps += [abs(h.score - score) for h, score in zip(wanted, exact, strict=False)]
         # A search that shares out what <pad> and <s> would have got ranks by scores a little off.
+        of_given = exact[len(wanted) :]
         shift = max(
-            (abs(h.score - score) for h, score in zip(given, exact[len(wanted) :], strict=True)),
-            default=0.0,
+            (abs(h.score - score) for h, score in zip(given, of_given, strict=True)), default=0.0
         )
         shifts.append(shift)
         if [h.token_ids for h in wanted] == [h.token_ids for h in given]:
             continue
-        if _are_near_ties(wanted, given, exact[len(wanted) :], shift):
+        if _are_near_ties(wanted, given, of_given, shift):
             num_near_ties += 1
         else:
             num_different += 1
@@ -117,13 +119,10 @@ def _are_near_ties(
     exact: Sequence[float],
     shift: float,
 ) -> bool:
-    """Returns whether two lists differ only where scores are as good as equal.
+    """Checks that two lists differ only where scores are as good as equal.
 
-    Args:
-        wanted: One engine's outputs, with the scores that the model gives them.
-        given: The other's.
-        exact: The scores that the model gives to those.
-        shift: How far the scores that they were ranked by may be off.
+    `exact` are the model's scores of those given, which were ranked by scores that may be off by
+    `shift`; those wanted have the model's.
     """
     return len(wanted) == len(given) and all(
         ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
@@ -159,9 +158,3 @@ def _refuse_unequal(parity: Parity) -> None:
         f"parity: {different}, and not for near-ties; nothing was exported",
         "the searches differ: please report it, with the version of CTranslate2",
     )
-
-
-def _search_all(
-    engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
-) -> list[list[Hypothesis]]:
-    return search_in_batches(engine, [EncodedSource(source) for source in sources], settings)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from mtkit.errors import MtkitError, shorten
 from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Recipe
@@ -84,6 +85,14 @@ class ModelConfig(Section):
     def vocab_sizes(self) -> tuple[int, int]:
         """Number of source and of target pieces."""
         return self.source_vocab_size, self.target_vocab_size
+
+    def list_shapes(self) -> dict[str, Shape]:
+        """Returns the shape of each weight of the network, by name.
+
+        Raises:
+            MtkitError: One embedding is to serve vocabularies of different sizes.
+        """
+        return list_shapes(self.model, *self.vocab_sizes)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,7 @@ from mtkit.model.config import (
     open_model_folder,
     write_section,
 )
-from mtkit.model.parameters import list_shapes
-from mtkit.model.weights import (
-    check_weights,
-    find_weights,
-    load_weights,
-    read_weights,
-    write_tensors,
-)
+from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.recipe import Recipe
@@ -86,24 +79,25 @@ def save_model_folder(
         write_atomically(draft / CARD_FILE, card)
 
 
-def load_model_folder(
-    folder: Path, *, device: torch.device | str = "cpu", weights_file: Path | None = None
-) -> LoadedModel:
-    """Returns the model in a folder.
-
-    Args:
-        folder: What `save_model_folder` wrote.
-        device: Device of the network.
-        weights_file: Weights to use in place of the folder's, such as a checkpoint's.
+def load_model_folder(folder: Path, *, device: torch.device | str = "cpu") -> LoadedModel:
+    """Returns the model that `save_model_folder` wrote, its network on a device.
 
     Raises:
         MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
     """
     opened = open_model_folder(folder)
-    config = opened.config
-    path = find_weights(weights_file if weights_file is not None else folder)
-    check_weights(path, list_shapes(config.model, *config.vocab_sizes))
+    model = load_network(opened.config, folder / WEIGHTS_FILE)
+    return LoadedModel(model.to(device), opened.tokenizer, opened.settings, opened.config)
+
+
+def load_network(config: ModelConfig, path: Path) -> EncoderDecoder:
+    """Returns a config's network with the weights of a file, on the CPU, in evaluation mode.
+
+    Raises:
+        MtkitError: The file is missing or damaged, or holds other weights than the network's.
+    """
+    check_weights(path, config.list_shapes())
     weights = read_weights(path)
     model = build(config, has_initial_weights=False)
-    load_weights(model, weights, origin=str(path))
-    return LoadedModel(model.to(device).eval(), opened.tokenizer, opened.settings, opened.config)
+    load_weights(model, weights, origin=path)
+    return model.eval()

@@ -19,17 +19,16 @@ from torch import Tensor, nn
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.memory import count_memory_bytes
-from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
 from mtkit.paths import as_text, for_library
 
-_COPY_AGAIN = "copy it again from where it came from, or make it again"
 _LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 16 << 20
 """A hundred times what the largest network of a recipe has; the library would take 100 MB."""
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _LONGEST_FAULT = 200
+_COPY_AGAIN = "copy it again from where it came from, or make it again"
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -42,7 +41,7 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
 def pack_weights(model: nn.Module) -> dict[str, Tensor]:
     """Returns every weight as a contiguous fp32 copy on the CPU.
 
-    A matrix that several parts share stands once, under the first name that `state_dict` gives it.
+    A matrix that several parts share stands once, under its first name.
     """
     return {
         name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
@@ -71,7 +70,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def load_weights(
-    model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str = "weights"
+    model: nn.Module, tensors: Mapping[str, Tensor], *, origin: Path | str = "weights"
 ) -> None:
     """Sets a model's weights to those that `pack_weights` returned, in its own type and device.
 
@@ -84,47 +83,34 @@ def load_weights(
         MtkitError: A weight is missing, unknown to the model, or of another shape.
     """
     weights = distinct_weights(model)
-    refuse_misfits(_shapes_of(tensors), _shapes_of(weights), origin=origin)
+    _refuse_misfits(_shapes_of(tensors), _shapes_of(weights), origin)
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[name])
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Returns the tensors in a safetensors file, or in the one that a folder holds.
+    """Returns the tensors in a safetensors file.
 
     Raises:
         MtkitError: It isn't there, or is damaged.
     """
-    path = find_weights(path)
-    check_header(path)
+    _check_header(path)
     try:
         with for_library(path) as readable:
             return load_file(readable)
     except (MemoryError, SafetensorError) as error:
-        raise MtkitError(
-            f"{path}: damaged, or no safetensors file: {error}",
-            "copy it again from where it came from, or make it again",
-        ) from error
-
-
-def find_weights(path: Path) -> Path:
-    """Returns a file of weights: the one given, or that of a model folder or checkpoint."""
-    return path / WEIGHTS_FILE if path.is_dir() else path
+        raise _damaged(path, str(error)) from error
 
 
 def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:
-    """Checks that a file holds a network's weights, and that this machine can hold them.
-
-    Args:
-        path: A safetensors file.
-        expected: What `list_shapes` returned.
+    """Checks that a safetensors file holds a network's weights, and that this machine can.
 
     Raises:
         MtkitError: It is missing or damaged, holds other weights, or more than the memory.
     """
-    check_memory(expected.values(), str(path))
-    check_header(path)
+    check_memory(expected.values(), path)
+    _check_header(path)
     num_weights = sum(map(prod, expected.values()))
     if path.stat().st_size > num_weights * _FP64_BYTES + MAX_HEADER_BYTES:
         raise MtkitError(
@@ -132,16 +118,10 @@ def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:
             "weights",
             _COPY_AGAIN,
         )
-    refuse_misfits(read_shapes(path), expected, origin=str(path))
+    _refuse_misfits(_read_shapes(path), expected, path)
 
 
-def read_shapes(path: Path) -> dict[str, Shape]:
-    """Returns the shape of each tensor in a safetensors file, by name.
-
-    Raises:
-        MtkitError: It is missing or damaged, or holds what is no weight.
-    """
-    check_header(path)
+def _read_shapes(path: Path) -> dict[str, Shape]:
     try:
         with for_library(path) as file, safe_open(file, framework="np") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
@@ -155,12 +135,8 @@ def read_shapes(path: Path) -> dict[str, Shape]:
     return shapes
 
 
-def check_header(path: Path) -> None:
-    """Checks that a safetensors file is a regular file whose header is no larger than it can be.
-
-    Raises:
-        MtkitError: It isn't.
-    """
+def _check_header(path: Path) -> None:
+    """Checks that a safetensors file is a regular file whose header is no larger than it can be."""
     try:
         num_bytes = check_file(path)
     except FileNotFoundError as error:
@@ -173,19 +149,9 @@ def check_header(path: Path) -> None:
         raise _damaged(path, f"a header of {length:,} bytes")
 
 
-def refuse_misfits(
-    found: Mapping[str, Shape], expected: Mapping[str, Shape], *, origin: str
+def _refuse_misfits(
+    found: Mapping[str, Shape], expected: Mapping[str, Shape], origin: Path | str
 ) -> None:
-    """Checks that weights are those of a network, by name and shape.
-
-    Args:
-        found: Shapes of the weights there are.
-        expected: Those of the network's.
-        origin: Where the former come from, for messages.
-
-    Raises:
-        MtkitError: One is missing, unknown to the network, or of another shape.
-    """
     faults = [f"{name} is missing" for name in expected.keys() - found.keys()]
     faults += [f"{name} is no weight of this model" for name in found.keys() - expected.keys()]
     faults += [
@@ -202,13 +168,10 @@ def refuse_misfits(
         )
 
 
-def check_memory(shapes: Iterable[Shape], origin: str) -> None:
-    """Checks that this machine can hold weights of these shapes in fp32.
+def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:
+    """Raises an `MtkitError` where this machine can't hold weights of these shapes in fp32.
 
     A file with holes can be as large as it likes.
-
-    Raises:
-        MtkitError: It can't.
     """
     needed, there = sum(map(prod, shapes)) * _FP32_BYTES, count_memory_bytes()
     if there is not None and needed > there:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
-from mtkit.model.config import CONFIG_FILE, ModelConfig, read_settings
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_settings
 from mtkit.model.digest import digest_model
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -127,9 +127,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
     from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
-    from mtkit.model.build import build
-    from mtkit.model.parameters import list_shapes
-    from mtkit.model.weights import check_weights, find_weights, load_weights, read_weights
+    from mtkit.model.folder import load_network
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
@@ -144,12 +142,10 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     _check_its_data(path, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)
-    check_weights(find_weights(path), list_shapes(config.model, *config.vocab_sizes))
-    model = build(config, has_initial_weights=False)
-    load_weights(model, read_weights(path), origin=str(path))
+    model = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
     limit_threads()
     chosen = find_device(device)
-    ready = make_ready(model.to(chosen).eval(), recipe.inference, chosen)
+    ready = make_ready(model.to(chosen), recipe.inference, chosen)
     return Translator.of(
         open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
         tokenizer,

@@ -8,7 +8,6 @@ import torch
 from mtkit.data.prepared import PreparedData
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
-from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import check_memory
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
@@ -33,7 +32,7 @@ def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
         MtkitError: It is larger than this machine's memory.
     """
     config = ModelConfig.of(recipe, data.tokenizer)
-    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
+    check_memory(config.list_shapes().values(), "[model]")
     return build(config)
 
 

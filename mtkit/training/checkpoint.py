@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
@@ -79,6 +79,14 @@ class TrainingState:
         return replace(self, num_without_best=self.num_without_best + 1)
 
 
+def _refuse_impossible(state: TrainingState) -> TrainingState:
+    counts = [value for value in asdict(state).values() if isinstance(value, int)]
+    seconds = (state.elapsed_seconds, state.checkpoint_seconds)
+    if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
+        raise ValueError("a count or time that no training has")
+    return state
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """One saved checkpoint.
@@ -88,20 +96,22 @@ class Checkpoint:
         state: Where training stood.
         score: Its development score, greater is better; none where it was saved at a stop, or
             training was ended before its validation was.
-        recipe: The recipe it was trained with, as plain tables.
-        data_digest: Digest of the data it was trained on.
         is_regular: Whether it is to be validated and counts among the last and the best; one that
             was saved at a stop doesn't.
         digests: Digest of each file of numbers, by name.
+        data_digest: Digest of the data it was trained on.
+        recipe: The recipe it was trained with, as plain tables.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     folder: Path
-    state: TrainingState
+    state: Annotated[TrainingState, AfterValidator(_refuse_impossible)]
     score: float | None
-    recipe: dict[str, Any]
-    data_digest: str
     is_regular: bool
-    digests: dict[str, str]
+    digests: dict[Annotated[str, Field(pattern=r"^[a-z]+\.safetensors$")], str]
+    data_digest: str
+    recipe: dict[str, Any]
 
     @property
     def weights_file(self) -> Path:
@@ -134,26 +144,7 @@ class Checkpoint:
                 raise _damaged(self.folder, f"{name} isn't what was saved: its digest differs")
 
 
-class _Facts(BaseModel):
-    """The content of `STATE_FILE`, beside its format."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    state: TrainingState
-    score: float | None
-    recipe: dict[str, Any]
-    data_digest: str
-    is_regular: bool
-    digests: dict[Annotated[str, Field(pattern=r"^[a-z]+\.safetensors$")], str]
-
-    @field_validator("state")
-    @classmethod
-    def _is_possible(cls, state: TrainingState) -> TrainingState:
-        counts = [value for value in asdict(state).values() if isinstance(value, int)]
-        seconds = (state.elapsed_seconds, state.checkpoint_seconds)
-        if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
-            raise ValueError("a count or time that no training has")
-        return state
+_CHECKPOINT = TypeAdapter(Checkpoint)
 
 
 class DamagedCheckpointError(MtkitError):
@@ -190,9 +181,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         if "num_returns" in counts:
             # As mtkit named it up to 0.1.
             counts["num_rollbacks"] = counts.pop("num_returns")
-        state = TrainingState(**counts)
-        _Facts.model_validate({**facts, "state": asdict(state)})
-        return Checkpoint(folder=folder, **{**facts, "state": state})
+        state = asdict(TrainingState(**counts))
+        return _CHECKPOINT.validate_python({**facts, "folder": folder, "state": state})
     except ValidationError as error:
         raise _damaged(folder, f"{STATE_FILE}: {describe_fault(error)}") from error
     except (OSError, KeyError, TypeError) as error:
@@ -203,7 +193,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise _damaged(folder, error.message) from error
 
 
-def _check_format(version: int, folder: Path) -> None:
+def _check_format(version: object, folder: Path) -> None:
     if version != FORMAT_VERSION:
         raise MtkitError(
             f"{folder} was saved by another version of mtkit (format {version}, this one has "
@@ -215,15 +205,8 @@ def _check_format(version: int, folder: Path) -> None:
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes all that a checkpoint says of itself beside its files of numbers."""
-    facts = {
-        "format_version": FORMAT_VERSION,
-        "state": asdict(checkpoint.state),
-        "score": checkpoint.score,
-        "is_regular": checkpoint.is_regular,
-        "digests": checkpoint.digests,
-        "data_digest": checkpoint.data_digest,
-        "recipe": checkpoint.recipe,
-    }
+    facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
+    del facts["folder"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

@@ -79,7 +79,7 @@ class CheckpointFolder:
                 write_tensors(pack_weights(learner.model), draft / TRAINED_FILE)
             write_tensors(pack_moments(learner), draft / OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
+            saved = Checkpoint(folder, state, None, is_regular, digests, data_digest, recipe)
             write_facts(draft, saved)
         return saved
 
@@ -164,9 +164,9 @@ def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     origin = trained if has_average else checkpoint.weights_file
     with _naming(checkpoint.folder):
         if has_average and learner.average is not None:
-            load_weights(learner.model, read_weights(checkpoint.weights_file), origin=str(origin))
+            load_weights(learner.model, read_weights(checkpoint.weights_file), origin=origin)
             learner.average.restart()
-        load_weights(learner.model, read_weights(origin), origin=str(origin))
+        load_weights(learner.model, read_weights(origin), origin=origin)
         if not has_average and learner.average is not None:
             learner.average.restart()
     path = checkpoint.folder / OPTIMIZER_FILE

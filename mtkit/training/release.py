@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from mtkit.data.prepared import PreparedData
-from mtkit.model.digest import digest_model
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
-from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.checkpoint import TrainingState, choose_best, describe_training
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
@@ -17,10 +17,10 @@ from mtkit.workspace import Workspace
 
 def is_released(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
     """Checks that `model/` is the best checkpoint, or was made by hand with `average`."""
-    record = workspace.read_manifest().get("model", {})
-    best = choose_best(checkpoints.list(), 1)
-    is_best = record.get("steps") == [checkpoint.state.step for checkpoint in best]
-    return workspace.model.is_dir() and (record.get("made_by") == "average" or is_best)
+    record = ModelRecord.read(workspace)
+    best = [checkpoint.state.step for checkpoint in choose_best(checkpoints.list(), 1)]
+    is_best = bool(best) and record.steps == best
+    return workspace.model.is_dir() and (record.made_by == "average" or is_best)
 
 
 def release(
@@ -45,9 +45,8 @@ def release(
     """
     best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
-        tokenizer = data.tokenizer
-        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-        best[0].check(list_shapes(recipe.model, *vocab_sizes).values())
+        best[0].check(ModelConfig.of(recipe, data.tokenizer).list_shapes().values())
+        record = ModelRecord(made_by="train", steps=[best[0].state.step])
         save_model_folder(
             workspace.model,
             recipe=recipe,
@@ -55,14 +54,7 @@ def release(
             tokenizer=data.tokenizer,
             origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
             training_facts=describe_training(best[0].state, len(data.train)),
-            record=lambda folder: workspace.record(
-                "model",
-                {
-                    "made_by": "train",
-                    "steps": [best[0].state.step],
-                    "digest": digest_model(folder),
-                },
-            ),
+            record=lambda _: record.write(workspace),
         )
     show_summary(
         recipe,

@@ -69,8 +69,7 @@ def write_ctranslate2(
         max_tokens: The longest source and output that there shall be positions for, `</s>` counted;
             a model with learned positions has its own number of them.
         quantization: One of `QUANTIZATIONS`.
-        made_from: Digest of the model folder that the network was loaded from; empty where it
-            wasn't.
+        made_from: Digest of the model folder that the network was loaded from, if any.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't run such a network.
@@ -102,8 +101,7 @@ def write_ctranslate2(
     spec.config.add_attribute(LENGTH_KEY, longest)
     spec.config.add_attribute(SIZES_KEY, [len(source), len(target)])
     spec.config.add_attribute(QUANTIZATION_KEY, quantization)
-    if made_from:
-        spec.config.add_attribute(ORIGIN_KEY, made_from)
+    spec.config.add_attribute(ORIGIN_KEY, made_from)
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
@@ -124,15 +122,13 @@ def _find_activation(shape: Model, specs: Any) -> Any:
 def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
     """Sets every weight of CTranslate2's specification of a network."""
     weights = distinct_weights(model)
-    vocab_sizes = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
-    for one in list_exported(model.model, (len(vocab_sizes[0]), len(vocab_sizes[1]))):
-        path = one.name.split("/")
-        owner = reduce(_find_part, path[:-1], spec)
-        setattr(owner, path[-1], _copy(weights[one.origin][slice(*one.rows)]))
-    for of_side, embedding in (
-        (spec.encoder, model.source_embedding),
-        (spec.decoder, model.target_embedding),
-    ):
+    embeddings = (model.source_embedding, model.target_embedding)
+    source_size, target_size = (len(embedding.tokens.weight) for embedding in embeddings)
+    for one in list_exported(model.model, (source_size, target_size)):
+        *owners, attribute = one.name.split("/")
+        owner = reduce(_find_part, owners, spec)
+        setattr(owner, attribute, _copy(weights[one.origin][slice(*one.rows)]))
+    for of_side, embedding in zip((spec.encoder, spec.decoder), embeddings, strict=True):
         of_side.position_encodings.encodings = _list_positions(embedding, max_tokens)
 
 

@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.card import CARD_FILE
-from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, VocabSize
 from mtkit.text.tokenizer import TOKENIZER_FILES
-from mtkit.text.vocabulary import MAX_PIECES
 
 ENGINE_FOLDER = "ctranslate2"
 """Folder of CTranslate2's files in a model folder."""
@@ -36,21 +35,14 @@ _MODEL_FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
 _DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
 """The name that `write_atomically` gives a file before it is whole."""
 
-_VocabSize = Annotated[int, Field(ge=1, le=MAX_PIECES)]
-
 
 class _Added(BaseModel):
     """An export's additions to CTranslate2's config.json, by the keys above."""
 
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
-    vocab_sizes: tuple[_VocabSize, _VocabSize]
+    vocab_sizes: tuple[VocabSize, VocabSize]
     made_from: Annotated[str, Field(max_length=64)] = ""
     quantization: Annotated[str, Field(max_length=64)] = ""
-
-
-def _holds_export(folder: Path) -> bool:
-    """Checks that a folder is one that an export filled, and holds nothing else."""
-    return folder.is_dir() and all(map(is_of_export, folder.iterdir())) and _is_marked(folder)
 
 
 def check_output(output: Path, model_folder: Path) -> None:
@@ -76,7 +68,7 @@ def check_output(output: Path, model_folder: Path) -> None:
 def _may_lie_there(path: Path) -> bool:
     """Checks that an export may have written a file or folder within its own."""
     if path.name == ENGINE_FOLDER:
-        return _holds_export(path)
+        return path.is_dir() and all(map(is_of_export, path.iterdir())) and _is_marked(path)
     # A command that writes the card just now, or was killed then, leaves a draft of it.
     draft = _DRAFT.fullmatch(path.name)
     return (draft[1] if draft is not None else path.name) in _MODEL_FILES and path.is_file()

@@ -5,8 +5,7 @@ one would have it write and read where nothing of it is.
 """
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
@@ -35,40 +34,11 @@ _LAST_LAYER = -1
 
 @dataclass(frozen=True)
 class _Variable:
-    """One variable of the file.
-
-    Attributes:
-        shape: Its dimensions; none of a scalar.
-        kind: Number of its type.
-        value: What a scalar says; 0 for others.
-    """
+    """One variable of the file: its shape, its type's number, and the value of a scalar."""
 
     shape: Shape
     kind: int
     value: int = 0
-
-
-@dataclass(frozen=True)
-class _Variables:
-    """All of them.
-
-    Attributes:
-        by_name: Those that stand in the file, and further names of them.
-        path: The file.
-    """
-
-    path: Path
-    by_name: dict[str, _Variable] = field(default_factory=dict)
-
-    def add(self, name: str, variable: _Variable | None) -> None:
-        """Takes one in.
-
-        Raises:
-            MtkitError: There is one of that name already, or it stands for none.
-        """
-        if name in self.by_name or variable is None:
-            raise damaged(self.path, f"{name} stands there twice, or for nothing")
-        self.by_name[name] = variable
 
 
 def check_engine_folder(folder: Path) -> None:
@@ -99,31 +69,34 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
         MtkitError: It doesn't.
     """
     check_convertible(model)
-    found = dict(_read_variables(path).by_name)
-    for name, shape in _list_shapes(model, vocab_sizes, max_tokens):
+    expected = {weight.name: weight.shape for weight in list_exported(model, vocab_sizes)}
+    for side in ("encoder", "decoder"):
+        # One more than it says: mtkit/model/exporters/ctranslate2.py.
+        expected[f"{side}/position_encodings/encodings"] = (max_tokens + 1, model.d_model)
+    found = _read_variables(path)
+    for name, shape in expected.items():
         variable = found.pop(name, None)
         if variable is None or variable.shape != shape:
             has = "is missing" if variable is None else f"has shape {list(variable.shape)}"
-            raise damaged(path, f"{name} {has}, expected {list(shape)}")
+            raise _damaged(path, f"{name} {has}, expected {list(shape)}")
         if variable.kind not in (_MATRICES if name.endswith("/weight") else _FLOATS):
-            raise damaged(path, f"{name} is of another type than weights are")
+            raise _damaged(path, f"{name} is of another type than weights are")
         if name.endswith("/weight"):
             scale = found.pop(name.removesuffix("weight") + _SCALE, None)
             is_scaled = scale is not None and scale.shape in ((), shape[:1]) and scale.kind == 0
             if is_scaled != (variable.kind in _QUANTIZED):
-                raise damaged(path, f"{name} doesn't go with its scale")
+                raise _damaged(path, f"{name} doesn't go with its scale")
     for name, variable in found.items():
         if variable.shape or not _is_known(name.rpartition("/")[2], variable, model):
-            raise damaged(path, f"{name} is nothing that an export has")
+            raise _damaged(path, f"{name} is nothing that an export has")
 
 
-def damaged(path: Path, reason: str) -> MtkitError:
-    """Returns the error that says so."""
+def _damaged(path: Path, reason: str) -> MtkitError:
     return MtkitError(f"{path}: damaged: {shorten(reason, 200)}", EXPORT_AGAIN)
 
 
 def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
-    """Returns whether an export may say that of its network."""
+    """Checks that an export may say that of its network."""
     if name in _COUNTS:
         return scalar.value == model.num_heads
     if name == "alignment_layer":
@@ -131,25 +104,20 @@ def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
     return scalar.kind == 1 and 0 <= scalar.value <= _LARGEST_CHOICE
 
 
-def _list_shapes(
-    model: Model, vocab_sizes: tuple[int, int], max_tokens: int
-) -> Iterator[tuple[str, Shape]]:
-    """Yields name and shape of every weight, as `write_ctranslate2` writes them."""
-    for weight in list_exported(model, vocab_sizes):
-        yield weight.name, weight.shape
-    for side in ("encoder", "decoder"):
-        # One more than it says: mtkit/model/exporters/ctranslate2.py.
-        yield f"{side}/position_encodings/encodings", (max_tokens + 1, model.d_model)
-
-
-def _read_variables(path: Path) -> _Variables:
-    """Returns what a file of weights says of each; their numbers are passed over.
+def _read_variables(path: Path) -> dict[str, _Variable]:
+    """Returns each variable of a file, by each of its names; weights' numbers are passed over.
 
     Raises:
         MtkitError: Its sizes don't go together, or it is of another version.
     """
     left = check_file(path, inside=path.parent.parent)
-    found = _Variables(path)
+    found: dict[str, _Variable] = {}
+
+    def add(name: str, variable: _Variable | None) -> None:
+        if name in found or variable is None:
+            raise _damaged(path, f"{name} stands there twice, or for nothing")
+        found[name] = variable
+
     try:
         with path.open("rb") as stream:
             if (version := _read_number(stream, "I")) != _BINARY_VERSION:
@@ -162,32 +130,29 @@ def _read_variables(path: Path) -> _Variables:
                 name = _read_name(stream)
                 rank = _read_number(stream, "B")
                 if rank > _MAX_RANK:
-                    raise damaged(path, f"{name} has {rank} dimensions")
+                    raise _damaged(path, f"{name} has {rank} dimensions")
                 shape = tuple(_read_number(stream, "I") for _ in range(rank))
                 kind = _read_number(stream, "B")
                 num_bytes = _read_number(stream, "I")
                 if kind >= len(_ITEM_BYTES) or num_bytes != prod(shape) * _ITEM_BYTES[kind]:
-                    raise damaged(path, f"{name}: {num_bytes:,} bytes for shape {list(shape)}")
-                found.add(name, _Variable(shape, kind, _read_scalar(stream, shape, num_bytes)))
+                    raise _damaged(path, f"{name}: {num_bytes:,} bytes for shape {list(shape)}")
+                value = 0
+                if shape:
+                    stream.seek(num_bytes, 1)
+                else:
+                    value = int.from_bytes(stream.read(num_bytes), "little", signed=True)
+                add(name, _Variable(shape, kind, value))
                 if stream.tell() > left:
-                    raise damaged(path, "it is cut short")
+                    raise _damaged(path, "it is cut short")
             for _ in range(_read_number(stream, "I")):
                 name, of_name = _read_name(stream), _read_name(stream)
-                found.add(name, found.by_name.get(of_name))
+                add(name, found.get(of_name))
                 # The library does so for the scale that goes with a weight.
-                if (scale := found.by_name.get(f"{of_name}_scale")) is not None:
-                    found.add(f"{name}_scale", scale)
+                if (scale := found.get(f"{of_name}_scale")) is not None:
+                    add(f"{name}_scale", scale)
     except (struct.error, UnicodeDecodeError) as error:
-        raise damaged(path, f"it is cut short, or something else: {error}") from error
+        raise _damaged(path, f"it is cut short, or something else: {error}") from error
     return found
-
-
-def _read_scalar(stream: BinaryIO, shape: tuple[int, ...], num_bytes: int) -> int:
-    """Returns what a scalar says, as an integer; passes over all else."""
-    if shape:
-        stream.seek(num_bytes, 1)
-        return 0
-    return int.from_bytes(stream.read(num_bytes), "little", signed=True)
 
 
 def _read_number(stream: BinaryIO, form: str) -> int:

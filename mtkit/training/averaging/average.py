@@ -2,46 +2,32 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from mtkit.console import open_console, say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
-from mtkit.model.config import read_settings
+from mtkit.model.config import ModelConfig, read_settings
 from mtkit.model.digest import digest_model
 from mtkit.model.folder import save_model_folder
-from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import (
     Candidate,
     Choice,
-    as_tables,
     choose_checkpoints,
     choose_winner,
     list_candidates,
+    list_steps,
     show_candidates,
 )
-from mtkit.training.averaging.comparison import (
-    MeanComparison,
-    compare,
-    is_to_be_compared,
-)
+from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import measure_candidates
-from mtkit.training.averaging.record import (
-    COMPARISON,
-    SELECTION,
-    as_comparison,
-    list_steps,
-    read_comparison,
-    read_selected,
-    record_comparison,
-    record_selection,
-)
+from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selection
 from mtkit.training.checkpoint import Checkpoint, describe_training
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
@@ -77,8 +63,8 @@ def average(
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
     found = find_device(device)
-    saved, data = _open_run(recipe, workspace)
-    chosen = choose_checkpoints(saved, choose, num_checkpoints)
+    run = _Run.open(recipe, workspace)
+    chosen = choose_checkpoints(run.saved, choose, num_checkpoints)
     if not chosen:
         raise MtkitError(
             f"{workspace.checkpoints}: no checkpoint with a development score yet; training was "
@@ -93,18 +79,17 @@ def average(
             "(training.keep_best); the others are the best of the last"
         )
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
-    weights = _read_mean(recipe, data, chosen)
-    comparison = read_comparison(recipe, workspace, saved, chosen) or compare(
-        recipe, data, saved, mean, weights=weights, device=found
+    weights = run.read_mean(chosen)
+    before = ModelRecord.read(workspace)
+    comparison = read_comparison(recipe, before, run.saved, chosen) or compare(
+        recipe, run.data, run.saved, mean, weights=weights, device=found
     )
-    released = _choose_released(recipe, saved, chosen, comparison)
+    released = _choose_released(recipe, run.saved, chosen, comparison)
     if released != chosen:
-        weights = _read_mean(recipe, data, released)
-    record, facts = record_comparison(comparison, is_mean_kept=released == chosen)
-    _save(recipe, workspace, data, released, weights, record=record, facts=facts)
+        weights = run.read_mean(released)
+    record = run.save(released, weights, comparison=comparison)
     say(f"averaged {_count(chosen)}")
-    if comparison is not None:
-        _report(comparison, is_mean_kept=released == chosen, options=options)
+    _report(record, options)
 
 
 def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
@@ -124,52 +109,53 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
     found = find_device(device)
-    saved, data = _open_run(recipe, workspace)
+    run = _Run.open(recipe, workspace)
     num_checkpoints = recipe.training.averaging.num_checkpoints
     metric = recipe.training.validation.metric
-    num_regular = len(choose_checkpoints(saved, "last", num_checkpoints))
+    num_regular = len(choose_checkpoints(run.saved, "last", num_checkpoints))
     if num_regular < num_checkpoints:
         outcome = "comparing means of those" if num_regular > 1 else "there is no mean to compare"
         warn(f"{num_checkpoints} checkpoints wanted, {num_regular} found: {outcome}")
-    candidates = list_candidates(saved, num_checkpoints)
+    candidates = list_candidates(run.saved, num_checkpoints)
     say(
-        f"comparing on the development set: {len(data.dev):,} sentences, beam "
+        f"comparing on the development set: {len(run.data.dev):,} sentences, beam "
         f"{recipe.training.validation.beam_size}"
     )
-    measured = measure_candidates(recipe, data, candidates, found)
+    measured = measure_candidates(recipe, run.data, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
-    selection = {
-        "metric": metric,
-        "checkpoints": list_steps(saved),
-        "candidates": as_tables(measured),
-    }
+    selection = Selection(
+        metric=metric,
+        checkpoints=list_steps(run.saved),
+        candidates=[one.record() for one in measured],
+    )
+    chosen = winner.candidate.checkpoints
     # The winner's mean is taken once more: all candidates' might not fit in memory.
-    _save_selected(recipe, workspace, data, list(winner.candidate.checkpoints), selection)
+    run.save(chosen, run.read_mean(chosen), selection=selection)
     say(
         f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; the "
-        f"model is made of {_count(winner.candidate.checkpoints)}"
+        f"model is made of {_count(chosen)}"
     )
 
 
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that `update_model` would leave `model/` as it is."""
     saved = CheckpointFolder(workspace.checkpoints).list()
-    record = workspace.read_manifest().get("model", {})
-    if record.get("made_by") != "average" or not workspace.model.is_dir():
+    record = ModelRecord.read(workspace)
+    if record.made_by != "average" or not workspace.model.is_dir():
         return False
     averaging = recipe.training.averaging
-    released = read_selected(workspace, saved)
+    released = _list_selected(record, saved)
     if not released:
         chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
-        comparison = read_comparison(recipe, workspace, saved, chosen)
+        comparison = read_comparison(recipe, record, saved, chosen)
         if comparison is None and is_to_be_compared(recipe, chosen):
             return False
         released = _choose_released(recipe, saved, chosen, comparison)
     return (
-        record.get("steps") == list_steps(released)
+        record.steps == list_steps(released)
         # Earlier versions recorded none.
-        and record.get("digest") in (None, digest_model(workspace.model))
+        and record.digest in (None, digest_model(workspace.model))
         and read_settings(workspace.model) == recipe.inference
     )
 
@@ -185,10 +171,10 @@ def update_model(
     Raises:
         MtkitError: No checkpoints, those of another run, or a damaged one.
     """
-    saved, data = _open_run(recipe, workspace)
-    if selected := read_selected(workspace, saved):
-        selection = workspace.read_manifest()["model"][SELECTION]
-        _save_selected(recipe, workspace, data, selected, selection)
+    run = _Run.open(recipe, workspace)
+    before = ModelRecord.read(workspace)
+    if selected := _list_selected(before, run.saved):
+        run.save(selected, run.read_mean(selected), selection=before.selection)
         say(f"kept what was selected before: {_count(selected)}")
     else:
         averaging = recipe.training.averaging
@@ -204,15 +190,9 @@ def update_model(
 
 def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str] = ()) -> None:
     """Warns again where `model/` is a mean that was found to do worse than a single checkpoint."""
-    record = workspace.read_manifest().get("model", {})
-    if COMPARISON in record and recipe.training.averaging.if_worse != "ignore":
-        comparison = as_comparison(record[COMPARISON])
-        if (
-            comparison is not None
-            and comparison.is_mean_worse
-            and record["steps"] == comparison.mean["steps"]
-        ):
-            _report(comparison, is_mean_kept=True, options=options)
+    record = ModelRecord.read(workspace)
+    if record.is_worse_mean and recipe.training.averaging.if_worse != "ignore":
+        _report(record, options)
 
 
 def _choose_released(
@@ -225,106 +205,89 @@ def _choose_released(
     is_replaced = recipe.training.averaging.if_worse == "replace"
     if comparison is None or not (is_replaced and comparison.is_mean_worse):
         return chosen
-    return [checkpoint for checkpoint in saved if checkpoint.state.step == comparison.single_step]
+    return [
+        checkpoint for checkpoint in saved if [checkpoint.state.step] == comparison.single.steps
+    ]
 
 
-def _report(comparison: MeanComparison, *, is_mean_kept: bool, options: Sequence[str]) -> None:
+def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Returns what `select` made the model of; nothing where it chose from other checkpoints."""
+    if record.selection is None or record.selection.checkpoints != list_steps(saved):
+        return []
+    return [checkpoint for checkpoint in saved if checkpoint.state.step in record.steps]
+
+
+def _report(record: ModelRecord, options: Sequence[str]) -> None:
     """Says what a mean is worth beside a single checkpoint, and warns where it is worse."""
+    comparison = record.comparison
+    if comparison is None:
+        return
     if not comparison.is_mean_worse:
         say(f"the mean does no worse than a checkpoint alone: {comparison.describe()}")
         return
     found = f"the mean does worse than a checkpoint alone: {comparison.describe()}"
-    if is_mean_kept:
+    if record.is_worse_mean:
         command = shlex.join(["mtkit", "average", *options, "--select"])
         warn(f"{found}; to measure means of other numbers and keep the best: {command}")
     else:
         warn(f"{found}; the model is that checkpoint (training.averaging.if_worse)")
 
 
-def _open_run(recipe: Recipe, workspace: Workspace) -> tuple[list[Checkpoint], PreparedData]:
-    """Returns the run's checkpoints, oldest first, and its data."""
-    saved = CheckpointFolder(workspace.checkpoints).list()
-    if not saved:
-        raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
-    data = open_prepared(recipe, workspace)
-    check_same_run(recipe, data.digest, saved)
-    return saved, data
+@dataclass(frozen=True)
+class _Run:
+    """A run whose model is made: its data, and its checkpoints, oldest first."""
 
+    recipe: Recipe
+    workspace: Workspace
+    data: PreparedData
+    saved: list[Checkpoint]
 
-def _read_mean(
-    recipe: Recipe, data: PreparedData, chosen: Sequence[Checkpoint]
-) -> dict[str, Tensor]:
-    """Returns the mean of checkpoints whose files hold what was saved."""
-    shapes = list_shapes(
-        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    )
-    for checkpoint in chosen:
-        checkpoint.check(shapes.values())
-        check_weights(checkpoint.weights_file, shapes)
-    return mean_weights([checkpoint.weights_file for checkpoint in chosen])
+    @classmethod
+    def open(cls, recipe: Recipe, workspace: Workspace) -> "_Run":
+        saved = CheckpointFolder(workspace.checkpoints).list()
+        if not saved:
+            raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
+        data = open_prepared(recipe, workspace)
+        check_same_run(recipe, data.digest, saved)
+        return cls(recipe, workspace, data, saved)
 
+    def read_mean(self, chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
+        """Returns the mean of checkpoints whose files hold what was saved."""
+        shapes = ModelConfig.of(self.recipe, self.data.tokenizer).list_shapes()
+        for checkpoint in chosen:
+            checkpoint.check(shapes.values())
+            check_weights(checkpoint.weights_file, shapes)
+        return mean_weights([checkpoint.weights_file for checkpoint in chosen])
 
-def _save_selected(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    chosen: Sequence[Checkpoint],
-    selection: dict[str, Any],
-) -> None:
-    """Fills `model/` with what was selected; card and manifest say what it was compared with."""
-    record, facts = record_selection(selection)
-    _save(
-        recipe,
-        workspace,
-        data,
-        chosen,
-        _read_mean(recipe, data, chosen),
-        record=record,
-        facts=facts,
-    )
-
-
-def _save(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    chosen: Sequence[Checkpoint],
-    weights: Mapping[str, Tensor],
-    *,
-    record: Mapping[str, Any],
-    facts: Mapping[str, str],
-) -> None:
-    """Fills `model/` with the mean of some checkpoints, and says so in the manifest.
-
-    Args:
-        recipe: The run's recipe.
-        workspace: The run.
-        data: The run's data.
-        chosen: One checkpoint or more, oldest first.
-        weights: Their mean.
-        record: More for the manifest.
-        facts: More for the model's card, by name.
-    """
-    steps = ", ".join(map(str, list_steps(chosen)))
-    save_model_folder(
-        workspace.model,
-        recipe=recipe,
-        weights=weights,
-        tokenizer=data.tokenizer,
-        origin=f"the mean of the checkpoints of steps {steps}"
-        if len(chosen) > 1
-        else f"the checkpoint of step {steps}",
-        training_facts={**describe_training(chosen[-1].state, len(data.train)), **facts},
-        record=lambda folder: workspace.record(
-            "model",
-            {
-                "made_by": "average",
-                "steps": list_steps(chosen),
-                **record,
-                "digest": digest_model(folder),
-            },
-        ),
-    )
+    def save(
+        self,
+        chosen: Sequence[Checkpoint],
+        weights: Mapping[str, Tensor],
+        *,
+        comparison: MeanComparison | None = None,
+        selection: Selection | None = None,
+    ) -> ModelRecord:
+        """Fills `model/` with the mean of some checkpoints; manifest and card say so."""
+        record = ModelRecord(
+            made_by="average",
+            steps=list_steps(chosen),
+            comparison=comparison,
+            selection=selection,
+        )
+        steps = ", ".join(map(str, record.steps))
+        facts = describe_training(chosen[-1].state, len(self.data.train))
+        save_model_folder(
+            self.workspace.model,
+            recipe=self.recipe,
+            weights=weights,
+            tokenizer=self.data.tokenizer,
+            origin=f"the mean of the checkpoints of steps {steps}"
+            if len(chosen) > 1
+            else f"the checkpoint of step {steps}",
+            training_facts=facts | record.list_facts(),
+            record=lambda _: record.write(self.workspace),
+        )
+        return record
 
 
 def _count(checkpoints: Sequence[Checkpoint]) -> str:

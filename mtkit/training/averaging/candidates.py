@@ -1,13 +1,14 @@
 """Candidates for the run's model: single checkpoints and sets to take the mean of, compared."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from rich.console import Console
 from rich.table import Table
 
+from mtkit.training.averaging.record import CandidateRecord, write_metric
 from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.metrics import LABELS
 from mtkit.training.validation import ValidationResult
@@ -33,7 +34,7 @@ class Candidate:
     @property
     def steps(self) -> list[int]:
         """The checkpoints' steps."""
-        return [checkpoint.state.step for checkpoint in self.checkpoints]
+        return list_steps(self.checkpoints)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,20 @@ class Measured:
         loss = validation.metrics["loss"]
         return cls(candidate, score, {**validation.scores, "loss": loss})
 
+    def record(self) -> CandidateRecord:
+        """Returns it for the manifest."""
+        metrics = {
+            name: value if math.isfinite(value) else None for name, value in self.metrics.items()
+        }
+        return CandidateRecord(
+            name=self.candidate.name, steps=self.candidate.steps, metrics=metrics
+        )
+
+
+def list_steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
+    """Returns the checkpoints' steps."""
+    return [checkpoint.state.step for checkpoint in checkpoints]
+
 
 def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:
     """Returns the last checkpoints, the best, or some spread over all, in the order of their steps.
@@ -70,7 +85,7 @@ def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) 
         case "best":
             return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)
         case "spaced":
-            indices = spread([checkpoint.state.step for checkpoint in regular], count)
+            indices = spread(list_steps(regular), count)
             return [regular[index] for index in indices]
 
 
@@ -136,34 +151,6 @@ def choose_winner(measured: Sequence[Measured]) -> Measured:
     return max(measured, key=lambda one: (one.score, -len(one.candidate.checkpoints)))
 
 
-def as_tables(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Returns candidates as JSON can express them: scores in full precision, None for NaN."""
-    return [
-        {
-            "name": one.candidate.name,
-            "steps": one.candidate.steps,
-            "metrics": {
-                name: value if math.isfinite(value) else None for name, value in one.metrics.items()
-            },
-        }
-        for one in measured
-    ]
-
-
-def describe_candidates(tables: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a line on each candidate of what `as_tables` returned."""
-    lines = []
-    for table in tables:
-        noun = "step" if len(table["steps"]) == 1 else "steps"
-        values = (
-            f"{LABELS.get(name, name)} {write_metric(name, value)}"
-            for name, value in table["metrics"].items()
-        )
-        steps = ", ".join(map(str, table["steps"]))
-        lines.append(f"{table['name']}: {', '.join(values)} ({noun} {steps})")
-    return lines
-
-
 def show_candidates(measured: Sequence[Measured], winner: Measured, console: Console) -> None:
     """Prints a table with a row per candidate; it says which is the winner."""
     table = Table()
@@ -181,10 +168,3 @@ def show_candidates(measured: Sequence[Measured], winner: Measured, console: Con
             style="bold" if one is winner else None,
         )
     console.print(table)
-
-
-def write_metric(name: str, value: float | None, *, more_decimals: int = 0) -> str:
-    """Returns a metric with the decimals that training prints, or so many more."""
-    if value is None or not math.isfinite(value):
-        return "not finite"
-    return f"{value:.{(3 if name == 'loss' else 2) + more_decimals}f}"

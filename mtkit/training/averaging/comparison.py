@@ -1,7 +1,6 @@
 """The worth of a mean on the development set beside that of the best single checkpoint."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,78 +13,29 @@ from mtkit.errors import MtkitError
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
-from mtkit.training.averaging.candidates import (
-    Candidate,
-    Measured,
-    as_tables,
-    describe_candidates,
-    write_metric,
-)
+from mtkit.training.averaging.candidates import Candidate, Measured
 from mtkit.training.averaging.measuring import Measuring
+from mtkit.training.averaging.record import MeanComparison, ModelRecord
 from mtkit.training.checkpoint import Checkpoint, choose_best
-from mtkit.training.metrics import LABELS
 from mtkit.training.validation import list_score_settings
 
 
-@dataclass(frozen=True)
-class MeanComparison:
-    """A mean beside the best single checkpoint, as JSON can express it.
-
-    Attributes:
-        metric: `training.validation.metric`, which decides.
-        mean: The mean, as `as_tables` has a candidate.
-        single: The checkpoint, likewise; of a score that training measured, that alone.
-        is_mean_worse: Whether the checkpoint's score is better.
-        basis: Digest of the checkpoints and settings that it depends on.
-    """
-
-    metric: str
-    mean: dict[str, Any]
-    single: dict[str, Any]
-    is_mean_worse: bool
-    basis: str
-
-    @property
-    def single_step(self) -> int:
-        """The single checkpoint's step."""
-        return int(self.single["steps"][0])
-
-    def describe(self) -> str:
-        """Returns both scores: `development BLEU 40.38, the checkpoint of step 4,400 alone ...`."""
-        mean, single = self.mean["metrics"][self.metric], self.single["metrics"][self.metric]
-        texts = [write_metric(self.metric, value) for value in (mean, single)]
-        if texts[0] == texts[1] and mean != single:
-            texts = [write_metric(self.metric, value, more_decimals=3) for value in (mean, single)]
-        return (
-            f"development {LABELS.get(self.metric, self.metric)} {texts[0]}, "
-            f"the checkpoint of step {self.single_step:,} alone {texts[1]}"
-        )
-
-    def list_lines(self) -> list[str]:
-        """Returns a line on each of the two."""
-        return describe_candidates([self.mean, self.single])
-
-
-def find_basis(recipe: Recipe, saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]) -> str:
-    """Returns the digest of what a comparison of a mean with the run's checkpoints depends on.
-
-    Args:
-        recipe: The run's recipe.
-        saved: All checkpoints there are.
-        chosen: Those of the mean.
-    """
-    return digest(
-        {
-            "settings": _list_settings(recipe),
-            "saved": [[c.state.step, c.score] for c in saved if c.score is not None],
-            "chosen": [c.digests.get(WEIGHTS_FILE) for c in chosen],
-        }
-    )
-
-
 def is_to_be_compared(recipe: Recipe, chosen: Sequence[Checkpoint]) -> bool:
-    """Returns whether the recipe asks what the mean of these checkpoints is worth."""
+    """Checks that the recipe asks what the mean of these checkpoints is worth."""
     return recipe.training.averaging.if_worse != "ignore" and len(chosen) > 1
+
+
+def read_comparison(
+    recipe: Recipe, record: ModelRecord, saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]
+) -> MeanComparison | None:
+    """Returns the comparison that was made for the present model, if it holds for this mean."""
+    if not is_to_be_compared(recipe, chosen) or record.comparison is None:
+        return None
+    return (
+        record.comparison
+        if record.comparison.basis == _digest_basis(recipe, saved, chosen)
+        else None
+    )
 
 
 def compare(
@@ -134,13 +84,23 @@ def compare(
             raise
         warn(f"the mean was not compared with single checkpoints: {error.message}")
         return None
-    tables = as_tables([measured, single])
     return MeanComparison(
         metric=recipe.training.validation.metric,
-        mean=tables[0],
-        single=tables[1],
+        mean=measured.record(),
+        single=single.record(),
         is_mean_worse=single.score > measured.score,
-        basis=find_basis(recipe, saved, mean.checkpoints),
+        basis=_digest_basis(recipe, saved, mean.checkpoints),
+    )
+
+
+def _digest_basis(recipe: Recipe, saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]) -> str:
+    """Returns the digest of what a comparison of a mean with the run's checkpoints depends on."""
+    return digest(
+        {
+            "settings": _list_settings(recipe),
+            "saved": [[c.state.step, c.score] for c in saved if c.score is not None],
+            "chosen": [c.digests.get(WEIGHTS_FILE) for c in chosen],
+        }
     )
 
 

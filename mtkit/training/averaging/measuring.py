@@ -53,7 +53,7 @@ class Measuring:
             MtkitError: Memory runs out, or the development set can't be translated.
         """
         with _naming_memory(self._device):
-            load_weights(self._model, weights, origin=str(origin))
+            load_weights(self._model, weights, origin=origin)
             return self._validator.validate(self._model)
 
 

@@ -1,83 +1,143 @@
-"""The record of an average, in the manifest and on the card: its comparison or selection."""
+"""The record of a run's model, in the manifest and on its card: its checkpoints, its rivals."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+import math
 
-from mtkit.recipe import Recipe
-from mtkit.training.averaging.candidates import describe_candidates
-from mtkit.training.averaging.comparison import MeanComparison, find_basis, is_to_be_compared
-from mtkit.training.checkpoint import Checkpoint
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mtkit.model.digest import digest_model
 from mtkit.training.metrics import LABELS
 from mtkit.workspace import Workspace
 
-SELECTION = "selection"
-"""Where the manifest says what was compared when `select` made the model."""
-COMPARISON = "comparison"
-"""Where it says what a mean is worth beside the best single checkpoint."""
-_COMPARED_FACT = "compared on the development set"
+
+class _Record(BaseModel):
+    """A part of the manifest; what else a version writes there is passed over."""
+
+    model_config = ConfigDict(frozen=True)
 
 
-def read_comparison(
-    recipe: Recipe,
-    workspace: Workspace,
-    saved: Sequence[Checkpoint],
-    chosen: Sequence[Checkpoint],
-) -> MeanComparison | None:
-    """Returns the comparison that was made for the present model, if it holds for this mean."""
-    if not is_to_be_compared(recipe, chosen):
-        return None
-    found = workspace.read_manifest().get("model", {}).get(COMPARISON)
-    comparison = as_comparison(found)
-    if comparison is None or comparison.basis != find_basis(recipe, saved, chosen):
-        return None
-    return comparison
+class CandidateRecord(_Record):
+    """What a single checkpoint or a mean is worth; of a score that training measured, that alone.
+
+    Attributes:
+        name: Every way by which it is chosen: `last`, `best 5`, or `last 3, spaced 3`.
+        steps: Those of its checkpoints.
+        metrics: Scores and loss by name, in full precision; None for NaN or infinity.
+    """
+
+    name: str
+    steps: list[int]
+    metrics: dict[str, float | None]
+
+    def describe(self) -> str:
+        """Returns a line on it: `last 2: BLEU 20.13, loss 1.235 (steps 1500, 3000)`."""
+        values = (
+            f"{LABELS.get(name, name)} {write_metric(name, value)}"
+            for name, value in self.metrics.items()
+        )
+        noun, steps = "step" if len(self.steps) == 1 else "steps", ", ".join(map(str, self.steps))
+        return f"{self.name}: {', '.join(values)} ({noun} {steps})"
 
 
-def as_comparison(found: Any) -> MeanComparison | None:
-    """Returns what a manifest says of a comparison; None where it isn't one."""
-    try:
-        return MeanComparison(**found)
-    except TypeError:
-        return None
+class MeanComparison(_Record):
+    """A mean beside the best single checkpoint.
+
+    Attributes:
+        metric: `training.validation.metric`, which decides.
+        mean: The mean.
+        single: The checkpoint.
+        is_mean_worse: Whether the checkpoint's score is better.
+        basis: Digest of the checkpoints and settings that it depends on.
+    """
+
+    metric: str
+    mean: CandidateRecord
+    single: CandidateRecord
+    is_mean_worse: bool
+    basis: str
+
+    def describe(self) -> str:
+        """Returns both scores: `development BLEU 40.38, the checkpoint of step 4,400 alone ...`."""
+        mean, single = self.mean.metrics[self.metric], self.single.metrics[self.metric]
+        texts = [write_metric(self.metric, value) for value in (mean, single)]
+        if texts[0] == texts[1] and mean != single:
+            texts = [write_metric(self.metric, value, more_decimals=3) for value in (mean, single)]
+        return (
+            f"development {LABELS.get(self.metric, self.metric)} {texts[0]}, "
+            f"the checkpoint of step {self.single.steps[0]:,} alone {texts[1]}"
+        )
 
 
-def record_comparison(
-    comparison: MeanComparison | None, *, is_mean_kept: bool
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the parts of the manifest and of the model's card on a comparison."""
-    if comparison is None:
-        return {}, {}
-    outcome = "no checkpoint does better alone than the mean"
-    if comparison.is_mean_worse:
-        kept = "which was kept all the same" if is_mean_kept else "and was kept in its place"
-        outcome = f"a checkpoint does better alone than the mean, {kept}"
-    return {COMPARISON: asdict(comparison)}, {
-        _COMPARED_FACT: _as_list(outcome, comparison.list_lines())
-    }
+class Selection(_Record):
+    """What `select` compared.
+
+    Attributes:
+        metric: `training.validation.metric`, which decided.
+        checkpoints: Steps of all checkpoints there were.
+        candidates: What was measured.
+    """
+
+    metric: str
+    checkpoints: list[int]
+    candidates: list[CandidateRecord]
 
 
-def read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Returns what `select` made the model of; nothing where it chose from other checkpoints."""
-    record = workspace.read_manifest().get("model", {})
-    selection = record.get(SELECTION)
-    if selection is None or selection["checkpoints"] != list_steps(saved):
-        return []
-    return [checkpoint for checkpoint in saved if checkpoint.state.step in record["steps"]]
+class ModelRecord(_Record):
+    """What the manifest says of `model/`.
+
+    Attributes:
+        made_by: `train` or `average`; empty where there is no model.
+        steps: Those of the checkpoints that it is the mean of.
+        comparison: The mean that was asked for beside the best single checkpoint.
+        selection: What was compared, where `select` chose it.
+        digest: Of its files; None where an earlier version made it.
+    """
+
+    made_by: str = ""
+    steps: list[int] = Field(default_factory=list)
+    comparison: MeanComparison | None = None
+    selection: Selection | None = None
+    digest: str | None = None
+
+    @classmethod
+    def read(cls, workspace: Workspace) -> "ModelRecord":
+        """Returns a run's record; an empty one where there is none, or none that makes sense."""
+        try:
+            return cls.model_validate(workspace.read_manifest().get("model", {}))
+        except ValidationError:
+            return cls()
+
+    def write(self, workspace: Workspace) -> None:
+        """Writes it to the manifest, with the digest of the model that is there now."""
+        written = self.model_copy(update={"digest": digest_model(workspace.model)})
+        workspace.record("model", written.model_dump(exclude_defaults=True))
+
+    @property
+    def is_worse_mean(self) -> bool:
+        """Whether the model is a mean that does worse than a checkpoint alone."""
+        compared = self.comparison
+        return compared is not None and compared.is_mean_worse and self.steps == compared.mean.steps
+
+    def list_facts(self) -> dict[str, str]:
+        """Returns what the model's card says of other candidates, by name."""
+        if self.comparison is not None:
+            candidates = [self.comparison.mean, self.comparison.single]
+            outcome = "no checkpoint does better alone than the mean"
+            if self.comparison.is_mean_worse:
+                kept = "which was kept all the same"
+                if not self.is_worse_mean:
+                    kept = "and was kept in its place"
+                outcome = f"a checkpoint does better alone than the mean, {kept}"
+        elif self.selection is not None:
+            candidates, metric = self.selection.candidates, self.selection.metric
+            outcome = f"the best by {LABELS.get(metric, metric)} was kept"
+        else:
+            return {}
+        lines = [outcome, *(f"  - {one.describe()}" for one in candidates)]
+        return {"compared on the development set": "\n".join(lines)}
 
 
-def list_steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
-    """Returns the checkpoints' steps."""
-    return [checkpoint.state.step for checkpoint in checkpoints]
-
-
-def record_selection(selection: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the parts of the manifest and of the model's card on a selection."""
-    outcome = f"the best by {LABELS.get(selection['metric'], selection['metric'])} was kept"
-    lines = describe_candidates(selection["candidates"])
-    return {SELECTION: selection}, {_COMPARED_FACT: _as_list(outcome, lines)}
-
-
-def _as_list(title: str, lines: Sequence[str]) -> str:
-    """Returns a fact of a model's card that is a list."""
-    return "\n".join([title, *(f"  - {line}" for line in lines)])
+def write_metric(name: str, value: float | None, *, more_decimals: int = 0) -> str:
+    """Returns a metric with the decimals that training prints, or so many more."""
+    if value is None or not math.isfinite(value):
+        return "not finite"
+    return f"{value:.{(3 if name == 'loss' else 2) + more_decimals}f}"

@@ -11,9 +11,7 @@ from rich.console import Console
 from mtkit.training.averaging.candidates import (
     Candidate,
     Measured,
-    as_tables,
     choose_winner,
-    describe_candidates,
     list_candidates,
     show_candidates,
     spread,
@@ -25,7 +23,13 @@ def checkpoints(scores: dict[int, float | None]) -> list[Checkpoint]:
     """Returns checkpoints with these scores by step."""
     return [
         Checkpoint(
-            Path(f"step-{step:08d}"), TrainingState(step=step), score, {}, "", score is not None, {}
+            folder=Path(f"step-{step:08d}"),
+            state=TrainingState(step=step),
+            score=score,
+            is_regular=score is not None,
+            digests={},
+            data_digest="",
+            recipe={},
         )
         for step, score in scores.items()
     ]
@@ -177,7 +181,7 @@ def test_the_table_and_the_lines() -> None:
         ["last", "3,000", "20.00", "50.13", "1.235", ""],
         ["last 2", "1,500 3,000", "20.13", "50.13", "1.235", "winner"],
     ]
-    assert describe_candidates(as_tables(rows)) == [
+    assert [row.record().describe() for row in rows] == [
         "last: BLEU 20.00, chrF 50.13, loss 1.235 (step 3000)",
         "last 2: BLEU 20.13, chrF 50.13, loss 1.235 (steps 1500, 3000)",
     ]

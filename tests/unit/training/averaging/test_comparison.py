@@ -15,7 +15,7 @@ from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.averaging import measuring
 from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
-from mtkit.training.averaging.comparison import MeanComparison
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.validation import ValidationResult, Validator, list_score_settings
@@ -305,9 +305,10 @@ def test_what_is_said_of_the_mean_is_what_the_model_is_worth(trained) -> None:
     data = open_prepared(trained.recipe, trained.workspace)
     validator = Validator(trained.recipe, data, Processes(0, 1, torch.device("cpu")))
     found = validator.validate(load_model_folder(trained.workspace.model).model)
-    comparison = MeanComparison(**read_record(trained)["comparison"])
+    comparison = ModelRecord.read(trained.workspace).comparison
+    assert comparison is not None
     expected = {**found.scores, "loss": found.metrics["loss"]}
-    assert comparison.mean["metrics"] == expected
+    assert comparison.mean.metrics == expected
 
 
 def test_a_checkpoint_s_recipe_gives_the_settings_that_it_was_measured_with(trained) -> None:
