@@ -43,21 +43,15 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class ExportReport:
-    """An export, and how it compares with the model that it was made from.
+    """An export beside the model that it was made from.
 
     Attributes:
-        folder: Where it lies.
-        quantization: CTranslate2's number type.
         num_bytes: Size of the weights.
-        made_from: Digest of the model that was exported.
         parity: How the searches compare in fp32.
         comparison: How the translations compare as they are exported.
     """
 
-    folder: Path
-    quantization: str
     num_bytes: int
-    made_from: str
     parity: Parity
     comparison: EngineComparison
 
@@ -80,7 +74,7 @@ def export(
         output: Where to.
         quantization: CTranslate2's number type for matrices.
         lines: Text to compare both engines on; a few hundred sentences are enough.
-        references: Translations of these lines, if there are any.
+        references: Their translations, or nothing.
         settings: Decoding defaults that shall travel with it; the model folder's where not given.
         evaluation: How BLEU sees text.
         record: Called with the output once it is in place, before it can be replaced.
@@ -122,7 +116,7 @@ def export(
         # Something else may have been put there meanwhile.
         check_output(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
-    return ExportReport(output, quantization, num_bytes, made_from, parity, comparison)
+    return ExportReport(num_bytes, parity, comparison)
 
 
 def open_reference(loaded: LoadedModel) -> Engine:

@@ -14,8 +14,8 @@ class Identity:
     """All that a translation depends on but its source and the search.
 
     Attributes:
-        model: Digest of the files that translate, as `digest_model` has it.
-        engine: Engine that runs the network.
+        model: Digest of the files that translate, by `digest_model`.
+        engine: What runs the network.
         device: Kind of its device: `cpu` or `cuda`.
         precision: Arithmetic, such as `bf16`; by CTranslate2's names where that runs it.
     """
@@ -35,7 +35,7 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
 
     Args:
         folder: The model folder.
-        settings: Whose engine and precision apply.
+        settings: Decoding settings, of which engine and precision count.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Raises:

@@ -17,10 +17,8 @@ _DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
 def build(config: ModelConfig, *, has_initial_weights: bool = True) -> EncoderDecoder:
     """Returns the network of a config, in fp32 on the CPU.
 
-    Args:
-        config: The model's config.
-        has_initial_weights: Whether weights are drawn, from torch's generator. Where others are
-            loaded next they needn't be: they hold anything, and the generator stays as it was.
+    Initial weights are drawn from torch's generator. Where others are loaded next they needn't be:
+    without them the network's hold anything, and the generator stays as it was.
     """
     with nullcontext() if has_initial_weights else _WithoutDrawing():
         match config.model:

@@ -24,14 +24,7 @@ def model_card(
     vocab_sizes: tuple[int, int],
     training_facts: Mapping[str, str],
 ) -> str:
-    """Returns the card of a model that hasn't been scored.
-
-    Args:
-        recipe: What the model was trained with.
-        num_parameters: Its weights, a shared one counted once.
-        vocab_sizes: Number of source and of target pieces.
-        training_facts: What is known of its training, by name.
-    """
+    """Returns the card of a model that hasn't been scored, with facts on its training by name."""
     model = recipe.model
     source, target = recipe.data.source_language, recipe.data.target_language
     pieces = f"{vocab_sizes[0]:,} pieces for both languages"
@@ -92,7 +85,7 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin:
     Args:
         card: A model card; where it has no `## Scores`, the section is added at the end.
         rows: Test set, metric, score and signature of each.
-        origin: What translated, as a phrase; empty where it isn't known.
+        origin: The translator, as a phrase, such as "`torch` on `cpu` in `fp32`", if known.
     """
     lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
     # A sacreBLEU signature is full of bars, which would end a cell.
@@ -103,13 +96,9 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin:
 
 
 def with_export(card: str, facts: Sequence[str]) -> str:
-    """Returns the card of an export, with what is known of that.
+    """Returns the card of an export, from that of the model and facts on the export, one a line.
 
     Scores become those of the model that was exported: the export may translate otherwise.
-
-    Args:
-        card: That model's card.
-        facts: One a line.
     """
     if _UNSCORED not in card:
         card = re.sub(rf"^{_SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
@@ -121,10 +110,7 @@ def write_scores(
 ) -> None:
     """Writes scores into the model card in place of those it had.
 
-    Args:
-        folder: A model folder.
-        rows: Test set, metric, score and signature of each.
-        origin: The translator, as a phrase: `torch` on `cpu` in `fp32`.
+    For the arguments see `with_scores`.
 
     Raises:
         MtkitError: The folder has no model card.

@@ -29,15 +29,7 @@ _NUM_LEARNT_IN_FP32 = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of each part of a network, a shared one counted once.
-
-    Attributes:
-        encoder: Its layers, with the final norm of pre-norm.
-        decoder: Likewise.
-        embeddings: Tokens of both sides and learned positions, and what the output projection
-            shares with them.
-        output: An output projection of its own, and its bias.
-    """
+    """Weights of each `Part` of a network, a shared one counted once."""
 
     encoder: int
     decoder: int
@@ -73,13 +65,7 @@ class Operations:
 
 
 def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) -> Weights:
-    """Returns the number of weights of each part, biases included.
-
-    Args:
-        model: The recipe's section.
-        source_vocab_size: Number of source pieces.
-        target_vocab_size: Number of target pieces.
-    """
+    """Returns the number of weights of each part, biases included."""
     counts = Counter[Part]()
     for name, shape in list_shapes(model, source_vocab_size, target_vocab_size).items():
         counts[find_part(name)] += prod(shape)

@@ -12,13 +12,9 @@ from mtkit.text.tokenizer import TOKENIZER_FILES
 
 
 def digest_model(folder: Path, engine: str = "torch") -> str:
-    """Returns a digest of the files that an engine translates with.
+    """Returns a digest of the files in a model folder that an engine translates with.
 
-    Decoding defaults and the card are none of them: scores go into the card.
-
-    Args:
-        folder: A model folder, of which some of the files may be missing.
-        engine: The engine.
+    Some may be missing. Decoding defaults and the card are none of them: scores go into the card.
 
     Raises:
         MtkitError: There is no such folder.

@@ -58,8 +58,8 @@ def save_model_folder(
     Args:
         folder: Where to.
         recipe: Recipe that the model was trained with.
-        weights: What `pack_weights` returned, or an average of such.
-        tokenizer: Tokenizer of the model's text.
+        weights: By name, in fp32, a shared one under its first name alone.
+        tokenizer: The model's.
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         record: Called with the folder once it is in place, before it can be replaced.

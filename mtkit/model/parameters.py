@@ -56,11 +56,6 @@ def find_rows(name: str) -> Rows | None:
 def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) -> dict[str, Shape]:
     """Returns the shape of each weight of a network, by name.
 
-    Args:
-        model: The recipe's section.
-        source_vocab_size: Number of source pieces.
-        target_vocab_size: Number of target pieces.
-
     Raises:
         MtkitError: One embedding is to serve vocabularies of different sizes.
     """
@@ -84,11 +79,8 @@ def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) ->
             shapes |= _with_bias(f"{side}_embedding.norm", (model.d_model,))
     if model.output_bias:
         shapes["output_bias"] = (target_vocab_size,)
-    shapes |= _list_stack("encoder", model.num_encoder_layers, _list_sublayers(model, "encoder"))
-    shapes |= _list_stack("decoder", model.num_decoder_layers, _list_sublayers(model, "decoder"))
-    if model.norm == "pre":
-        for stack in ("encoder", "decoder"):
-            shapes |= dict(_with_bias(f"{stack}.final_norm", (model.d_model,)))
+    shapes |= _list_stack("encoder", model, model.num_encoder_layers)
+    shapes |= _list_stack("decoder", model, model.num_decoder_layers)
     return shapes
 
 
@@ -118,20 +110,20 @@ def _list_sublayers(model: Model, stack: str) -> dict[str, dict[str, Shape]]:
     }
 
 
-def _list_stack(
-    stack: str, num_layers: int, sublayers: dict[str, dict[str, Shape]]
-) -> dict[str, Shape]:
+def _list_stack(stack: str, model: Model, num_layers: int) -> dict[str, Shape]:
     of_layer: dict[str, Shape] = {}
-    for sublayer, maps in sublayers.items():
+    for sublayer, maps in _list_sublayers(model, stack).items():
         for name, shape in maps.items():
             of_layer |= _with_bias(f"{sublayer}.{name}", shape)
-        d_model = maps["output"][0]
-        of_layer |= _with_bias(f"{sublayer}_norm", (d_model,))
-    return {
+        of_layer |= _with_bias(f"{sublayer}_norm", (model.d_model,))
+    shapes = {
         f"{stack}.layers.{index}.{name}": shape
         for index in range(num_layers)
         for name, shape in of_layer.items()
     }
+    if model.norm == "pre":
+        shapes |= _with_bias(f"{stack}.final_norm", (model.d_model,))
+    return shapes
 
 
 def _with_bias(name: str, shape: Shape) -> Iterator[tuple[str, Shape]]:

@@ -36,11 +36,17 @@ def export(
         workspace: The run.
         output: Where to; the workspace's `export` where not given.
         quantization: CTranslate2's number type for matrices.
-        lines_file: Sentences to compare both engines on; the development set where not given.
+        lines_file: Sentences to compare on; the development set where not given.
 
     Raises:
         MtkitError: There is no model, or what `mtkit.inference.export.export` raises.
     """
+
+    def record(folder: Path) -> None:
+        made_from, _ = read_origin(folder / ENGINE_FOLDER)
+        facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
+        workspace.record("export", facts)
+
     config = open_model_folder(workspace.model).config
     sources, references = _read_text(config, lines_file, workspace)
     return export_folder(
@@ -51,14 +57,7 @@ def export(
         references=references,
         settings=recipe.inference,
         evaluation=recipe.evaluation,
-        record=lambda folder: workspace.record(
-            "export",
-            {
-                "folder": str(folder),
-                "quantization": quantization,
-                "model": read_origin(folder / ENGINE_FOLDER)[0],
-            },
-        ),
+        record=record,
     )
 
 

@@ -34,11 +34,7 @@ _DAMAGED = "damaged-"
 
 
 class CheckpointFolder:
-    """The checkpoints of a run.
-
-    Args:
-        folder: The workspace's folder for them.
-    """
+    """The checkpoints of a run, in the workspace's folder for them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -160,17 +156,15 @@ def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
         MtkitError: A file of it is missing, damaged, or of another model.
     """
     trained = checkpoint.folder / TRAINED_FILE
+    released, path = checkpoint.weights_file, checkpoint.folder / OPTIMIZER_FILE
     has_average = TRAINED_FILE in checkpoint.digests
-    origin = trained if has_average else checkpoint.weights_file
     with _naming(checkpoint.folder):
-        if has_average and learner.average is not None:
-            load_weights(learner.model, read_weights(checkpoint.weights_file), origin=origin)
+        if learner.average is not None or not has_average:
+            load_weights(learner.model, read_weights(released), origin=released)
+        if learner.average is not None:
             learner.average.restart()
-        load_weights(learner.model, read_weights(origin), origin=origin)
-        if not has_average and learner.average is not None:
-            learner.average.restart()
-    path = checkpoint.folder / OPTIMIZER_FILE
-    with _naming(checkpoint.folder):
+        if has_average:
+            load_weights(learner.model, read_weights(trained), origin=trained)
         tensors = read_weights(path)
     was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
     load_moments(learner, tensors, was_frozen, path)

@@ -41,7 +41,7 @@ def load_moments(
     Raises:
         MtkitError: They are of another model.
     """
-    _check(learner.model, tensors, was_frozen, path)
+    _refuse_misfits(learner.model, tensors, was_frozen, path)
     for name, weight in learner.model.named_parameters():
         if weight.requires_grad:
             state = learner.optimizer.state[weight]
@@ -51,7 +51,7 @@ def load_moments(
                 state[moment].zero_() if saved is None else state[moment].copy_(saved)
 
 
-def _check(
+def _refuse_misfits(
     model: nn.Module, tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
     hint = f"remove {path.parent} to go on from the checkpoint before it"

@@ -30,11 +30,6 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     twenty such pieces cost a trained model less than 0.005 nats a token before the first update.
     So do positions past those that the other model learned.
 
-    Args:
-        recipe: The run's recipe, which has `training.start_from`.
-        model: The run's model, freshly initialised.
-        tokenizer: The run's tokenizer.
-
     Raises:
         MtkitError: No model there, one of another shape, or one whose vocabulary isn't that of the
             run's data, though it should be kept.
@@ -47,18 +42,18 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
         _check_kept(settings, start.tokenizer, tokenizer)
     source = _match(tokenizer.source_vocabulary, start.tokenizer.source_vocabulary)
     target = _match(tokenizer.target_vocabulary, start.tokenizer.target_vocabulary)
-    weights = dict(start.model.named_parameters())
+    theirs = dict(start.model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
             match find_rows(name):
                 case "source pieces":
-                    _copy_rows(weight, weights[name], source)
+                    _copy_rows(weight, theirs[name], source)
                 case "target pieces":
-                    _copy_rows(weight, weights[name], target)
+                    _copy_rows(weight, theirs[name], target)
                 case "positions":
-                    weight[: len(weights[name])] = weights[name].to(weight)
+                    weight[: len(theirs[name])] = theirs[name].to(weight)
                 case None:
-                    weight.copy_(weights[name])
+                    weight.copy_(theirs[name])
     _report(recipe, settings, start, {"source": source, "target": target}, tokenizer)
 
 
@@ -128,8 +123,8 @@ def _report(
     matched: Mapping[str, Mapping[int, int]],
     tokenizer: SubwordTokenizer,
 ) -> None:
-    sizes = {"source": tokenizer.source_vocab_size, "target": tokenizer.target_vocab_size}
-    num_new = {side: size - len(matched[side]) for side, size in sizes.items()}
+    sizes = tokenizer.vocab_sizes
+    has_new = any(size > len(matched[side]) for side, size in sizes.items())
     if tokenizer.is_joint and matched["source"] == matched["target"]:
         counts = f"{len(matched['source']):,} of {sizes['source']:,} pieces"
     else:
@@ -138,7 +133,7 @@ def _report(
         )
     say(
         f"starting from {settings.model}, which knows {counts}"
-        + ("; the others start anew" if any(num_new.values()) else "")
+        + ("; the others start anew" if has_new else "")
     )
     languages = (start.config.source_language, start.config.target_language)
     if languages != (recipe.data.source_language, recipe.data.target_language):
@@ -146,7 +141,7 @@ def _report(
             f"that model translates {languages[0]}-{languages[1]}; what it learned is carried over "
             f"to {recipe.data.source_language}-{recipe.data.target_language}"
         )
-    if any(num_new.values()) and "embeddings" in recipe.training.freeze:
+    if has_new and "embeddings" in recipe.training.freeze:
         warn(
             "training.freeze holds the embeddings: pieces that the model doesn't know keep vectors "
             "of chance"

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.network import EncoderDecoder
 from mtkit.text.tokenizer import SubwordTokenizer
 
 from .nasty_lines import find_faults, make_lines, pass_through
@@ -18,8 +19,7 @@ def model(tiny_run, tmp_path: Path) -> Path:
     """A model folder with random weights, whose outputs are long and odd."""
     run = tiny_run()
     tokenizer = SubwordTokenizer.load(run.workspace.tokenizer)
-    sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-    network = EncoderDecoder(run.recipe.model, *sizes)
+    network = build(ModelConfig.of(run.recipe, tokenizer))
     save_model_folder(
         tmp_path / "model",
         recipe=run.recipe,

@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
@@ -67,8 +69,7 @@ def make_model(tokenizer) -> Callable[[Recipe], EncoderDecoder]:
 
     def make(recipe: Recipe, seed: int = 1) -> EncoderDecoder:
         torch.manual_seed(seed)
-        sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-        return EncoderDecoder(recipe.model, *sizes)
+        return build(ModelConfig.of(recipe, tokenizer))
 
     return make
 

@@ -23,27 +23,21 @@ _MAPS = {
 _GATED = "linear_0_noact"
 """Second half of a feed-forward's inner map where a gate is the first."""
 _OF_NORM = {"weight": "gamma", "bias": "beta"}
+_SOURCE, _TARGET = "encoder/embeddings_0/weight", "decoder/embeddings/weight"
+_OUTPUT = "decoder/projection/weight"
 _EMBEDDINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "three-way": {
-        "source_embedding.tokens.weight": (
-            "encoder/embeddings_0/weight",
-            "decoder/embeddings/weight",
-            "decoder/projection/weight",
-        )
-    },
+    "three-way": {"source_embedding.tokens.weight": (_SOURCE, _TARGET, _OUTPUT)},
     "decoder": {
-        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
-        "target_embedding.tokens.weight": (
-            "decoder/embeddings/weight",
-            "decoder/projection/weight",
-        ),
+        "source_embedding.tokens.weight": (_SOURCE,),
+        "target_embedding.tokens.weight": (_TARGET, _OUTPUT),
     },
     "none": {
-        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
-        "target_embedding.tokens.weight": ("decoder/embeddings/weight",),
-        "output_embedding.weight": ("decoder/projection/weight",),
+        "source_embedding.tokens.weight": (_SOURCE,),
+        "target_embedding.tokens.weight": (_TARGET,),
+        "output_embedding.weight": (_OUTPUT,),
     },
 }
+"""CTranslate2's names of each matrix, by `model.tied_embeddings`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class ExportedWeight:
         name: CTranslate2's name, as in `decoder/layer_0/attention/linear_1/bias`.
         origin: The name in the network.
         shape: Its shape there, of which it has `rows`.
-        rows: First and last row of the network's, the last one excluded.
+        rows: First row of the network's, and the one after the last.
     """
 
     name: str

@@ -55,8 +55,8 @@ def compare(
     Args:
         recipe: The run's recipe.
         data: The run's data.
-        saved: All checkpoints there are.
-        mean: The checkpoints of the mean.
+        saved: All checkpoints there are, oldest first.
+        mean: Those of the mean.
         weights: The mean itself.
         device: Where to measure.
 
@@ -109,11 +109,13 @@ def _measure_best_single(
 ) -> Measured:
     """Returns the best single checkpoint, measured again only where its score isn't comparable."""
     settings = _list_settings(recipe)
-    has_same = {c.state.step: list_score_settings(c.recipe) == settings for c in saved}
-    known = choose_best([c for c in saved if has_same[c.state.step]], 1)
-    others = choose_best([c for c in saved if not has_same[c.state.step]], 1)
-    singles = [_known_score(recipe, checkpoint) for checkpoint in known]
-    for checkpoint in others:
+    known: list[Checkpoint] = []
+    others: list[Checkpoint] = []
+    for checkpoint in saved:
+        is_known = list_score_settings(checkpoint.recipe) == settings
+        (known if is_known else others).append(checkpoint)
+    singles = [_known_score(recipe, checkpoint) for checkpoint in choose_best(known, 1)]
+    for checkpoint in choose_best(others, 1):
         step, path = checkpoint.state.step, checkpoint.weights_file
         say(f"measuring step {step:,} again: training measured it with other settings")
         validation = measuring.measure(read_weights(path), origin=path)

@@ -8,6 +8,8 @@ import torch
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder, PaddedLayout
@@ -29,10 +31,9 @@ def train_vocabulary(size: int = 200, **settings) -> SubwordTokenizer:
     return train_tokenizer(Tokenizer(vocab_size=size, **settings), SOURCES, TARGETS, seed=1)
 
 
-def build(recipe: Recipe, tokenizer: SubwordTokenizer, seed: int) -> EncoderDecoder:
+def build_drawn(recipe: Recipe, tokenizer: SubwordTokenizer, seed: int) -> EncoderDecoder:
     torch.manual_seed(seed)
-    sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-    return EncoderDecoder(recipe.model, *sizes).eval()
+    return build(ModelConfig.of(recipe, tokenizer)).eval()
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def make_start(tiny_run, tmp_path: Path) -> Callable[..., EncoderDecoder]:
 
     def make(tokenizer: SubwordTokenizer, *overrides: str) -> EncoderDecoder:
         recipe = tiny_run(*overrides).recipe
-        model = build(recipe, tokenizer, seed=1)
+        model = build_drawn(recipe, tokenizer, seed=1)
         save_model_folder(
             tmp_path / "start",
             recipe=recipe,
@@ -72,7 +73,7 @@ def test_the_same_vocabulary_gives_the_same_logits(
     start = make_start(vocabulary, *overrides)
     # Dropout shapes no weight.
     recipe = open_recipe(*overrides, "model.dropout=0.5", "model.attention_dropout=0.0")
-    model = build(recipe, vocabulary, seed=2)
+    model = build_drawn(recipe, vocabulary, seed=2)
     start_from(recipe, model, vocabulary)
     assert pack_weights(model).keys() == pack_weights(start).keys()
     tokens = torch.tensor(vocabulary.encode_source(SOURCES[:1]))
@@ -95,7 +96,7 @@ def test_added_pieces_have_rows_of_their_own(make_start, open_recipe, capsys) ->
     vocabulary = train_vocabulary(joint=False)
     start, recipe = make_start(vocabulary, *TWO), open_recipe(*TWO)
     extended = extend_vocabulary(vocabulary, tags=["<de>", "<fr>"], symbols=["<ph>"])
-    model, fresh = build(recipe, extended, seed=2), build(recipe, extended, seed=2)
+    model, fresh = build_drawn(recipe, extended, seed=2), build_drawn(recipe, extended, seed=2)
     start_from(recipe, model, extended)
     for side, size in (("source", 203), ("target", 201)):
         weight, theirs, chance = (
@@ -113,7 +114,7 @@ def test_added_pieces_have_rows_of_their_own(make_start, open_recipe, capsys) ->
 def test_a_new_vocabulary_takes_rows_by_piece(make_start, open_recipe, capsys) -> None:
     old, new = train_vocabulary(200), train_vocabulary(150, kind="unigram")
     start, recipe = make_start(old), open_recipe("training.start_from.vocabulary=new")
-    model, fresh = build(recipe, new, seed=2), build(recipe, new, seed=2)
+    model, fresh = build_drawn(recipe, new, seed=2), build_drawn(recipe, new, seed=2)
     start_from(recipe, model, new)
     # By hand: the row of each piece that both have, by its place in either list.
     weight = model.source_embedding.tokens.weight
@@ -141,7 +142,7 @@ def test_two_vocabularies_into_one_go_by_side(make_start, open_recipe, capsys) -
     old, new = train_vocabulary(joint=False), train_vocabulary()
     start = make_start(old, "tokenizer.joint=false", tied)
     recipe = open_recipe(tied, "training.start_from.vocabulary=new")
-    model = build(recipe, new, seed=2)
+    model = build_drawn(recipe, new, seed=2)
     start_from(recipe, model, new)
     said = capsys.readouterr().err
     for side in ("source", "target"):
@@ -160,7 +161,7 @@ def test_more_learned_positions_than_before(make_start, open_recipe) -> None:
     vocabulary = train_vocabulary()
     start = make_start(vocabulary, *SHORT, "model.max_positions=30")
     recipe = open_recipe(*SHORT, "model.max_positions=40")
-    model, fresh = build(recipe, vocabulary, seed=2), build(recipe, vocabulary, seed=2)
+    model, fresh = build_drawn(recipe, vocabulary, seed=2), build_drawn(recipe, vocabulary, seed=2)
     start_from(recipe, model, vocabulary)
     for side in ("source_embedding", "target_embedding"):
         weight, theirs, chance = (
@@ -212,19 +213,19 @@ def test_another_shape_is_told_key_by_key(make_start, open_recipe, case: str) ->
     make_start(vocabulary, *there)
     recipe = open_recipe(*here)
     with pytest.raises(MtkitError) as caught:
-        start_from(recipe, build(recipe, vocabulary, seed=2), vocabulary)
+        start_from(recipe, build_drawn(recipe, vocabulary, seed=2), vocabulary)
     folder = recipe.training.start_from.model
     shape = f"{folder}: a network of another shape than this recipe's: "
     assert (caught.value.message, caught.value.hint) == (shape + message, hint)
     # What the hint says mends it.
     overrides = hint.removeprefix("--set ").split(" --set ")
     mended = open_recipe(*here, *overrides)
-    start_from(mended, build(mended, vocabulary, seed=2), vocabulary)
+    start_from(mended, build_drawn(mended, vocabulary, seed=2), vocabulary)
 
 
 def test_no_model_and_another_vocabulary_are_told(make_start, open_recipe) -> None:
     recipe, vocabulary = open_recipe(), train_vocabulary()
-    model = build(recipe, vocabulary, seed=2)
+    model = build_drawn(recipe, vocabulary, seed=2)
     with pytest.raises(MtkitError, match=r"start: no such folder \(training.start_from.model\)"):
         start_from(recipe, model, vocabulary)
     recipe.training.start_from.model.mkdir()
@@ -241,7 +242,7 @@ def test_other_languages_and_frozen_chance_are_told(make_start, open_recipe, cap
     make_start(vocabulary)
     extended = extend_vocabulary(vocabulary, tags=["<fr>"])
     recipe = open_recipe("data.target_language=fr", "training.freeze=['embeddings']")
-    start_from(recipe, build(recipe, extended, seed=2), extended)
+    start_from(recipe, build_drawn(recipe, extended, seed=2), extended)
     _, transfer, warning = capsys.readouterr().err.splitlines()
     assert transfer == ("that model translates en-de; what it learned is carried over to en-fr")
     assert warning.startswith("warning: training.freeze holds the embeddings: pieces that")
