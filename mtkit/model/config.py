@@ -1,8 +1,4 @@
-"""The config and the decoding defaults of a model folder; torch isn't loaded.
-
-config.json     the network's shape, languages, vocabulary sizes, special tokens' ids
-inference.json  decoding defaults
-"""
+"""The config and the decoding defaults of a model folder; torch isn't loaded."""
 
 import json
 from dataclasses import dataclass
@@ -180,10 +176,8 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def _check_vocabulary(folder: Path, config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
-    for side, found, expected in (
-        ("source", tokenizer.source_vocab_size, config.source_vocab_size),
-        ("target", tokenizer.target_vocab_size, config.target_vocab_size),
-    ):
+    sizes = zip(tokenizer.vocab_sizes.items(), config.vocab_sizes, strict=True)
+    for (side, found), expected in sizes:
         if found != expected:
             raise MtkitError(
                 f"{folder}: the tokenizer has {found} {side} pieces, but the model {expected}",

@@ -23,24 +23,21 @@ from mtkit.model.config import (
     INFERENCE_FILE,
     WEIGHTS_FILE,
     ModelConfig,
+    OpenedFolder,
     open_model_folder,
     write_section,
 )
 from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
 from mtkit.network import EncoderDecoder
-from mtkit.recipe.inference import Inference
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class LoadedModel(OpenedFolder):
     """A model folder in memory; the network is in evaluation mode."""
 
     model: EncoderDecoder
-    tokenizer: SubwordTokenizer
-    settings: Inference
-    config: ModelConfig
 
 
 def save_model_folder(
@@ -87,7 +84,7 @@ def load_model_folder(folder: Path, *, device: torch.device | str = "cpu") -> Lo
     """
     opened = open_model_folder(folder)
     model = load_network(opened.config, folder / WEIGHTS_FILE)
-    return LoadedModel(model.to(device), opened.tokenizer, opened.settings, opened.config)
+    return LoadedModel(opened.tokenizer, opened.settings, opened.config, model.to(device))
 
 
 def load_network(config: ModelConfig, path: Path) -> EncoderDecoder:

@@ -22,7 +22,6 @@ from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.positions import LearnedPositions
-from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 
 QUANTIZATIONS = (
@@ -36,6 +35,15 @@ QUANTIZATIONS = (
     "int8_bfloat16",
 )
 """Number types that CTranslate2 stores matrices in; behind a `_` that of all else."""
+
+_ACTIVATIONS = {
+    "relu": "RELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELUTanh",
+    "silu": "SWISH",
+    "swiglu": "SWISH",
+}
+"""Names of CTranslate2's by those of `model.activation`."""
 
 
 def check_quantization(quantization: str) -> None:
@@ -82,7 +90,7 @@ def write_ctranslate2(
         (shape.num_encoder_layers, shape.num_decoder_layers),
         shape.num_heads,
         pre_norm=shape.norm == "pre",
-        activation=_find_activation(shape, specs),
+        activation=specs.Activation[_ACTIVATIONS[shape.activation]],
         ffn_glu=shape.activation == "swiglu",
         # Coverage is measured by the last layer's attention, the mean of all its heads.
         alignment_heads=shape.num_heads,
@@ -105,18 +113,6 @@ def write_ctranslate2(
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
-
-
-def _find_activation(shape: Model, specs: Any) -> Any:
-    match shape.activation:
-        case "relu":
-            return specs.Activation.RELU
-        case "gelu":
-            return specs.Activation.GELU
-        case "gelu_tanh":
-            return specs.Activation.GELUTanh
-        case "silu" | "swiglu":
-            return specs.Activation.SWISH
 
 
 def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
