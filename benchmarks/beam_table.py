@@ -1,4 +1,4 @@
-"""What beam size and length penalty are worth on a development set, and what an n-best list holds.
+"""The worth of beam size and length penalty on a development set, and of n-best lists.
 
 python benchmarks/beam_table.py --model FOLDER [--model OTHER] --source FILE --reference FILE
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mtkit.network.cpu.attention import attend_on_cpu
+from mtkit.network.cpu.heads import split_grids
 from mtkit.network.dropout import Dropout
-from mtkit.network.grids import split_heads
 
 _SIZES = [(256, 16, 4, 32), (128, 32, 8, 64)]
 _REPEATS = 20
@@ -44,7 +44,7 @@ def attend(backend: SDPBackend | None, shape: tuple[int, ...], dtype: torch.dtyp
 
     def forward() -> Tensor:
         if backend is None:
-            parts = split_heads(projected, num_heads, (width,) * 3, ((batch_size, length),))
+            parts = split_grids(projected, num_heads, (width,) * 3, ((batch_size, length),))
             return attend_on_cpu(*(part[0] for part in parts), is_visible=mask, dropout=0.0)
         heads = projected.view(batch_size, length, 3, num_heads, d_head).transpose(1, 3)
         with sdpa_kernel(backend):

@@ -16,7 +16,7 @@ import sentencepiece
 from mtkit.data.preparation.stages import read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
-from mtkit.files import remove_folder
+from mtkit.folders import remove_folder
 
 _RECIPE = """\
 name = "scale"
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def write_corpus(corpus: Path, folder: Path, num_pairs: int) -> None:
-    """Leaves the corpus repeated to a number of pairs, each made distinct by its round's number."""
+    """Writes the corpus repeated to a number of pairs, each made distinct by its round's number."""
     folder.mkdir(parents=True, exist_ok=True)
     for language in ("en", "de"):
         for split in ("dev", "test"):
@@ -133,7 +133,7 @@ def compare_encoding(folder: Path, num_workers: int) -> None:
         tokenize_text(job, parts, draft, num_workers=num_workers)
         speeds["mtkit"].append(num_pairs / (time.perf_counter() - started_at))
         with ProcessPoolExecutor(num_workers) as pool:
-            halves = [(data / "text", model, place, num_workers) for place in range(num_workers)]
+            halves = [(data / "text", model, index, num_workers) for index in range(num_workers)]
             seconds = max(pool.map(encode_share, *zip(*halves, strict=True)))
         speeds["processes"].append(num_pairs / seconds)
         speeds["threads"].append(num_pairs / encode_in_threads(data / "text", model, num_workers))
@@ -144,11 +144,11 @@ def compare_encoding(folder: Path, num_workers: int) -> None:
     print(f"tokenise and store / bare encoding: {median(speeds['mtkit']) / bare:.2f}")
 
 
-def encode_share(text: Path, model: str, place: int, count: int) -> float:
+def encode_share(text: Path, model: str, index: int, count: int) -> float:
     """Returns the seconds that encoding every count-th part takes, reading it left out."""
     processor = sentencepiece.SentencePieceProcessor(model_file=model)
     store, spent = TextStore(text), 0.0
-    for number in range(place, store.num_parts, count):
+    for number in range(index, store.num_parts, count):
         for side in store.read_part(number):
             lines = side.to_pylist()
             started_at = time.perf_counter()

@@ -59,8 +59,8 @@ def main() -> None:
         print(f"| {name}, updates | " + " | ".join(f"{step:,}" for step, _, _ in curve) + " |")
         print("| minutes | " + " | ".join(f"{minutes:.1f}" for _, minutes, _ in curve) + " |")
         print("| BLEU | " + " | ".join(f"{score:.2f}" for _, _, score in curve) + " |")
-        for place, column in enumerate(axes):
-            column.plot([point[place] for point in curve], [p[2] for p in curve], "o-", label=name)
+        for index, column in enumerate(axes):
+            column.plot([point[index] for point in curve], [p[2] for p in curve], "o-", label=name)
     axes[0].set(xlabel="updates", ylabel="development BLEU, greedy")
     axes[1].set(xlabel="minutes of processor time")
     for column in axes:

@@ -1,6 +1,6 @@
 """Measures reading from a token store to padded batches: speed, padding and memory.
 
-Memory is anonymous memory, which Linux tells; the mapped files are the page cache's.
+Memory is anonymous memory, as Linux reports it; the mapped files are the page cache's.
 """
 
 import argparse
@@ -42,10 +42,10 @@ def main() -> None:
     num_real = num_padded = num_target_tokens = num_micro_batches = 0
     # Spread over the epoch, so that memory is that of its start, middle and end.
     chosen = np.linspace(0, len(updates) - 1, options.updates or len(updates)).astype(int)
-    for places in np.array_split(chosen, len(_PARTS)):
+    for indices in np.array_split(chosen, len(_PARTS)):
         peak = 0.0
-        for place in places.tolist():
-            update = updates[place]
+        for index in indices.tolist():
+            update = updates[index]
             source_lengths, target_lengths = store.lengths(update).values()
             [micro_batches] = split_update(
                 update,

@@ -5,7 +5,7 @@ python benchmarks/significance_speed.py [--systems N] [--lines N] [--resamples N
 The 16 systems of $MTKIT_TEST_DATA/wmt17_en_de_systems by BLEU, chrF and TER; the baseline is
 LIUM-NMT, as in sacreBLEU's tests. Both commands run once, in processes of their own, one after the
 other. Memory is the peak of each and all its children, sampled ten times a second; processor time
-is theirs together, and tells more than seconds do where a machine is shared.
+is theirs together, and says more than seconds do where a machine is shared.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
             json.loads(ours), re.findall(r"\(p = ([\d.]+)\)", theirs), strict=True
         )
     ]
-    print(f"greatest difference of {len(differences)} p-values, to 4 digits: {max(differences):g}")
+    print(f"largest difference of {len(differences)} p-values, to 4 digits: {max(differences):g}")
 
 
 def write_files(folder: Path, num_systems: int, num_lines: int) -> list[str]:

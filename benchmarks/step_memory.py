@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from peers.memory import peak_bytes
 
-from mtkit.data.batches.collate import RowBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
-from mtkit.training import objective
+from mtkit.training import translation_loss
 from mtkit.training.loss import LossSums
 from mtkit.training.precision import WorkingCopy
 
@@ -48,14 +48,14 @@ def _measure(options: argparse.Namespace) -> None:
     model = EncoderDecoder(Model(), _VOCAB_SIZE, _VOCAB_SIZE).to(device).train()
     working = WorkingCopy(model, precision)
     if options.loss == "whole":
-        objective.projected_cross_entropy = _whole_cross_entropy
+        translation_loss.projected_cross_entropy = _whole_cross_entropy
     before = peak_bytes(options.device)
     num_sentences = options.update_tokens // _SENTENCE_TOKENS
     num_passes = -(-options.update_tokens // options.pass_tokens)
     bounds = np.linspace(0, num_sentences, num_passes + 1).astype(int)
     working.refresh()
     for first, last in pairwise(bounds):
-        loss = objective.measure_translation(
+        loss = translation_loss.measure_translation(
             working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
         ).loss
         (loss / options.update_tokens).backward()
@@ -67,7 +67,9 @@ def _measure(options: argparse.Namespace) -> None:
     )
 
 
-def _make_batch(num_sentences: int, model: EncoderDecoder, device: torch.device) -> RowBatch:
+def _make_batch(
+    num_sentences: int, model: EncoderDecoder, device: torch.device
+) -> TranslationBatch:
     generator = np.random.default_rng(num_sentences)
     size = num_sentences * _SENTENCE_TOKENS
     source, target = (

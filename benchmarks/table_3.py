@@ -27,7 +27,7 @@ ROWS = {
     "label smoothing 0.0": ["training.label_smoothing=0.0"],
     "learned positions": ["model.positions=learned", "model.max_positions=256"],
 }
-"""What is changed in each; 128 numbers a layer are shared out among the heads, as in rows (A)."""
+"""The change in each; 128 numbers a layer are shared out among the heads, as in rows (A)."""
 
 _FILE = '{{name = "{0}", source = "{1}.en.gz", target = "{1}.de.gz"}}'
 COMMON = [
@@ -42,7 +42,7 @@ COMMON = [
 
 @dataclass(frozen=True)
 class Result:
-    """What a run reached.
+    """The result of a run.
 
     Attributes:
         perplexity: On the development set, a token.

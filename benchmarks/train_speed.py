@@ -3,7 +3,7 @@
 On the pieces of a prepared workspace, mtkit and each peer train the same model for some updates of
 the same size, each in a process of its own, all in turn, as many rounds as asked for. Between the
 rounds the machine's matrix-product peak is measured. The peers' environments are made by
-`benchmarks/peers/make_environments.sh`; what each peer is told stands in its worker beside it.
+`benchmarks/peers/make_environments.sh`; each peer's settings stand in its worker beside it.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
-    """Returns what all workers are told.
+    """Returns all workers' settings.
 
     Raises:
         MtkitError: The recipe can't be read, or the workspace isn't prepared.
@@ -246,11 +246,11 @@ def measure(
 ) -> dict[str, Any] | None:
     """Returns what a system's worker measured; None, and says why, where it failed."""
     threads = -(-options.threads // system.num_processes)
-    told = {**task, "precision": system.precision, "threads": threads}
+    given = {**task, "precision": system.precision, "threads": threads}
     if system.name == "mtkit":
-        told["overrides"] = [*task["overrides"], f"training.precision={system.precision}"]
+        given["overrides"] = [*task["overrides"], f"training.precision={system.precision}"]
     path = folder / "task.json"
-    path.write_text(json.dumps(told), "utf-8")
+    path.write_text(json.dumps(given), "utf-8")
     worker = PEERS / f"{system.name}_worker.py"
     command = [python_of(system.name, options.environments), str(worker), str(path)]
     with neighbours(options.neighbours):
@@ -346,8 +346,8 @@ def summarize(
             {
                 "system": system.label,
                 "tokens_per_second": statistics.median(speeds),
-                "least": min(speeds),
-                "most": max(speeds),
+                "min": min(speeds),
+                "max": max(speeds),
                 "ratio": ratio(system, reference),
                 "tokens_an_update": last["target_tokens"] / last["updates"],
                 "padding": 1 - num_tokens / sum(one["slots"] for one in rounds),
@@ -364,15 +364,15 @@ def summarize(
 
 def print_table(rows: list[dict[str, Any]], reference_name: str, num_rounds: int) -> None:
     print(
-        f"\n| system | target tokens/s, median of {num_rounds} | least to most | ratio to "
+        f"\n| system | target tokens/s, median of {num_rounds} | min to max | ratio to "
         f"{NAMES[reference_name]} | target tokens an update | padding | peak memory | share of "
         "peak | with attention's products |\n|---|---|---|---|---|---|---|---|---|"
     )
     for row in rows:
         times = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
         print(
-            f"| {row['system']} | {row['tokens_per_second']:,.0f} | {row['least']:,.0f} to "
-            f"{row['most']:,.0f} | {times} | {row['tokens_an_update']:,.0f} | "
+            f"| {row['system']} | {row['tokens_per_second']:,.0f} | {row['min']:,.0f} to "
+            f"{row['max']:,.0f} | {times} | {row['tokens_an_update']:,.0f} | "
             f"{100 * row['padding']:.1f} % | {row['peak_bytes'] / 2**20:,.0f} MiB | "
             f"{100 * row['share']:.1f} % | {100 * row['share_with_attention']:.1f} % |"
         )
@@ -407,15 +407,15 @@ def print_peaks(peaks: list[dict[str, dict[str, float]]]) -> None:
 def measure_rounds(
     systems: list[System], task: dict[str, Any], options: argparse.Namespace, folder: Path
 ) -> list[dict[str, dict[str, float]]]:
-    """Leaves every system's rounds in it; returns the peaks before, between and after them."""
+    """Stores every system's rounds in it; returns the peaks before, between and after them."""
     peaks = [measure_peak(options)]
     for number in range(1, options.rounds + 1):
         for system in systems:
             measured = measure(system, task, options, folder)
             system.rounds.append(measured)
             if measured is not None:
-                told = f"{speed(measured):,.0f} target tokens/s"
-                print(f"round {number}: {system.label}: {told}", file=sys.stderr)
+                report = f"{speed(measured):,.0f} target tokens/s"
+                print(f"round {number}: {system.label}: {report}", file=sys.stderr)
         peaks.append(measure_peak(options))
     return peaks
 

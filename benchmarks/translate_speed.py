@@ -4,7 +4,7 @@ The same weights, the same sentences and the same search for all: mtkit's torch 
 CTranslate2 engine on what it exported; CTranslate2's own client on the same files; OpenNMT-py's own
 translator on a checkpoint made from the same weights. Each translates in a process of its own, all
 in turn, as many rounds as asked for: from the start of its process to the end, warm in memory, and
-one line from a cold start. What each peer is told stands in its worker, in `peers/`.
+one line from a cold start. Each peer's settings stand in its worker, in `peers/`.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def resolve_search(model: Path, options: argparse.Namespace) -> tuple[Inference,
 
 
 def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespace) -> Plan:
-    """Returns what all contestants are told of a model.
+    """Returns a model's facts that all contestants get.
 
     Raises:
         MtkitError: There is no model, or its text isn't cut by SentencePiece alone.
@@ -139,9 +139,9 @@ def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespa
     settings, overrides = resolve_search(model, options)
     tokenizer = SubwordTokenizer.load(model)
     has_settings = (model / SETTINGS_FILE).is_file()
-    told = read_json(model / SETTINGS_FILE) if has_settings else {}
-    if any(told.values()):
-        raise MtkitError(f"the peers have no tags and no rules for punctuation: {told}")
+    tagging = read_json(model / SETTINGS_FILE) if has_settings else {}
+    if any(tagging.values()):
+        raise MtkitError(f"the peers have no tags and no rules for punctuation: {tagging}")
     longest = max(len(tokens) for tokens in tokenizer.encode_source(source))
     if longest > settings.max_source_tokens:
         raise MtkitError(
@@ -226,8 +226,8 @@ def compare(name: str, model: Path, folder: Path, options: argparse.Namespace) -
     measures = options.measure.split(",")
     for number in range(1, options.rounds + 1):
         for contestant in contestants:
-            told = {what: measure(contestant, given, what) for what in measures}
-            contestant.rounds.append(told)
+            measured = {what: measure(contestant, given, what) for what in measures}
+            contestant.rounds.append(measured)
             show_progress(number, contestant)
     report = summarize(contestants, reference)
     print_report(report, options.rounds)

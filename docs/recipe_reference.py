@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Declaration
 
 _INTRODUCTION = """\
 # Every key of a recipe
@@ -15,7 +16,20 @@ is turned on by writing it. On the command line, `--set section.key=value` overr
 `--set list.0.key=value` one in the first entry of a list, and `--set '~section'` removes a section.
 [recipe.schema.json](recipe.schema.json) lets an editor complete and check keys: with Taplo (Even
 Better TOML in VS Code), by a first line `#:schema path/to/recipe.schema.json`.
+
+What a key invalidates, once it is changed:
+
+* `data`: `mtkit prepare` makes again what depends on it, and training waits for that; on other data
+  it is another run.
+* `run`: a training with another value is another run, and is kept apart from the checkpoints there
+  are.
+* `updates`: a training may resume with another value, says so, and has another result.
+* `scores`: development scores so far don't compare with later ones.
+* `results`: the mean of checkpoints, translations or scores alone; `mtkit run` makes them again.
+* `nothing`: it may be changed at any time.
 """
+
+RECIPE = Declaration(None, (Recipe,))
 
 Schema = dict[str, Any]
 
@@ -28,13 +42,16 @@ def read_schema() -> Schema:
 
 def render_recipe(schema: Schema) -> str:
     """Returns the page."""
-    parts = [_INTRODUCTION, "## Top level\n", _render_table(schema, schema["$defs"])]
+    parts = [_INTRODUCTION, "## Top level\n", _render_table(schema, schema["$defs"], RECIPE)]
     for name, field in schema["properties"].items():
-        parts += _render_sections(name, field, schema["$defs"], level=2)
+        inner = RECIPE.of_key(name)
+        parts += _render_sections(name, field, schema["$defs"], inner, level=2)
     return "\n".join(parts)
 
 
-def _render_sections(key: str, field: Schema, definitions: Schema, *, level: int) -> list[str]:
+def _render_sections(
+    key: str, field: Schema, definitions: Schema, declared: Declaration, *, level: int
+) -> list[str]:
     """Returns the parts of the page on the sections that a key can hold, and on those inside."""
     sections = _sections_in(field, definitions)
     if not sections:
@@ -44,20 +61,23 @@ def _render_sections(key: str, field: Schema, definitions: Schema, *, level: int
     if len(sections) > 1:
         parts.append(f"{field['description']} One of these kinds:\n")
     for _, section in sections:
-        parts += [f"{_one_line(section['description'])}\n", _render_table(section, definitions)]
+        table = _render_table(section, definitions, declared)
+        parts += [f"{_one_line(section['description'])}\n", table]
         for name, inner in section["properties"].items():
-            parts += _render_sections(f"{key}.{name}", inner, definitions, level=level + 1)
+            inside = declared.of_key(name)
+            parts += _render_sections(f"{key}.{name}", inner, definitions, inside, level=level + 1)
     return parts
 
 
-def _render_table(section: Schema, definitions: Schema) -> str:
-    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+def _render_table(section: Schema, definitions: Schema, declared: Declaration) -> str:
+    rows = ["| key | value | default | invalidates | meaning |", "|---|---|---|---|---|"]
     required = section.get("required", [])
     for name, field in section["properties"].items():
         cells = (
             f"`{name}`",
             _describe_value(field, definitions),
             _describe_default(field, is_required=name in required),
+            _describe_invalidated(declared.of_key(name)),
             _one_line(_find_description(field, definitions)),
         )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -128,6 +148,12 @@ def _describe_default(field: Schema, *, is_required: bool) -> str:
     if field.get("format") == "path":
         return f"`{json.dumps(str(default))}`"
     return f"`{json.dumps(default)}`"
+
+
+def _describe_invalidated(declared: Declaration) -> str:
+    if declared.sections:
+        return "as below"
+    return ", ".join(declared.describe() or ["nothing"])
 
 
 def _one_line(text: str) -> str:

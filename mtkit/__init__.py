@@ -2,20 +2,41 @@
 
 Rooms, from the top down; each imports only from those below it, and rooms on one line never meet:
 
-    cli          the commands: parse, call, render
-    pipeline     what spans rooms: prepare, train, translate, score, run, init
-    training     data to checkpoints
-    inference    a model and text to translations
-    data | model | evaluation
-    recipe       what a run is
-    workspace | console | standard_streams
-    errors | paths
+    cli/           the commands: parse, call, render
+    pipeline/      what spans rooms: prepare, train, translate, score, run, init
+    training/      data to checkpoints
+    inference/     a model and text to translations
+    data/ | model/
+                   corpora to batches; what a model is, on disk and off it
+    network/ | evaluation/
+                   tensors in, tensors out; scores and reports, without torch
+    text/          text by itself
+    recipe/        what a run is
+    workspace.py   the one folder that holds all a recipe produces
+
+and beneath them what every room may need:
+
+    folders.py     folders that a draft takes the place of, whole or not at all
+    files.py       files written whole or not at all, and JSON read from them
+    console.py     what is said to a person
+    devices.py     names of devices
+    processors.py  how many processors there are
+    memory.py      how much memory there is
+    units.py       counts, lengths of time and amounts of memory in words
+    standard_streams.py
+                   standard input, output and error, whatever a command was started with
+    foreign_files.py, programs.py
+                   what may be a stranger's
+    digests.py     short digests of values, bytes and files
+    errors.py, locks.py, paths.py, version.py
 
 The public names below load their rooms on first use, so that `import mtkit` costs nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from mtkit.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mtkit.inference.translate import Translator
@@ -24,11 +45,9 @@ if TYPE_CHECKING:
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
     from mtkit.recipe import load_recipe
-    from mtkit.training.average import average
+    from mtkit.training.averaging.average import average
     from mtkit.training.train import train
     from mtkit.workspace import Workspace
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Request",
@@ -48,7 +67,7 @@ _HOMES = {
     "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",
     "Workspace": "mtkit.workspace",
-    "average": "mtkit.training.average",
+    "average": "mtkit.training.averaging.average",
     "load_recipe": "mtkit.recipe",
     "prepare": "mtkit.pipeline.prepare",
     "score": "mtkit.pipeline.score",

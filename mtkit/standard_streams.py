@@ -33,7 +33,7 @@ class _UnfailingFile(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Leaves all three open, in this process and in those that it starts.
+    """Opens those of the three that are closed, in this process and in those that it starts.
 
     To be called before a process opens anything that stays open. An stderr that fails, now or
     later, is no reason to stop: what is said there is lost, and the work goes on. Characters that
@@ -88,7 +88,7 @@ def check_stdin(command: str) -> None:
 
 
 def discard_unwritten() -> None:
-    """Leaves nothing for the interpreter to write to stdout at its end, where it would fail again.
+    """Drops what the interpreter would write to stdout at its end, where it would fail again.
 
     Once stdout has failed, what it still holds can't be written.
     """

@@ -21,7 +21,7 @@ Measured = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What all contestants are told of a model.
+    """Facts of a model that all contestants get.
 
     Attributes:
         model: mtkit's folder.
@@ -54,9 +54,9 @@ class Contestant:
         precision: mtkit's precision, or the type that weights were exported to.
         python: The interpreter that it runs with.
         worker: Its script in `peers/`.
-        task: What the script is told.
+        task: The script's settings.
         command: What a user would run; source on stdin, translations on stdout. A worker that is
-            told to do so, where it is empty.
+            asked to, where it is empty.
         rounds: What each round measured, by measure; None where it failed.
     """
 
@@ -130,7 +130,7 @@ def _mtkit(given: Plan, engine: str, model: Path, precision: str) -> Contestant:
         sys.executable,
         "mtkit_translate_worker.py",
         {
-            **_told(given, system, precision),
+            **_describe(given, system, precision),
             "model": str(model),
             "engine": engine,
             "overrides": overrides,
@@ -141,12 +141,12 @@ def _mtkit(given: Plan, engine: str, model: Path, precision: str) -> Contestant:
 
 def _peer(given: Plan, system: str, model: Path, precision: str, python: str) -> Contestant:
     worker = "ctranslate2_worker.py" if system == "ctranslate2" else "onmt_translate_worker.py"
-    told = {**_told(given, system, precision), **given.search, "model": str(model)}
-    return Contestant(system, precision, python, worker, told)
+    task = {**_describe(given, system, precision), **given.search, "model": str(model)}
+    return Contestant(system, precision, python, worker, task)
 
 
-def _told(given: Plan, system: str, precision: str) -> dict[str, Any]:
-    """Returns what every worker is told."""
+def _describe(given: Plan, system: str, precision: str) -> dict[str, Any]:
+    """Returns the settings of every worker."""
     return {
         **given.lines,
         "folder": str(given.folder),
@@ -168,7 +168,7 @@ def _export(given: Plan, quantization: str) -> Path | None:
 
 
 def make_ready(contestant: Contestant, given: Plan) -> bool:
-    """Returns whether a contestant runs; a peer's checkpoint is made and its batches chosen."""
+    """Checks that a contestant runs; a peer's checkpoint is made and its batches chosen."""
     contestant.task_path.write_text(json.dumps(contestant.task), "utf-8")
     if contestant.command:
         return measure(contestant, given, "first") is not None
@@ -253,9 +253,11 @@ def _time_whole(contestant: Contestant, given: Plan) -> Measured | None:
         seconds = time.perf_counter() - started_at
     found = output.read_bytes().count(b"\n") if output.is_file() else 0
     if code or found != given.num_lines:
-        told = errors.read_text("utf-8", errors="replace") + f"{found} lines of {given.num_lines}\n"
+        report = (
+            errors.read_text("utf-8", errors="replace") + f"{found} lines of {given.num_lines}\n"
+        )
         _complain(
-            f"{contestant.label}: whole", subprocess.CompletedProcess(command, code, "", told)
+            f"{contestant.label}: whole", subprocess.CompletedProcess(command, code, "", report)
         )
         return None
     return {"seconds": seconds, "sentences": given.num_lines}
@@ -286,10 +288,10 @@ def _time_first_line(contestant: Contestant, given: Plan) -> Measured | None:
             seconds = time.perf_counter() - started_at
         too_late.cancel()
     if process.returncode or not translation.strip():
-        told = errors.read_text("utf-8", errors="replace")
+        report = errors.read_text("utf-8", errors="replace")
         _complain(
             f"{contestant.label}: first line",
-            subprocess.CompletedProcess(command, process.returncode, "", told),
+            subprocess.CompletedProcess(command, process.returncode, "", report),
         )
         return None
     return {"seconds": seconds, "sentences": 1}

@@ -22,7 +22,7 @@ from translating import (
 )
 
 BATCHES = (("tokens", 1024), ("tokens", 2048), ("tokens", 4096), ("examples", 32), ("examples", 64))
-"""What its `max_batch_size` counts, and how many of it."""
+"""Units that its `max_batch_size` counts, and how many."""
 
 
 class Client:

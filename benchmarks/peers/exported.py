@@ -44,7 +44,7 @@ class Pairs:
 
 
 def export(workspace: Path, folder: Path, max_pairs: int) -> dict[str, int]:
-    """Leaves a workspace's training pairs in a folder, spread evenly where there are too many.
+    """Writes a workspace's training pairs to a folder, spread evenly where there are too many.
 
     Returns:
         Numbers of `pairs` and of pieces in the vocabulary (`vocab_size`).

@@ -69,7 +69,7 @@ def configuration(task: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def watch_updates(window: Window) -> None:
-    """Has the window told of each update; at its backward pass, which there is one of in each."""
+    """Reports each update to the window; at its backward pass, which there is one of in each."""
     step = TrainManager._train_step
 
     def step_and_tell(manager: TrainManager, batch: Batch) -> tuple[float, int]:

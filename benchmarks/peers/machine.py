@@ -1,4 +1,4 @@
-"""What a figure depends on besides the software, and how a worker is started."""
+"""The machine that a figure depends on, and the start of a worker."""
 
 import os
 import platform
@@ -24,11 +24,13 @@ def describe_machine(device: str = "cpu") -> dict[str, Any]:
     """Returns the date, the processor and what it can do, how busy it is, and the GPU if asked."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").splitlines() if info.is_file() else []
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = told.get("flags", "").split()
+    facts = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
+    flags = facts.get("flags", "").split()
     machine: dict[str, Any] = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "cpu": told.get("model name", platform.processor()),
+        "cpu": facts.get("model name", platform.processor()),
         "cores": os.cpu_count(),
         "flags": {flag: flag in flags for flag in FLAGS} if flags else {},
         "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
@@ -56,7 +58,7 @@ def environment_of(command: list[str], *, threads: int, device: str = "cpu") -> 
     """
     environment = dict(os.environ)
     if command[0] != sys.executable:
-        # What is meant for mtkit's environment has no place in another.
+        # What is meant for mtkit's environment is no use in another.
         environment.pop("PYTHONPATH", None)
     if device == "cuda":
         # Some would take all that there are.

@@ -28,13 +28,13 @@ def read_task() -> dict[str, Any]:
 class Window:
     """The updates that are measured: some after the warm-up, with all that lies between them.
 
-    An update ends where the worker says so, at the same place in each: what is timed are whole
+    An update ends where the worker says so, at the same point in each: what is timed are whole
     turns of the loop, reading, batching and optimizer included.
 
     Args:
         task: What `read_task` returned.
         precision: Arithmetic of the products, as the worker set it up.
-        package: The distribution whose version is told.
+        package: The distribution whose version is reported.
     """
 
     def __init__(self, task: dict[str, Any], precision: str, package: str | None = None) -> None:

@@ -16,7 +16,7 @@ def peak_bytes(device: str = "cpu") -> int:
         return torch.cuda.max_memory_allocated()
     status = Path("/proc/self/status")
     if status.is_file():
-        # What getrusage tells on Linux counts the parent before this process began, too.
+        # getrusage on Linux counts the parent before this process began, too.
         [line] = [one for one in status.read_text("utf-8").splitlines() if one[:6] == "VmHWM:"]
         return int(line.split()[1]) * 1024 + sum(map(_own_bytes, _list_children()))
     # Not on Windows.

@@ -16,11 +16,12 @@ from mtkit_worker import Training
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-import mtkit.network.attention
-import mtkit.training.objective
-from mtkit.data.batches.collate import RowBatch
+import mtkit.network.layouts
+import mtkit.training.objectives.translation
+import mtkit.training.translation_loss
+from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.training.update import Updater
 
 _NUM_OPERATORS = 15
@@ -81,22 +82,22 @@ def take_sections(training: Training, device: str) -> Sections:
     sections = Sections(device)
     sections.wrap(training, "update", "the rest")
     sections.wrap(training, "draw", "data")
-    sections.wrap(TranslationObjective, "count_tokens", "data")
-    sections.wrap(TranslationObjective, "split_update", "data")
+    sections.wrap(TranslationBatches, "count_target_tokens", "data")
+    sections.wrap(TranslationBatches, "split", "data")
     sections.wrap(TokenStore, "gather", "data")
-    sections.wrap(mtkit.training.objective, "lay_out", "data")
-    sections.wrap(mtkit.training.objective, "pack", "data")
-    sections.wrap(RowBatch, "to", "data")
-    model = training.objective.model
+    sections.wrap(mtkit.training.objectives.translation, "lay_out", "data")
+    sections.wrap(mtkit.training.objectives.translation, "pack", "data")
+    sections.wrap(TranslationBatch, "to", "data")
+    model = training.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
     sections.watch(model.source_embedding, "embeddings", backward=False)
     sections.watch(model.target_embedding, "embeddings", backward=False)
     sections.watch(model.encoder, "encoder", backward=True)
     sections.watch(model.decoder, "decoder", backward=True)
-    for name in ("attend", "attend_within"):
-        sections.wrap(mtkit.network.attention, name, "attention itself, forward")
+    for name in ("attend", "attend_packed"):
+        sections.wrap(mtkit.network.layouts, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
-    sections.wrap(mtkit.training.objective, "projected_cross_entropy", "projection and loss")
+    sections.wrap(mtkit.training.translation_loss, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")
     sections.wrap(Updater, "_apply", "norm and optimizer")
     return sections
@@ -135,7 +136,7 @@ def main() -> None:
 
     def run(count: int) -> None:
         for _ in range(count):
-            training.update(*training.draw())
+            training.update(training.draw())
 
     run(task["warm_up"])
     print_operators(lambda: run(_NUM_PROFILED), task["device"])

@@ -6,31 +6,15 @@ from typing import Any
 from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
-from mtkit.inference import translate
+from mtkit.inference.streams.windows import WINDOW_LINES, take_windows
 from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.loading import override_section
-
-
-class TokenCount:
-    """Counts the tokens of the best hypotheses that engines find."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        search_in_batches = translate.search_in_batches
-
-        def search_and_count(*arguments: Any) -> Any:
-            found = search_in_batches(*arguments)
-            self.total += sum(len(hypotheses[0].tokens) for hypotheses in found)
-            return found
-
-        translate.search_in_batches = search_and_count
 
 
 def main() -> None:
     task, _ = read_task()
     folder = Path(task["model"])
     settings = override_section(read_settings(folder), "inference", task["overrides"])
-    count = TokenCount()
     translator = Translator(
         folder,
         engine=task["engine"],
@@ -41,9 +25,10 @@ def main() -> None:
     )
 
     def translate_and_count(lines: list[str]) -> tuple[list[str], int]:
-        before = count.total
-        translations = translator.translate(lines)
-        return translations, count.total - before
+        windows = take_windows(lines, WINDOW_LINES)
+        found = [translation for window in windows for translation in translator.search(window)]
+        num_tokens = sum(len(translation.candidates[0].token_ids) for translation in found)
+        return [translation.text for translation in found], num_tokens
 
     facts: dict[str, Any] = {"threads": task["threads"]}
     if task["engine"] == "torch":

@@ -5,9 +5,9 @@ OpenNMT-py saves them, and the lines with `</s>` behind each, which mtkit's mode
 see and OpenNMT-py adds to no source.
 
 What carries over exactly: interleaved sinusoids on embeddings times sqrt(d_model), which are both
-systems' own; learned positions, in the place of the sinusoids; ReLU, GELU and SwiGLU; all ways of
+systems' own; learned positions, instead of the sinusoids; ReLU, GELU and SwiGLU; all ways of
 sharing embeddings; the epsilon of the norms (1e-5, where OpenNMT-py has 1e-6). OpenNMT-py has the
-special tokens in another order, so their rows change places, and a bias of the output, which is 0
+special tokens in another order, so their rows are permuted, and a bias of the output, which is 0
 but for the two tokens that mtkit never gives. It has no post-norm, no restricted attention and no
 widths of heads of their own. Its beam search differs: a beam that ends keeps its place in the beam,
 and a sentence is done once the best beam has ended.
@@ -40,7 +40,7 @@ from translating import (
 )
 
 BATCHES = (("sents", 30), ("tokens", 1024), ("tokens", 2048), ("tokens", 4096), ("tokens", 8192))
-"""What its `batch_size` counts, and how many of it; the first is its default."""
+"""Units that its `batch_size` counts, and how many; the first is its default."""
 _SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 _ORDER = [1, 0, 2, 3]
 """mtkit's ids of these."""
@@ -157,9 +157,9 @@ def convert_layers(weights: Weights, model: dict[str, Any]) -> Weights:
         found |= convert_feed_forward(weights, ours, f"{theirs}.feed_forward", model["activation"])
     for number in range(model["num_decoder_layers"]):
         ours, theirs = f"decoder.layers.{number}", f"decoder.transformer_layers.{number}"
-        for place, kind, name in ((1, "self", "self"), (2, "cross", "context")):
+        for index, kind, name in ((1, "self", "self"), (2, "cross", "context")):
             found |= convert_attention(weights, f"{ours}.{kind}_attention", f"{theirs}.{name}_attn")
-            norm = f"{theirs}.layer_norm_{place}"
+            norm = f"{theirs}.layer_norm_{index}"
             found |= convert_norm(weights, f"{ours}.{kind}_attention_norm", norm)
         found |= convert_feed_forward(weights, ours, f"{theirs}.feed_forward", model["activation"])
     return found
@@ -193,7 +193,7 @@ def list_pieces(path: Path) -> list[str]:
 
 
 def convert(task: dict[str, Any]) -> None:
-    """Leaves the checkpoint, and the lines as it is to read them."""
+    """Writes the checkpoint, and the lines as it is to read them."""
     folder = Path(task["model"])
     model = json.loads((folder / "config.json").read_text("utf-8"))["model"]
     check_model(model)

@@ -68,7 +68,7 @@ def options(task: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def watch_updates(window: Window) -> None:
-    """Has the window told of each update that OpenNMT-py's trainer makes."""
+    """Makes OpenNMT-py's trainer report each of its updates to the window."""
     make_update = Trainer._gradient_accumulation
 
     def make_update_and_tell(trainer: Trainer, batches: list[Any], *others: Any) -> None:

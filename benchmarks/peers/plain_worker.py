@@ -83,8 +83,8 @@ def batches(pairs: Pairs, batch_tokens: int, seed: int) -> Iterator[list[int]]:
                 cut.append([])
                 longest = max(sources[row], targets[row])
             cut[-1].append(row)
-        for place in generator.permutation(len(cut)):
-            yield cut[place]
+        for index in generator.permutation(len(cut)):
+            yield cut[index]
 
 
 def pad(sentences: list[np.ndarray]) -> Tensor:

@@ -19,7 +19,7 @@ from mtkit.model.config import (
     ModelConfig,
     write_section,
 )
-from mtkit.model.folder import pack_weights, write_tensors
+from mtkit.model.weights import pack_weights, write_tensors
 from mtkit.network import EncoderDecoder
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty
@@ -38,7 +38,7 @@ _AGAINST, _ALONG = -2.0, 8.0
 
 
 def make_random_model(folder: Path, shape: str, pieces: Path, num_tokens: int) -> None:
-    """Leaves a model folder, pre-norm and tied three-way.
+    """Writes a model folder, pre-norm and tied three-way.
 
     Args:
         folder: Where to.
@@ -87,7 +87,7 @@ def make_random_model(folder: Path, shape: str, pieces: Path, num_tokens: int) -
 
 @torch.no_grad()
 def _end_after(model: EncoderDecoder, num_tokens: int) -> None:
-    """Leaves a tied model with outputs of this many tokens before `</s>`."""
+    """Sets a tied model's weights for outputs of this many tokens before `</s>`."""
     embeddings = model.output_embedding.weight
     d_model = embeddings.shape[1]
     # Of length 1 as embeddings are, with a mean of 0, which a norm leaves alone.

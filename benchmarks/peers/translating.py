@@ -37,7 +37,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def write_lines(path: str, lines: Sequence[str]) -> None:
-    """Leaves lines in a file."""
+    """Writes lines to a file."""
     Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
@@ -59,7 +59,7 @@ def versions_of(*packages: str) -> dict[str, str]:
 
 
 def time_steady(task: dict[str, Any], translate: Translate, facts: dict[str, Any]) -> None:
-    """Prints how long a warm translator takes over all lines, and leaves their translations.
+    """Prints how long a warm translator takes over all lines, and writes their translations.
 
     Args:
         task: What `read_task` returned.
@@ -101,10 +101,10 @@ def find_fastest(
     best = [float("inf")] * len(candidates)
     translators[0](lines)
     for _ in range(_NUM_TRIALS):
-        for place, translate in enumerate(translators):
+        for index, translate in enumerate(translators):
             started_at = time.perf_counter()
             translate(lines)
-            best[place] = min(best[place], time.perf_counter() - started_at)
+            best[index] = min(best[index], time.perf_counter() - started_at)
     speeds = [
         {**candidate, "sentences_per_second": len(lines) / seconds}
         for candidate, seconds in zip(candidates, best, strict=True)

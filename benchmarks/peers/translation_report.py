@@ -1,4 +1,4 @@
-"""What translate_speed.py found, as figures and as tables."""
+"""The measurements of translate_speed.py as figures and as tables."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from peers.contestants import Contestant
 
 MIN_AGREEMENT = 95.0
-"""BLEU to the first contestant's output; of one that is below, the lines that differ are told."""
+"""BLEU to the first contestant's output; of one that is below, differing lines are reported."""
 
 
 def summarize(contestants: Sequence[Contestant], reference: Sequence[str]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def bleu(lines: Sequence[str], reference: Sequence[str]) -> float:
 
 def _figures(contestant: Contestant, what: str) -> dict[str, Any] | None:
     """Returns medians over rounds of one measure; None where it has none."""
-    rounds = [measured for told in contestant.rounds if (measured := told.get(what)) is not None]
+    rounds = [measured for timed in contestant.rounds if (measured := timed.get(what)) is not None]
     if not rounds:
         return None
     speeds = [measured["sentences"] / measured["seconds"] for measured in rounds]
@@ -64,8 +64,8 @@ def _figures(contestant: Contestant, what: str) -> dict[str, Any] | None:
     return {
         "seconds": seconds,
         "sentences_per_second": statistics.median(speeds),
-        "least": min(speeds),
-        "most": max(speeds),
+        "min": min(speeds),
+        "max": max(speeds),
         "target_tokens_per_second": None if num_tokens is None else num_tokens / seconds,
         "rounds": len(rounds),
     }
@@ -73,12 +73,12 @@ def _figures(contestant: Contestant, what: str) -> dict[str, Any] | None:
 
 def _tokens(contestant: Contestant) -> int | None:
     """Returns how many target tokens the whole source gave."""
-    steady = [told["steady"] for told in contestant.rounds if told.get("steady")]
+    steady = [timed["steady"] for timed in contestant.rounds if timed.get("steady")]
     return steady[-1]["target_tokens"] if steady else None
 
 
 def _facts(contestant: Contestant) -> dict[str, Any]:
-    steady = [told["steady"] for told in contestant.rounds if told.get("steady")]
+    steady = [timed["steady"] for timed in contestant.rounds if timed.get("steady")]
     if not steady:
         return {"tokens_per_sentence": None, "peak_bytes": None, "versions": {}}
     last = steady[-1]
@@ -123,8 +123,8 @@ def _ratio(ours: Contestant, theirs: Contestant, what: str) -> float | None:
     ratios = [
         other["seconds"] / one["seconds"]
         for one, other in zip(
-            (told.get(what) for told in ours.rounds),
-            (told.get(what) for told in theirs.rounds),
+            (timed.get(what) for timed in ours.rounds),
+            (timed.get(what) for timed in theirs.rounds),
             strict=True,
         )
         if one is not None and other is not None
@@ -133,7 +133,7 @@ def _ratio(ours: Contestant, theirs: Contestant, what: str) -> float | None:
 
 
 def print_report(report: dict[str, Any], num_rounds: int) -> None:
-    """Prints both tables, and what each contestant was told and made of."""
+    """Prints both tables, and each contestant's settings and versions."""
     _print_rows(report["rows"], num_rounds)
     if report["ratios"]:
         _print_ratios(report["ratios"])
@@ -141,27 +141,29 @@ def print_report(report: dict[str, Any], num_rounds: int) -> None:
     for row in report["rows"]:
         versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
         settings = {"computes in": row.get("arithmetic"), **(row["settings"] or {})}
-        told = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-        print(f"* {row['contestant']}: {versions}{'; ' if told else ''}{told}")
+        listed = ", ".join(
+            f"{name} {value}" for name, value in settings.items() if value is not None
+        )
+        print(f"* {row['contestant']}: {versions}{'; ' if listed else ''}{listed}")
         if row["bleu_to_first"] is not None and row["bleu_to_first"] < MIN_AGREEMENT:
             print(f"  * {row['lines_that_differ']:,} lines are others than the first row's")
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], num_rounds: int) -> None:
     print(
-        f"\n| contestant | steady: sentences/s, median of {num_rounds} | least to most "
+        f"\n| contestant | steady: sentences/s, median of {num_rounds} | min to max "
         "| target tokens/s | start to exit: sentences/s | seconds | target tokens/s "
         "| first line after | peak memory | tokens a sentence | BLEU | BLEU to the first row's |\n"
         "|---|---|---|---|---|---|---|---|---|---|---|---|"
     )
     for row in rows:
         steady, whole, first = row["steady"] or {}, row["whole"] or {}, row["first"] or {}
-        least_to_most = f"{steady['least']:,.1f} to {steady['most']:,.1f}" if steady else ""
+        min_to_max = f"{steady['min']:,.1f} to {steady['max']:,.1f}" if steady else ""
         memory = row["peak_bytes"]
         cells = [
             row["contestant"],
             _number(steady.get("sentences_per_second"), 1),
-            least_to_most,
+            min_to_max,
             _number(steady.get("target_tokens_per_second"), 0),
             _number(whole.get("sentences_per_second"), 1),
             _number(whole.get("seconds"), 2),

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from mtkit import __version__
 from mtkit.cli.average import average
 from mtkit.cli.export import export
 from mtkit.cli.init import init
@@ -20,6 +19,7 @@ from mtkit.cli.train import train
 from mtkit.cli.translate import translate
 from mtkit.errors import MtkitError, explain_system_fault
 from mtkit.standard_streams import check_stdout, discard_unwritten, open_standard_streams
+from mtkit.version import __version__
 
 # What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130

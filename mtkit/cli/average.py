@@ -70,8 +70,8 @@ def average(
     if len(given) > 1:
         raise typer.BadParameter(f"{given[0]} and {given[1]} exclude each other")
     opened, place = open_run(recipe, workspace, overrides)
-    from mtkit.training.average import average as average_checkpoints
-    from mtkit.training.average import select as select_model
+    from mtkit.training.averaging.average import average as average_checkpoints
+    from mtkit.training.averaging.average import select as select_model
 
     if select:
         select_model(opened, place, device=device)

@@ -101,7 +101,7 @@ def choose_hardware(
     rendezvous: str = "",
     max_restarts: int = 0,
 ) -> Hardware:
-    """Returns where to train.
+    """Returns the hardware to train on.
 
     Raises:
         typer.BadParameter: Options that exclude each other, or one that lacks another.

@@ -50,10 +50,10 @@ def plan(
     it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.
     """
     check_stdout("mtkit plan")
-    opened, place = open_run(recipe, workspace, overrides)
+    loaded, run_folder = open_run(recipe, workspace, overrides)
     from mtkit.pipeline.plan import plan as plan_training
 
-    planned = plan_training(opened, place, num_gpus=gpus, hardware=hardware, share=share)
+    planned = plan_training(loaded, run_folder, num_gpus=gpus, hardware=hardware, share=share)
     if as_json:
         sys.stdout.write(json.dumps(planned.as_json(), indent=2, allow_nan=False) + "\n")
     else:

@@ -31,11 +31,11 @@ def prepare(
     ] = None,
 ) -> None:
     """Clean the corpora, train the tokenizer and store the data as numbers."""
-    opened, place = open_run(recipe, workspace, overrides)
+    loaded, run_folder = open_run(recipe, workspace, overrides)
     from mtkit.pipeline.prepare import check_data
     from mtkit.pipeline.prepare import prepare as prepare_data
 
     if not check:
-        prepare_data(opened, place, num_workers=workers)
-    elif not check_data(opened, num_workers=workers):
+        prepare_data(loaded, run_folder, num_workers=workers)
+    elif not check_data(loaded, num_workers=workers):
         raise typer.Exit(1)

@@ -24,10 +24,10 @@ def run(
 ) -> None:
     """Prepare, train, average, translate and score, skipping what is up to date."""
     hardware = choose_hardware(gpus, processes)
-    opened, place = open_run(recipe, workspace, overrides)
+    loaded, run_folder = open_run(recipe, workspace, overrides)
     from mtkit.pipeline.run import run as run_all
 
     options = repeat_options(recipe, workspace, overrides)
-    code = run_all(opened, place, hardware=hardware, options=options)
+    code = run_all(loaded, run_folder, hardware=hardware, options=options)
     if code:
         raise typer.Exit(code)

@@ -89,68 +89,28 @@ def score(
 
         check_report_name(report)
     if hypothesis is not None:
+        from mtkit.pipeline.score_files import load_scoring, score_files
+
+        scoring = load_scoring(recipe, overrides or [])
         scored = [
-            _score_files(
-                hypothesis,
-                reference,
-                source=source,
-                test_set=test_set,
-                recipe=recipe,
-                overrides=overrides,
+            score_files(
+                hypothesis, scoring, references=reference or [], source=source, test_set=test_set
             )
         ]
     else:
         from mtkit.pipeline.score import score as score_run
-        from mtkit.pipeline.score import with_published
+        from mtkit.pipeline.score import score_published
 
-        opened, place = open_run(recipe, workspace, overrides)
+        loaded, run_folder = open_run(recipe, workspace, overrides)
         if test_set:
-            opened = with_published(opened, test_set)
-        scored = score_run(opened, place, device=device, keeps_others=bool(test_set))
+            scored = score_published(loaded, run_folder, test_set, device=device)
+        else:
+            scored = score_run(loaded, run_folder, device=device)
     _render(scored, as_json=as_json, names_systems=hypothesis is not None)
     if report is not None:
         from mtkit.pipeline.score_report import write_reports
 
         write_reports(report, scored)
-
-
-def _score_files(
-    hypotheses: list[Path],
-    references: list[Path] | None,
-    *,
-    source: Path | None,
-    test_set: str,
-    recipe: str,
-    overrides: list[str] | None,
-) -> ScoredText:
-    from mtkit.pipeline.score_files import score_files, score_published, split_pair
-    from mtkit.recipe import PROJECT_RECIPE, load_recipe
-    from mtkit.recipe.evaluation import Evaluation
-    from mtkit.recipe.loading import override_section
-
-    languages = "", ""
-    if recipe or PROJECT_RECIPE.is_file():
-        loaded = load_recipe(recipe, overrides or [])
-        settings = loaded.evaluation
-        languages = (
-            loaded.data.source_language,
-            settings.language or loaded.data.target_language,
-        )
-    else:
-        settings = override_section(Evaluation(), "evaluation", overrides or [])
-        languages = "", settings.language
-    if test_set:
-        name, languages = split_pair(test_set, languages)
-        return score_published(
-            hypotheses,
-            name,
-            settings,
-            source_language=languages[0],
-            target_language=languages[1],
-        )
-    return score_files(
-        hypotheses, references or [], settings, source=source, target_language=languages[1]
-    )
 
 
 def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:

@@ -63,16 +63,16 @@ def train(
     hardware = choose_hardware(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )
-    opened, place = open_run(recipe, workspace, overrides)
-    # Torch reads it once: its warnings are stacks of C++, and what they mean is told by mtkit.
+    loaded, run_folder = open_run(recipe, workspace, overrides)
+    # Torch reads it once: its warnings are stacks of C++, and mtkit says what they mean.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mtkit.pipeline.train import dry_run as rehearse
     from mtkit.pipeline.train import train as start_training
 
     if dry_run:
-        rehearse(opened, place, hardware=hardware)
+        rehearse(loaded, run_folder, hardware=hardware)
         return
     options = repeat_options(recipe, workspace, overrides)
-    code = start_training(opened, place, hardware=hardware, options=options)
+    code = start_training(loaded, run_folder, hardware=hardware, options=options)
     if code:
         raise typer.Exit(code)

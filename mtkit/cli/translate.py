@@ -97,7 +97,8 @@ def translate(
     check_stdout("mtkit translate")
     if not model:
         opened, place = open_run(recipe, workspace, changes)
-    from mtkit.inference.lines import Reading, score_stream, translate_stream
+    from mtkit.inference.streams.input_format import InputFormat
+    from mtkit.inference.streams.translate_stream import score_stream, translate_stream
     from mtkit.pipeline.translate import load_models, load_run
 
     translator = (
@@ -105,9 +106,9 @@ def translate(
         if model
         else load_run(opened, place, device=device)
     )
-    reading = Reading(
+    input_format = InputFormat(
         form=(form or (Form.TSV if score_only else Form.TEXT)).value,
         replaces_errors=errors is Errors.REPLACE,
     )
     run = score_stream if score_only else translate_stream
-    run(translator, sys.stdin.buffer, sys.stdout.buffer, reading=reading, as_json=as_json)
+    run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)

@@ -1,18 +1,17 @@
 """Text in, batches out; numpy throughout, torch in batches/collate.py alone.
 
-prepare.py           the front door: corpora to a workspace's data, stage by stage
-preparation/         what the stages do, and the report on them
-prepared.py          those data opened again, and whether they are up to date
+prepare.py            the front door: corpora to a workspace's data, stage by stage
+preparation/          what the stages do, and the report on them
+prepared.py           those data opened again, and whether they are up to date
 
-sources/             corpora of every kind, read in blocks, with faults by file and line
-cleaning/            which pairs are left out, and why
-phrasebook/          the embedded English-German corpus
+sources/              corpora of every kind, read in blocks, with faults by file and line
+cleaning/             which pairs are left out, and why
+phrasebook/           the embedded English-German corpus
 
-tokenizer.py         text to subword tokens and back (SentencePiece); the special tokens' ids
-kept_vocabulary.py   the vocabulary of the model that training starts from, and more symbols
-punctuation.py       Moses' punctuation rules
-segmentations.py     other segmentations than the best: BPE-dropout, subword regularisation
-subword_sampling.py  another segmentation of each sentence in each epoch
+tokenizer_choice.py   which tokenizer a recipe gets
+reused_vocabulary.py  the vocabulary of the model that training starts from
+normalization.py      how a recipe's tokenizer normalises, and what a reader should know of it
+subword_sampling.py   another segmentation of each sentence in each epoch
 
-batches/             which sentences make up each update, and their tokens as tensors
+batches/              which sentences make up each update, and their tokens as tensors
 """

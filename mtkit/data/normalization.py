@@ -1,48 +1,17 @@
-"""SentencePiece's normalisation of Unicode, without a model's pieces."""
+"""How the tokenizer that a recipe gets normalises text, and what a reader should know of it."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import sentencepiece
-
-# protobuf makes the class when the module is loaded, where mypy can't see it.
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
-from mtkit.data.reused_vocabulary import choose_punctuation, read_reused, reused_folder
+from mtkit.data.tokenizer_choice import choose_punctuation, find_tokenizer, reused_folder
 from mtkit.recipe import Recipe
+from mtkit.text.normalization import Normalization, UnicodeNormalizer, read_normalization
 from mtkit.text.punctuation import punctuation_normalizer
-from mtkit.text.tokenizer import read_pretrained
-
-RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-"""Rules that come with SentencePiece: NFKC with small additions, or none."""
 
 _NOTABLE_CHANGES = 0.02
 """Share of targets that a rule changes from which a report warns. It is at most 0.005 in English,
 French and German, and from 0.1 to 0.9 in Chinese and Japanese."""
 _MAX_EXAMPLES = 5
-
-Normalization = str | bytes
-"""The name of one of `RULES`, or a serialised model that has a rule of its own."""
-
-
-class UnicodeNormalizer:
-    """Normalises lines as a tokenizer does before it cuts them.
-
-    Args:
-        normalization: A rule or a model.
-    """
-
-    def __init__(self, normalization: Normalization) -> None:
-        if isinstance(normalization, bytes):
-            self._normalizer = sentencepiece.SentencePieceNormalizer(model_proto=normalization)
-        else:
-            self._normalizer = sentencepiece.SentencePieceNormalizer(rule_name=normalization)
-
-    def normalize(self, lines: Iterable[str]) -> list[str]:
-        """Returns lines normalised; spaces are `▁`, and U+FFFD stands for lone surrogates."""
-        valid = [line.encode("utf-8", "replace").decode() for line in lines]
-        normalized: list[str] = self._normalizer.normalize(valid)
-        return normalized
 
 
 def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
@@ -51,23 +20,11 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    settings, folder = recipe.tokenizer, reused_folder(recipe)
-    if folder is not None:
-        source, target = read_reused(folder, recipe).models
-    elif settings.pretrained is not None:
-        source, target = read_pretrained(settings)
-    else:
-        return settings.normalization, settings.normalization
-    return _read_normalization(source), _read_normalization(target)
-
-
-def _read_normalization(model: bytes) -> Normalization:
-    """Returns the rule of a model by its name, or as a model without pieces."""
-    proto = ModelProto()
-    proto.ParseFromString(model)
-    if proto.normalizer_spec.name in RULES:
-        return str(proto.normalizer_spec.name)
-    return bytes(ModelProto(normalizer_spec=proto.normalizer_spec).SerializeToString())
+    tokenizer = find_tokenizer(recipe)
+    if tokenizer is None:
+        return recipe.tokenizer.normalization, recipe.tokenizer.normalization
+    source, target = tokenizer.models
+    return read_normalization(source), read_normalization(target)
 
 
 def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:

@@ -9,60 +9,43 @@ dev/        the development set, as tokens and text  depends on it and on the to
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import open_console, say
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.clean_corpora import clean_corpora
-from mtkit.data.preparation.report import Epoch, Report, show_report, write_report
+from mtkit.data.preparation.facts import PreparedFacts
+from mtkit.data.preparation.held_out import prepare_dev
+from mtkit.data.preparation.make_tokenizer import make_tokenizer
+from mtkit.data.preparation.notes import EpochSize
+from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.report_page import write_report
+from mtkit.data.preparation.report_table import show_report
+from mtkit.data.preparation.stage_keys import compute_stage_key
 from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
-from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.preparation.tokenize_text import (
-    TokenizingJob,
-    choose_widths,
-    list_tags,
-    tokenize_dev,
-    tokenize_text,
-)
+from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
 from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
     STAGES,
-    describe_file,
     describe_inputs,
     fingerprint,
     read_dev_side,
     read_facts,
-    relative_to_root,
 )
-from mtkit.data.reused_vocabulary import (
-    choose_punctuation,
-    digest_kept,
-    extend_vocabulary,
-    read_reused,
-    reused_folder,
-)
-from mtkit.data.sources.corpora import check_corpus, read_pairs
+from mtkit.data.reused_vocabulary import read_reused
+from mtkit.data.sources.corpora import check_corpus
+from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    at_work_alone,
-    digest,
-    digest_file,
-    put_in_place,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
 from mtkit.workspace import Workspace
-
-_TOKENIZER_SAMPLE_STREAM = 1
 
 
 def prepare(
@@ -72,7 +55,7 @@ def prepare(
     num_workers: int | None = None,
     check: Callable[[str], None] | None = None,
 ) -> None:
-    """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
+    """Writes tokenizer, tokenised training data and the development set into `workspace.data`.
 
     Nothing of an earlier `prepare` is touched until all of it is done; stages that nothing new
     bears on are taken over.
@@ -82,14 +65,14 @@ def prepare(
         workspace: Where they go.
         num_workers: Processes that clean and tokenise; as many as there are processors for
                 this one where None.
-        check: Is told the new data's digest before they take the old ones' place, and may raise.
+        check: Called with the new data's digest before they replace the old ones; may raise.
 
     Raises:
         MtkitError: A corpus that can't be read, of which nothing is left, or that is too small for
             the tokenizer; another `prepare` at work in the same workspace.
     """
     if not is_prepared(recipe, workspace):
-        # Told before anything is done, rather than after hours of cleaning, or of training.
+        # Reported before anything is done, rather than after hours of cleaning, or of training.
         check_inputs(recipe)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
@@ -97,7 +80,7 @@ def prepare(
 
 
 def check_inputs(recipe: Recipe) -> None:
-    """Checks that the files of all corpora, and of a kept vocabulary, are there and look readable.
+    """Checks that the files of all corpora, and a reused vocabulary are there and look readable.
 
     Raises:
         MtkitError: One isn't, or doesn't.
@@ -114,13 +97,13 @@ def check_inputs(recipe: Recipe) -> None:
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
-    """Returns whether the workspace holds this recipe's data, from input files unchanged since."""
+    """Checks that the workspace holds this recipe's data, from input files unchanged since."""
     if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
     found: dict[str, Facts] = {}
     for name in STAGES:
         record = read_record(workspace.data / name)
-        if record is None or record["key"] != _key(name, recipe, found):
+        if record is None or record["key"] != compute_stage_key(name, recipe, found):
             return False
         found[name] = record["facts"]
     return True
@@ -155,7 +138,11 @@ def _prepare(
     epoch = _measure_epoch(recipe, draft)
     report = Report.of(recipe, facts, epoch, read_dev_side(draft, "target"))
     write_report(report, draft)
-    noted = {key: facts[key] for key in ("format_version", "fingerprint", "digest")}
+    noted = {
+        "format_version": facts["format_version"],
+        "fingerprint": facts["fingerprint"],
+        "digest": facts["digest"],
+    }
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
@@ -174,7 +161,7 @@ def _prepare(
     say(f"all of it, with sentences to read: {workspace.data / 'report.html'}")
 
 
-def _measure_epoch(recipe: Recipe, draft: Path) -> Epoch:
+def _measure_epoch(recipe: Recipe, draft: Path) -> EpochSize:
     """Returns what one pass over the prepared data is."""
     epoch = plan_epoch(
         LengthOrder(draft / "train"),
@@ -184,7 +171,7 @@ def _measure_epoch(recipe: Recipe, draft: Path) -> Epoch:
         seed=recipe.seed,
         epoch=0,
     )
-    return Epoch(
+    return EpochSize(
         pairs=epoch.num_pairs,
         source_tokens=epoch.num_source_tokens,
         target_tokens=epoch.num_target_tokens,
@@ -192,12 +179,14 @@ def _measure_epoch(recipe: Recipe, draft: Path) -> Epoch:
     )
 
 
-def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) -> Facts:
-    """Leaves every stage finished in the draft; returns their facts."""
+def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) -> PreparedFacts:
+    """Finishes every stage in the draft; returns their facts."""
     stages = Stages(draft, earlier)
-    builds: dict[str, Callable[[Path], Facts]] = {
+    builds: Mapping[str, Callable[[Path], Facts]] = {
         "text": lambda folder: clean_corpora(recipe, folder, num_workers=num_workers),
-        "tokenizer": lambda folder: _make_tokenizer(recipe, draft, found["text"], folder),
+        "tokenizer": lambda folder: make_tokenizer(
+            recipe, draft / "text", found["text"]["kept"], folder
+        ),
         "train": lambda folder: tokenize_text(
             TokenizingJob(
                 text=draft / "text",
@@ -211,12 +200,12 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
             folder,
             num_workers=num_workers,
         ),
-        "dev": lambda folder: _tokenize_dev(recipe, draft, folder),
+        "dev": lambda folder: prepare_dev(recipe, draft / "tokenizer", folder),
     }
-    found: dict[str, Facts] = {}
+    found: dict[str, Any] = {}
     for name in STAGES:
         started_at = time.monotonic()
-        stage = stages.run(name, _key(name, recipe, found), builds[name])
+        stage = stages.run(name, compute_stage_key(name, recipe, found), builds[name])
         elapsed_seconds = time.monotonic() - started_at
         say(f"{name}: " + (f"{elapsed_seconds:.1f} s" if stage.is_new else "unchanged, taken over"))
         found[name] = stage.facts
@@ -227,138 +216,8 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
         "format_version": FORMAT_VERSION,
         "fingerprint": fingerprint(recipe),
         "digest": digest([*(found[name]["digest"] for name in STAGES[1:]), weights, longest]),
-        **found,
-    }
-
-
-def _key(name: str, recipe: Recipe, found: dict[str, Facts]) -> str:
-    """Returns a digest of all that a stage depends on, given the facts of those before it."""
-    data, tokenizer, kept = recipe.data, recipe.tokenizer, reused_folder(recipe)
-    root = str(data.data_root)
-
-    def settings(section: Any, *left_out: str) -> Any:
-        return relative_to_root(section.model_dump(mode="json", exclude=set(left_out)), root)
-
-    match name:
-        case "text":
-            tests = recipe.evaluation.test_sets
-            depends: list[Any] = [
-                [settings(corpus, "name", "weight", "tag") for corpus in data.train],
-                settings(data.cleaning, "max_tokens"),
-                [settings(corpus, "tag") for corpus in (data.dev, *tests)],
-                [data.source_language, data.target_language, choose_punctuation(recipe)],
-                _describe_normalization(recipe),
-                describe_inputs((*data.train, data.dev, *tests)),
-            ]
-        case "tokenizer" if kept is not None:
-            depends = [
-                digest_kept(kept),
-                [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint],
-                [data.source_language, data.target_language],
-            ]
-        case "tokenizer":
-            depends = [
-                found["text"]["digest"],
-                settings(tokenizer, "sampling"),
-                # Moses' rules depend on the languages.
-                [data.source_language, data.target_language],
-                [recipe.seed, list_tags(recipe)],
-                _describe_pretrained(recipe),
-            ]
-        case "train":
-            depends = [
-                found["text"]["digest"],
-                # Which corpus each pair is of, which the text itself doesn't tell.
-                found["text"]["parts"],
-                found["tokenizer"]["digest"],
-                [corpus.tag for corpus in data.train],
-                data.cleaning.max_tokens,
-                None if tokenizer.sampling is None else settings(tokenizer.sampling),
-            ]
-        case _:
-            depends = [
-                found["tokenizer"]["digest"],
-                [data.source_language, data.target_language],
-                settings(data.dev),
-                data.cleaning.max_tokens,
-                describe_inputs((data.dev,)),
-            ]
-    return digest([name, FORMAT_VERSION, *depends])
-
-
-def _describe_normalization(recipe: Recipe) -> Any:
-    """Returns what the tokenizer's normalisation depends on, by which held-out pairs are found."""
-    folder = reused_folder(recipe)
-    if folder is not None:
-        return digest_kept(folder)
-    return _describe_pretrained(recipe) or recipe.tokenizer.normalization
-
-
-def _describe_pretrained(recipe: Recipe) -> list[Any]:
-    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
-    pretrained = recipe.tokenizer.pretrained
-    paths = [] if pretrained is None else [pretrained.source, pretrained.target]
-    return [describe_file(path) for path in paths if path is not None]
-
-
-def _make_tokenizer(recipe: Recipe, draft: Path, text: Facts, folder: Path) -> Facts:
-    """Leaves a tokenizer trained on a sample of the cleaned text, or one that there is already."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
-    languages = (recipe.data.source_language, recipe.data.target_language)
-    punctuation = languages if choose_punctuation(recipe) == "moses" else None
-    if kept is not None:
-        start = read_reused(kept, recipe)
-        symbols = settings.user_symbols
-        tokenizer = extend_vocabulary(start, tags=tags, symbols=symbols, punctuation=punctuation)
-        added = tokenizer.source_pieces[start.source_vocab_size :]
-        addition = f", with {' '.join(added)} added" if added else ""
-        say(f"keeping the vocabulary of {kept}{addition}")
-    elif settings.pretrained is not None:
-        models = read_pretrained(settings)
-        tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
-    else:
-        store = TextStore(draft / "text")
-        size = min(max(1, settings.max_training_sentences // 2), text["kept"])
-        say(f"training the tokenizer on {size:,} pairs")
-        seed = [recipe.seed, _TOKENIZER_SAMPLE_STREAM]
-        tokenizer = train_tokenizer(
-            settings,
-            store.sample("source", size, text["kept"], seed=seed),
-            store.sample("target", size, text["kept"], seed=seed),
-            seed=recipe.seed,
-            tags=tags,
-            punctuation=punctuation,
-        )
-    tokenizer.save(folder)
-    return {
-        "source_pieces": tokenizer.source_vocab_size,
-        "target_pieces": tokenizer.target_vocab_size,
-        "joint": tokenizer.is_joint,
-        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
-    }
-
-
-def _tokenize_dev(recipe: Recipe, draft: Path, folder: Path) -> Facts:
-    """Leaves the development set as tokens, for its loss, and as text, for its score."""
-    tokenizer = SubwordTokenizer.load(draft / "tokenizer")
-    dev = recipe.data.dev
-    pairs = list(
-        read_pairs(
-            dev,
-            phrasebook_split="dev",
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
-    )
-    tokens = tokenize_dev(tokenizer, recipe, pairs)
-    widths = choose_widths(tokenizer)
-    with TokenStoreWriter(folder, widths) as store:
-        store.append(make_batch(tokens, widths), corpus=0)
-    for column, lines in zip(PAIR_COLUMNS, zip(*pairs, strict=True), strict=True):
-        write_atomically(folder / f"{column}.txt", "".join(f"{line}\n" for line in lines))
-    return {
-        "read": len(pairs),
-        "kept": len(tokens["source"]),
-        **{f"{column}_tokens": len(found.tokens) for column, found in tokens.items()},
-        "digest": digest(pairs),
+        "text": found["text"],
+        "tokenizer": found["tokenizer"],
+        "train": found["train"],
+        "dev": found["dev"],
     }

@@ -1,19 +1,22 @@
-"""What `prepare` left in a workspace: whether it is up to date, and opened again."""
+"""The data of a workspace, opened again, and whether they are up to date."""
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.reused_vocabulary import reused_folder
 from mtkit.data.sources.corpora import input_files
+from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import digest, read_json
+from mtkit.files import read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
+from mtkit.recipe.tables import list_differences, relative_to_root
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -22,12 +25,13 @@ FORMAT_VERSION = 2
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-STAGES = ("text", "tokenizer", "train", "dev")
+Stage = Literal["text", "tokenizer", "train", "dev"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """What `prepare` left.
+    """The data of a workspace.
 
     Attributes:
         tokenizer: The run's tokenizer.
@@ -94,42 +98,12 @@ def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
     except (RecursionError, ValueError):
         # Changed by hand, or it names a path that is invalid UTF-8, which TOML can't.
         return []
-    keys = {"data", "tokenizer", "seed"}
-    wanted = recipe.model_dump(mode="json", exclude_none=True, include=keys)
-    return list_differences(
-        relative_to_root(wanted, str(recipe.data.data_root)),
-        relative_to_root(
-            {key: tables[key] for key in keys & tables.keys()},
-            str(tables.get("data", {}).get("data_root", "")),
-        ),
-    )
-
-
-def list_differences(
-    wanted: Mapping[str, Any], found: Mapping[str, Any], prefix: str = ""
-) -> list[str]:
-    """Returns a phrase for each key whose value differs between two nested tables.
-
-    Args:
-        wanted: What is, or shall be.
-        found: What was.
-        prefix: Put before each key.
-    """
-    phrases = []
-    for key in sorted(wanted.keys() | found.keys()):
-        now, then = (_by_place(tables.get(key)) for tables in (wanted, found))
-        if isinstance(now, dict) and isinstance(then, dict):
-            phrases += list_differences(now, then, f"{prefix}{key}.")
-        elif now != then:
-            phrases.append(f"{prefix}{key} was {then!r}, now {now!r}")
-    return phrases
-
-
-def _by_place(value: Any) -> Any:
-    """Returns a list of tables as a table of them by place; all else as it is."""
-    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
-        return {str(place): entry for place, entry in enumerate(value)}
-    return value
+    wanted = recipe.model_dump(mode="json", exclude_none=True)
+    try:
+        return list_differences(_select_data(wanted), _select_data(tables))
+    except TypeError:
+        # Changed by hand.
+        return []
 
 
 def read_digest(workspace: Workspace) -> str:
@@ -149,24 +123,22 @@ def fingerprint(recipe: Recipe) -> str:
 
     Where the corpora lie doesn't count: a project's folder may move.
     """
-    chosen = recipe.model_dump(mode="json", include={"data", "tokenizer", "seed"})
+    chosen = _select_data(recipe.model_dump(mode="json"))
     kept = reused_folder(recipe)
     if kept is not None:
-        chosen["kept_vocabulary"] = str(kept)
-    return digest(relative_to_root(chosen, str(recipe.data.data_root)))
+        root = str(recipe.data.data_root)
+        chosen["kept_vocabulary"] = relative_to_root(str(kept), root)
+    return digest(chosen)
 
 
-def relative_to_root(chosen: Any, root: str) -> Any:
-    """Returns a recipe's tables with paths as they start from the corpora's folder, `root`."""
-    if isinstance(chosen, dict):
-        return {
-            key: relative_to_root(value, root)
-            for key, value in chosen.items()
-            if key != "data_root"
-        }
-    if isinstance(chosen, list):
-        return [relative_to_root(value, root) for value in chosen]
-    return chosen.removeprefix(f"{root}/") if isinstance(chosen, str) else chosen
+def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of data, tokenizer and seed that bear on prepared data."""
+    chosen = select(Recipe, tables, Invalidates.DATA)
+    # Of where training starts from, only which vocabulary is kept bears on data.
+    chosen.pop("training", None)
+    root = str(tables.get("data", {}).get("data_root", ""))
+    relative: dict[str, Any] = relative_to_root(chosen, root)
+    return relative
 
 
 def describe_inputs(corpora: tuple[Any, ...]) -> list[dict[str, Any]]:

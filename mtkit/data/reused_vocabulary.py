@@ -1,39 +1,15 @@
-"""The vocabulary of the model that training starts from, with the symbols that it lacks.
+"""The vocabulary of the model that training starts from, where a recipe keeps that."""
 
-Pieces keep their ids, and so their vectors; what is added stands behind them.
-"""
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
-import sentencepiece
-
-# protobuf makes the class when the module is loaded, where mypy can't see it.
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file, read_json
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer, read_model
+from mtkit.text.sentencepiece_segmenter import read_model
+from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 
 
-def reused_folder(recipe: Recipe) -> Path | None:
-    """Returns the model folder whose vocabulary a recipe keeps; None where it makes its own."""
-    start_from = recipe.training.start_from
-    return start_from.model if start_from is not None and start_from.vocabulary == "keep" else None
-
-
-def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
-    """Returns how punctuation is treated: as the recipe says, or as the kept vocabulary's model."""
-    folder = reused_folder(recipe)
-    if folder is None:
-        return recipe.tokenizer.punctuation
-    path = folder / SETTINGS_FILE
-    return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
-
-
-def digest_kept(folder: Path) -> dict[str, str]:
+def digest_reused(folder: Path) -> dict[str, str]:
     """Returns a digest of each file of a model folder that its vocabulary depends on.
 
     Raises:
@@ -52,7 +28,7 @@ def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
         MtkitError: There is none, it is damaged, or the recipe wants one vocabulary where it has
             two, or the reverse.
     """
-    if not digest_kept(folder):
+    if not digest_reused(folder):
         raise MtkitError(
             f"{folder}: no model here, whose vocabulary could be kept (training.start_from.model)",
             "name a model folder, such as another run's model/; a relative path in a recipe starts "
@@ -74,67 +50,3 @@ def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
             f"{mend}; or train a vocabulary anew: --set training.start_from.vocabulary=new",
         )
     return tokenizer
-
-
-def extend_vocabulary(
-    tokenizer: SubwordTokenizer,
-    *,
-    tags: Sequence[str] = (),
-    symbols: Sequence[str] = (),
-    punctuation: tuple[str, str] | None = None,
-) -> SubwordTokenizer:
-    """Returns a tokenizer that knows more symbols; the pieces that it had keep their ids.
-
-    Args:
-        tokenizer: The one to extend; it stays as it is.
-        tags: Strings that may stand before a source, beside those that it knows; added to the
-            target's vocabulary only where that is the source's too.
-        symbols: Strings that shall always be one piece, on both sides.
-        punctuation: As `SubwordTokenizer` takes it.
-
-    Raises:
-        MtkitError: A symbol is a special piece of the vocabulary.
-    """
-    source, target = tokenizer.models
-    extended = _add_symbols(source, list(dict.fromkeys((*tags, *symbols))))
-    return SubwordTokenizer(
-        extended,
-        extended if tokenizer.is_joint else _add_symbols(target, list(dict.fromkeys(symbols))),
-        tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
-        punctuation=punctuation,
-    )
-
-
-def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
-    """Returns a SentencePiece model that makes each symbol one piece.
-
-    In a unigram model a piece that holds a symbol could win against it, as `singer` against `ing`:
-    such pieces keep their ids, and are never used again.
-    """
-    proto = ModelProto()
-    proto.ParseFromString(model)
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    specials = {getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")}
-    places = {piece.piece: place for place, piece in enumerate(proto.pieces)}
-    changed = False
-    for symbol in symbols:
-        place = places.get(symbol)
-        if place is None:
-            proto.pieces.add(piece=symbol, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
-        elif place in specials or proto.pieces[place].type == ModelProto.SentencePiece.BYTE:
-            raise MtkitError(
-                f"'{symbol}' is a special piece of the vocabulary that training starts from",
-                "take another name for that tag or symbol",
-            )
-        elif proto.pieces[place].type != ModelProto.SentencePiece.USER_DEFINED:
-            # As an ordinary piece it would only be found where no longer one is.
-            proto.pieces[place].type = ModelProto.SentencePiece.USER_DEFINED
-        else:
-            continue
-        changed = True
-    if changed and proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM:
-        for piece in proto.pieces:
-            if piece.type == piece.NORMAL and any(symbol in piece.piece for symbol in symbols):
-                piece.type = piece.UNUSED
-    content: bytes = proto.SerializeToString() if changed else model
-    return content

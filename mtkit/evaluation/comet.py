@@ -96,7 +96,7 @@ def measure_comet(
     Args:
         systems: Translations of each system by its name, one a sentence.
         references: One a sentence; COMET takes no more.
-        sources: What was translated.
+        sources: The source sentences.
         comet: The command and the model.
 
     Raises:
@@ -110,8 +110,8 @@ def measure_comet(
         folder = Path(name)
         found = folder / "scores.json"
         files = {
-            system: _write_lines(folder / f"system{place}", lines)
-            for place, (system, lines) in enumerate(systems.items())
+            system: _write_lines(folder / f"system{index}", lines)
+            for index, (system, lines) in enumerate(systems.items())
         }
         _run(
             [

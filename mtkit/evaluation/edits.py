@@ -86,7 +86,7 @@ class _ShiftSearch:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether as many candidates were looked at as one sentence may have."""
+        """Whether one sentence's limit of candidates is reached."""
         return self._num_candidates >= _MAX_CANDIDATES
 
     def measure(self, words: str) -> int:
@@ -97,7 +97,7 @@ class _ShiftSearch:
         )
 
     def _stays_in_band(self, words: str, distance: int) -> bool:
-        """Returns whether the band holds all ways through the matrix that cost so little."""
+        """Checks that the band holds all ways through the matrix of this cost."""
         if len(self._reference) < _BEAM_WIDTH:
             return True
         difference = abs(len(words) - len(self._reference))
@@ -124,10 +124,10 @@ class _ShiftSearch:
                 continue
             if start <= alignment[target] < start + length:
                 continue
-            for place in _list_places(alignment, target, length):
-                shifted = _shift(words, start, length, place)
+            for position in _list_insertion_points(alignment, target, length):
+                shifted = _shift(words, start, length, position)
                 self._num_candidates += 1
-                candidate = (distance - self.measure(shifted), length, -start, -place)
+                candidate = (distance - self.measure(shifted), length, -start, -position)
                 if candidate > best or not best[1]:
                     best, best_words = candidate, shifted
             if self.is_exhausted:
@@ -183,25 +183,25 @@ class _ShiftSearch:
                     yield start, target, length
 
 
-def _list_places(alignment: dict[int, int], target: int, length: int) -> Iterator[int]:
+def _list_insertion_points(alignment: dict[int, int], target: int, length: int) -> Iterator[int]:
     """Yields before which words of the hypothesis those that belong at a target may be put."""
     last = -1
-    for position in range(target - 1, target + length):
-        if position >= 0 and position not in alignment:
+    for index in range(target - 1, target + length):
+        if index >= 0 and index not in alignment:
             return
-        place = alignment[position] + 1 if position >= 0 else 0
-        if place != last:
-            yield place
-        last = place
+        position = alignment[index] + 1 if index >= 0 else 0
+        if position != last:
+            yield position
+        last = position
 
 
-def _shift(words: str, start: int, length: int, place: int) -> str:
-    """Returns words of which some are moved before the word at a place."""
+def _shift(words: str, start: int, length: int, position: int) -> str:
+    """Returns words of which some are moved before the word at a position."""
     moved = words[start : start + length]
     end = start + length
-    if place < start:
-        return words[:place] + moved + words[place:start] + words[end:]
-    if place > end:
-        return words[:start] + words[end:place] + moved + words[place:]
-    # A place among the moved words themselves is counted from behind them.
-    return words[:start] + words[end : length + place] + moved + words[length + place :]
+    if position < start:
+        return words[:position] + moved + words[position:start] + words[end:]
+    if position > end:
+        return words[:start] + words[end:position] + moved + words[position:]
+    # A position among the moved words themselves is counted from behind them.
+    return words[:start] + words[end : length + position] + moved + words[length + position :]

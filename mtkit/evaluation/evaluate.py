@@ -19,12 +19,12 @@ _MIN_SENTENCES = 100
 
 @dataclass(frozen=True)
 class ReferenceText:
-    """What systems are held against.
+    """The references of a test set, and what else is known of its sentences.
 
     Attributes:
         name: The test set's name.
         references: Sets of references; each holds one a sentence.
-        sources: What was translated; None where it isn't at hand.
+        sources: The source sentences; None where it isn't at hand.
         origins: Where each sentence comes from; None where it isn't known.
     """
 
@@ -41,9 +41,9 @@ class Evaluated:
     Attributes:
         test_set: Its name.
         num_sentences: How many sentences were scored.
-        systems: What was found out about each; the first is the baseline.
+        systems: The result of each; the first is the baseline.
         statistics: Each system's, by its name, a metric each.
-        settings: How they were scored, the tokeniser settled.
+        settings: How they were scored, the tokeniser resolved.
     """
 
     test_set: str
@@ -64,7 +64,7 @@ def evaluate(
 
     Args:
         systems: Translations of each system, one a sentence; the first is the baseline.
-        text: What they are held against.
+        text: The references.
         settings: Metrics, how they see text, and how differences are tested.
         target_language: Code of the language that is scored; empty where it isn't known.
 

@@ -163,7 +163,7 @@ def _import_sacremoses() -> Any:
 def _moses_tokenizer(language: str) -> Callable[[Sequence[str]], list[str]]:
     tokenizer = _import_sacremoses().MosesTokenizer(lang=language)
 
-    # A line takes a millisecond, and most come again: references with the next system, and
+    # A line takes a millisecond, and most recur: references with the next system, and
     # whatever has no quotes to make plain.
     @lru_cache(maxsize=2**16)
     def tokenize(line: str) -> str:
@@ -182,7 +182,7 @@ def _unescape(texts: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _multi_bleu(texts: Sequence[Sequence[str]], lowercase: bool) -> float:
-    """Returns what multi-bleu.perl prints of hypotheses, which come first, and reference sets."""
+    """Returns multi-bleu.perl's score of hypotheses, which come first, and reference sets."""
     # sacreBLEU takes a while to load.
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
 

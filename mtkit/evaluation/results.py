@@ -1,4 +1,4 @@
-"""What an evaluation found, as plain values: made by the other modules, rendered by reports."""
+"""Results of an evaluation as plain values: made by the other modules, rendered by reports."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ TestKind = Literal["bootstrap", "randomization"]
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a value lies with the confidence asked for, by bootstrap over sentences.
+    """A confidence interval, by bootstrap over sentences.
 
     Attributes:
         low: Percentage points.
@@ -22,14 +22,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a system's score differs from the baseline's on the same test set.
+    """The difference of a system's score from the baseline's on the same test set.
 
     Attributes:
         value: The system's score minus the baseline's, in percentage points.
-        p_value: How likely a difference as great as this one is between two systems that are alike.
+        p_value: Probability of so large a difference between two systems that are alike.
         test: The test that says so.
-        interval: Where the difference lies with the confidence asked for, by paired bootstrap.
-        smallest: The least difference that this test set could have shown between these two.
+        interval: The difference's confidence interval, by paired bootstrap.
+        smallest: The smallest difference that this test set could have shown between these two.
     """
 
     value: float
@@ -65,9 +65,9 @@ class SystemResult:
     """All that was found out about one system.
 
     Attributes:
-        name: The system's name: its file's, as far as it tells it from others.
+        name: The system's name: the part of its file's name that other files' lack.
         scores: One per metric.
-        remarks: What looks wrong with its text, a sentence each.
+        remarks: Faults that its text seems to have, a sentence each.
     """
 
     name: str

@@ -39,7 +39,7 @@ def score_corpus(
         hypotheses: Translations, one a sentence.
         references: Sets of references; each holds one a sentence.
         settings: Metrics, and how they see text.
-        target_language: What `tokenize = "auto"` goes by; empty where unknown, which means 13a.
+        target_language: Decides what `tokenize = "auto"` is; empty where unknown, which means 13a.
 
     Raises:
         MtkitError: No sentences, unequal counts, or a tokeniser that can't be had.
@@ -96,7 +96,7 @@ def open_scorer(
 
     Args:
         metric: Which one.
-        settings: How it sees text; `tokenize` is settled.
+        settings: How it sees text; `tokenize` is resolved.
         references: Sets of references that the object analyses once, for several systems.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a difference between two systems could be chance, by resampling the test set.
+"""Tests of whether a difference between two systems could be chance, by resampling the test set.
 
 Paired bootstrap resampling (Koehn 2004, aclweb.org/W04-3250) and approximate randomisation (Riezler
 and Maxwell 2005, aclweb.org/W05-0908), as sacreBLEU defines and draws them: with the same seed,
@@ -33,11 +33,11 @@ def bootstrap_intervals(
     seed: int,
     confidence: float = 0.95,
 ) -> dict[str, list[Interval]]:
-    """Returns where each system's score lies by each metric, over resamples of the test set.
+    """Returns each system's confidence interval by each metric, over resamples of the test set.
 
     The definition is sacreBLEU's: of the scores of all resamples, in order, as many are left out at
-    either end as the confidence allows (at 0.95 and 1,000 resamples, 25), and the least and the
-    greatest of the others are the ends. Half the distance between them is the number that sacreBLEU
+    either end as the confidence allows (at 0.95 and 1,000 resamples, 25), and the min and
+    the max of the others are the ends. Half the distance between them is the number that sacreBLEU
     prints behind ±, around the resamples' mean.
 
     Args:
@@ -64,7 +64,7 @@ def find_differences(
     seed: int,
     confidence: float = 0.95,
 ) -> dict[str, list[Difference]]:
-    """Returns how each system but the baseline differs from it by each metric.
+    """Returns the difference of each system but the baseline from it, by each metric.
 
     The p-value is sacreBLEU's: the share of resamples that count against the difference, where one
     more is counted on both sides, so that it is never 0. Under `bootstrap` they are test sets drawn
@@ -81,10 +81,10 @@ def find_differences(
     `interval` is about the signed difference, always by paired bootstrap, and found as by
     `bootstrap_intervals`.
 
-    `smallest` is the least difference that the test would have called significant, p < 0.05, had
+    `smallest` is the smallest difference that the test would have called significant, p < 0.05, had
     the two differed by it and the resamples been spread as they are. Under `randomization`, where
-    the spread doesn't depend on the difference, it is the greatest difference but 5 in 100 of the
-    resamples' own. Under `bootstrap` each resample's difference is moved by as much as the
+    the spread doesn't depend on the difference, it is the 95th percentile of the resamples'
+    own differences. Under `bootstrap` each resample's difference is moved by as much as the
     difference is. In either case the p-value is below 0.05 where the absolute difference is at
     least `smallest`, and nowhere else; where no resample shows a difference, `smallest` is 0.
 
@@ -189,9 +189,9 @@ def _shuffle(
 def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yields how often each sentence is in each resample, [some resamples, sentences]."""
     generator = np.random.default_rng(seed)
-    most = max(1, _MAX_WEIGHTS // num_sentences)
-    for first in range(0, resamples, most):
-        rows = min(most, resamples - first)
+    max_rows = max(1, _MAX_WEIGHTS // num_sentences)
+    for first in range(0, resamples, max_rows):
+        rows = min(max_rows, resamples - first)
         drawn = generator.choice(num_sentences, size=(rows, num_sentences), replace=True)
         drawn += np.arange(rows)[:, None] * num_sentences
         counts = np.bincount(drawn.ravel(), minlength=rows * num_sentences)
@@ -202,9 +202,9 @@ def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDAr
 def _draw_sides(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yields 1 where a sentence is the baseline's, or else 0, [some resamples, sentences]."""
     generator = np.random.default_rng(seed)
-    most = max(1, _MAX_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
-    for first in range(0, resamples, most):
-        rows = min(most, resamples - first)
+    max_rows = max(1, _MAX_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
+    for first in range(0, resamples, max_rows):
+        rows = min(max_rows, resamples - first)
         sides = generator.integers(2, size=(rows, num_sentences), dtype=bool)
         yield sides.astype(np.float64)
 
@@ -237,7 +237,7 @@ def _find_p_value(
     Args:
         resampled: The differences between two systems in the resamples; p is 1 if all are 0.
         difference: The absolute difference on the whole test set.
-        exceeding: What is compared with it; the resampled differences where it isn't given.
+        exceeding: Values to compare with it; the resampled differences where it isn't given.
     """
     if not resampled.any():
         return 1.0
@@ -246,19 +246,19 @@ def _find_p_value(
 
 
 def _count_allowed(resamples: int) -> int:
-    """Returns how many resamples may lie above a difference whose p-value is below 0.05."""
+    """Returns the max number of resamples above a difference whose p-value is below 0.05."""
     # In whole numbers, (above + 1) / (resamples + 1) < 1 / 20.
     return resamples // _LEVEL - 1
 
 
 def _find_smallest_of_shuffled(shuffled: Numbers) -> float:
-    """Returns the least value that no more of the others exceed than are allowed to."""
+    """Returns the smallest value that no more of the others exceed than are allowed to."""
     position = len(shuffled) - 1 - _count_allowed(len(shuffled))
     return float(np.partition(shuffled, position)[position])
 
 
 def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
-    """Returns the least difference whose p-value were below 0.05, were all resamples moved to it.
+    """Returns the smallest difference with a p-value below 0.05, were all resamples moved to it.
 
     The spread is taken as it is around the difference that was found, towards where that lies.
     """

@@ -1,4 +1,4 @@
-"""What each sentence adds to a metric, and the metric of any sum of it.
+"""A metric's statistics of each sentence, and its value for any sum of them.
 
 BLEU, chrF and TER of a test set are formulas over sums of counts, one row a sentence. sacreBLEU's
 own code takes the counts from text, once; the formulas then score thousands of resampled test sets
@@ -57,7 +57,7 @@ class Statistics:
         signature: Everything that the value depends on, as sacreBLEU writes it.
         higher_is_better: False for TER.
         value: The corpus score, in percentage points, by sacreBLEU itself.
-        per_sentence: What sacreBLEU counts, [sentences, k]. BLEU: hypothesis and reference length,
+        per_sentence: sacreBLEU's counts, [sentences, k]. BLEU: hypothesis and reference length,
             matches of orders 1 to 4, n-grams of orders 1 to 4. chrF: n-grams of the hypothesis, of
             the reference, and matches, for each order. TER: edits, and the references' average
             length, which alone need not be whole. COMET: score, and 1.
@@ -248,7 +248,7 @@ def _assemble(
     counted: list[Numbers], references: list[list[str]], metric: Metric, settings: Evaluation
 ) -> Statistics:
     per_sentence = np.concatenate(counted)
-    # A signature tells the number of reference sets, which the scorer takes from what it has seen.
+    # A signature holds the number of reference sets, which the scorer takes from what it has seen.
     scorer = open_scorer(metric, settings, [lines[:1] for lines in references])
     result = scorer._aggregate_and_compute(per_sentence.tolist())
     return Statistics(

@@ -1,4 +1,4 @@
-"""Which of sacreBLEU's tokenisers suits a language, and what to do where one can't be had."""
+"""The one of sacreBLEU's tokenisers that suits a language, and advice where it can't be had."""
 
 from babel.core import get_global, parse_locale
 
@@ -17,7 +17,7 @@ def choose_tokenizer(setting: str, target_language: str = "") -> str:
     sacreBLEU fetches from the network.
 
     Args:
-        setting: `evaluation.tokenize`; any other than `auto` is kept.
+        setting: `evaluation.tokenize`; any other than `auto` stays.
         target_language: Code such as `de`, `zh-TW`, `zho_Hans` or `jpn`; empty where unknown.
     """
     if setting != "auto":
@@ -47,11 +47,11 @@ def resolve_tokenizer(settings: Evaluation, target_language: str) -> Evaluation:
 
 
 def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
-    """Returns what to tell the user when sacreBLEU couldn't make a tokeniser.
+    """Returns the error to raise when sacreBLEU couldn't make a tokeniser.
 
     Args:
         tokenizer: Its name, `auto` resolved.
-        error: What sacreBLEU raised.
+        error: sacreBLEU's own.
     """
     if tokenizer in ("ja-mecab", "ko-mecab"):
         language = tokenizer.partition("-")[0]

@@ -1,21 +1,17 @@
-"""Whether one engine does what another does, with the same model."""
+"""Parity: whether two engines find the same outputs with the same model, in fp32."""
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.batches import search_in_batches
+from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference, LengthPenalty
-from mtkit.text.tokenizer import SubwordTokenizer
 
 MAX_GAP = 1e-3
 """Two engines may score the same output so far apart, in fp32."""
@@ -50,25 +46,15 @@ class Parity:
     largest_gap: float
     largest_shift: float
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """What two engines made of the same lines, each in its own way.
-
-    Attributes:
-        num_lines: Lines translated.
-        num_equal: Of these, lines with the same translation.
-        agreement: BLEU of the candidate's translations against the reference engine's.
-        bleu: BLEU of the reference engine's and of the candidate's translations against people's;
-            None where there are none.
-        lines_per_second: Speed of the reference engine and of the candidate.
-    """
-
-    num_lines: int
-    num_equal: int
-    agreement: float
-    bleu: tuple[float, float] | None
-    lines_per_second: tuple[float, float]
+    def describe(self) -> str:
+        """Returns a line on what was found equal."""
+        num_equal = self.num_lines - self.num_near_ties - self.num_different
+        return (
+            f"float32: {num_equal} of {self.num_lines} lines have the same n-best list, "
+            f"{self.num_near_ties} differ by near-ties, {self.num_different} by more; scores of "
+            f"one output differ by {self.largest_gap:.1e} at most, and by {self.largest_shift:.1e} "
+            "in CTranslate2's search, which leaves <pad> and <s> out"
+        )
 
 
 def check_parity(
@@ -103,7 +89,7 @@ def check_parity(
             sum(each) / length_penalty("power", alike.length_penalty.alpha, len(each))
             for each in candidate.score(
                 [source] * (len(wanted) + len(given)),
-                [hypothesis.tokens for hypothesis in chain(wanted, given)],
+                [hypothesis.token_ids for hypothesis in chain(wanted, given)],
             )
         ]
         _refuse_diverged(exact)
@@ -114,7 +100,7 @@ def check_parity(
             default=0.0,
         )
         shifts.append(shift)
-        if [h.tokens for h in wanted] == [h.tokens for h in given]:
+        if [h.token_ids for h in wanted] == [h.token_ids for h in given]:
             continue
         if _are_near_ties(wanted, given, exact[len(wanted) :], shift):
             num_near_ties += 1
@@ -140,7 +126,7 @@ def _are_near_ties(
         shift: How far the scores that they were ranked by may be off.
     """
     return len(wanted) == len(given) and all(
-        ours.tokens == theirs.tokens or abs(ours.score - score) < NEAR_TIE + shift
+        ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
         for ours, theirs, score in zip(wanted, given, exact, strict=True)
     )
 
@@ -173,56 +159,6 @@ def _refuse_unequal(parity: Parity) -> None:
         f"parity: {different}, and not for near-ties; nothing was exported",
         "the searches differ: please report it, with the version of CTranslate2",
     )
-
-
-def compare_translations(
-    reference: Engine,
-    candidate: Engine,
-    tokenizer: SubwordTokenizer,
-    lines: Sequence[str],
-    references: Sequence[str],
-    *,
-    settings: Inference,
-    evaluation: Evaluation,
-) -> Comparison:
-    """Returns how two engines translate the same lines, and how quickly.
-
-    Args:
-        reference: One engine.
-        candidate: The other.
-        tokenizer: What the model's text was cut with.
-        lines: Source lines, none of them blank.
-        references: Their translations by people; empty where there are none.
-        settings: How to search.
-        evaluation: How BLEU sees text.
-    """
-    sources = tokenizer.encode_source(lines)
-    texts: list[list[str]] = []
-    speeds = []
-    for engine in (reference, candidate):
-        # What an engine sets up when it is first used is no part of its speed.
-        _search_all(engine, sources[:1], settings)
-        start = time.perf_counter()
-        outputs = _search_all(engine, sources, settings)
-        speeds.append(len(lines) / (time.perf_counter() - start))
-        texts.append([tokenizer.decode_target(hypotheses[0].tokens) for hypotheses in outputs])
-    return Comparison(
-        num_lines=len(lines),
-        num_equal=sum(one == other for one, other in zip(*texts, strict=True)),
-        agreement=_score_bleu(texts[1], texts[0], evaluation),
-        bleu=(
-            _score_bleu(texts[0], references, evaluation),
-            _score_bleu(texts[1], references, evaluation),
-        )
-        if references
-        else None,
-        lines_per_second=(speeds[0], speeds[1]),
-    )
-
-
-def _score_bleu(texts: Sequence[str], references: Sequence[str], evaluation: Evaluation) -> float:
-    bleu_alone = evaluation.model_copy(update={"metrics": ("bleu",)})
-    return score_corpus(texts, [references], bleu_alone)[0].value
 
 
 def _search_all(

@@ -1,66 +1,34 @@
 """What is asked of a translator, and what it answers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.line_warnings import LineWarning
+from mtkit.recipe.inference import Inference
 
 
 @dataclass(frozen=True)
 class Request:
-    """A line to translate.
+    """A line to translate, or one to score.
 
     Attributes:
         text: The line, without its newline.
-        prefix: Target text that its translation begins with.
+        prefix: Target text that its translation begins with; all of it where it is scored.
+        settings: How to search for it; as the translator does where they aren't given. What the
+            network runs on stays the translator's: `engine`, `precision`, `processes` and
+            `batch_tokens`.
+        line: Its number, which messages name and which, with the seed, decides what is sampled; its
+            position among those asked for together where it isn't given.
+        extra: What else came with the line, such as other keys of a JSON object; never looked at.
     """
 
     text: str
     prefix: str = ""
-
-
-@dataclass(frozen=True)
-class ScoredPiece:
-    """A token of a translation.
-
-    Attributes:
-        piece: The token as the tokenizer writes it.
-        log_probability: Its natural log-probability, given the source and what comes before.
-    """
-
-    piece: str
-    log_probability: float
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One translation of a line.
-
-    Attributes:
-        text: The translation.
-        score: What translations of a line are ranked by: the log-probability divided by the length
-            penalty, and what other penalties there are; the sum over the parts of a split line.
-        log_probability: The natural log-probability of all its tokens.
-        tokens: Its tokens, `</s>` included; none where the engine doesn't tell.
-        reached_limit: It was cut by the limit of its length.
-    """
-
-    text: str
-    score: float
-    log_probability: float
-    tokens: tuple[ScoredPiece, ...] = ()
-    reached_limit: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as an object of a JSON line."""
-        return {
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": [
-                {"piece": token.piece, "log_probability": token.log_probability}
-                for token in self.tokens
-            ],
-            "reached_limit": self.reached_limit,
-        }
+    settings: Inference | None = None
+    line: int | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,10 +38,12 @@ class Translation:
     Attributes:
         candidates: The n best, best first; at least one.
         was_split: The line was too long for the model, and was translated in parts.
+        warnings: What a reader should know of it: it was split, or the best was cut.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Hypothesis, ...]
     was_split: bool = False
+    warnings: tuple[LineWarning, ...] = ()
 
     @property
     def text(self) -> str:
@@ -94,5 +64,5 @@ class Translation:
         }
 
 
-BLANK = Translation((Candidate("", 0.0, 0.0),))
-"""What a blank line becomes."""
+BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
+"""The translation of a blank line."""

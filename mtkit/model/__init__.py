@@ -1,1 +1,12 @@
-"""What a model is: config, weights, the folder, its card."""
+"""What a model is: a config, weights, a folder that holds both.
+
+config.py       all that a model is built from but its weights; decoding defaults; both on disk
+parameters.py   the one map of a network's weights: names, shapes, parts
+build.py        a network from its config
+weights.py      the codec of weights: packed, written, read, checked before memory is taken
+folder.py       a model folder, saved whole and loaded
+digest.py       which model a folder holds, and whether it stays while it is read
+card.py         the README.md in the folder
+costs.py        operations and memory that a network takes
+exporters/      a model in the forms of other programs
+"""

@@ -1,10 +1,16 @@
-"""The README.md of a model folder."""
+"""The card of a model: the README.md in its folder."""
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.foreign_files import read_file
 from mtkit.recipe.recipe import Recipe
 
+CARD_FILE = "README.md"
+_MAX_BYTES = 1 << 20
 _SCORES = "## Scores"
 _SCORES_OF_ORIGIN = "## Scores of the model that was exported"
 _EXPORT = "## Export"
@@ -108,6 +114,40 @@ def with_export(card: str, facts: Sequence[str]) -> str:
     if _UNSCORED not in card:
         card = re.sub(rf"^{_SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
     return _with_section(card, _EXPORT, "\n".join(f"- {fact}" for fact in facts))
+
+
+def write_scores(
+    folder: Path, rows: Sequence[tuple[str, str, str, str]], *, origin: str = ""
+) -> None:
+    """Writes scores into the model card in place of those it had.
+
+    Args:
+        folder: A model folder.
+        rows: Test set, metric, score and signature of each.
+        origin: The translator, as a phrase: `torch` on `cpu` in `fp32`.
+
+    Raises:
+        MtkitError: The folder has no model card.
+    """
+    card = read_card(folder)
+    if card is None:
+        raise MtkitError(f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`")
+    write_atomically(folder / CARD_FILE, with_scores(card, rows, origin=origin))
+
+
+def read_card(folder: Path) -> str | None:
+    """Returns a model folder's card; None where it has none.
+
+    Raises:
+        MtkitError: It is a link to another place, too large, or invalid UTF-8.
+    """
+    path = folder / CARD_FILE
+    try:
+        return read_file(path, max_bytes=_MAX_BYTES).decode("utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise MtkitError(f"{path}: damaged: invalid UTF-8: {error}") from error
 
 
 def _with_section(card: str, title: str, content: str) -> str:

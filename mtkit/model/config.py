@@ -1,4 +1,4 @@
-"""What a model folder says of its model; read without the network's own library.
+"""The config and the decoding defaults of a model folder; torch isn't loaded.
 
 config.json     the network's shape, languages, vocabulary sizes, special tokens' ids
 inference.json  decoding defaults
@@ -16,9 +16,11 @@ from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import Section
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
-from mtkit.text.tokenizer import MAX_PIECES, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.vocabulary import MAX_PIECES
 
 FORMAT_VERSION = 2
 """Raised when a folder that this version writes can't be read by older ones."""
@@ -47,7 +49,7 @@ class SpecialTokens(Section):
 
 
 class ModelConfig(Section):
-    """What must be known of a model to build it and to use it."""
+    """All that a model is built from and used by, but for its weights and tokenizer."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the folder's layout."""
@@ -66,6 +68,18 @@ class ModelConfig(Section):
     model: Model
     """The recipe's section."""
 
+    @classmethod
+    def of(cls, recipe: Recipe, tokenizer: SubwordTokenizer) -> "ModelConfig":
+        """Returns the config of a recipe's model, for the vocabularies of a tokenizer."""
+        return cls(
+            recipe=recipe.name,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+            source_vocab_size=tokenizer.source_vocab_size,
+            target_vocab_size=tokenizer.target_vocab_size,
+            model=recipe.model,
+        )
+
     @property
     def vocab_sizes(self) -> tuple[int, int]:
         """Number of source and of target pieces."""
@@ -82,7 +96,7 @@ class OpenedFolder:
 
 
 def open_model_folder(folder: Path) -> OpenedFolder:
-    """Returns what a model folder holds beside the weights.
+    """Returns all of a model folder but its weights.
 
     Raises:
         MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
@@ -112,7 +126,7 @@ def read_settings(folder: Path) -> Inference:
 
 
 def write_section(path: Path, section: BaseModel) -> None:
-    """Leaves a section in a JSON file."""
+    """Writes a section as a JSON file."""
     content = json.dumps(
         section.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False
     )
@@ -123,7 +137,7 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
     if not path.is_file():
         raise MtkitError(f"{path}: missing from the model folder", "copy the whole folder again")
     content = read_file(path, max_bytes=_MAX_BYTES)
-    # Faults of JSON itself are told in its words.
+    # Faults of JSON itself are reported in its words.
     parse_json(content, path)
     try:
         return kind.model_validate_json(content)

@@ -1,12 +1,16 @@
-"""What a network costs, worked out from its recipe alone: weights, operations, memory.
+"""The costs of a network, worked out from its recipe alone: weights, operations, memory.
 
 Nothing is built and torch isn't loaded. That the weights are counted right, and the memory near
-enough, is held against the networks themselves in `tests/unit/pipeline/test_model_costs.py`.
+enough, is held against the networks themselves in `tests/unit/model/test_costs.py`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import get_args
 
+from mtkit.model.parameters import Part, find_part, list_shapes
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import FrozenPart
 
@@ -16,6 +20,9 @@ _HALF, _SINGLE = 2, 4
 """Bytes of a number in bf16 and in fp32."""
 _MASK = 1
 """Bytes that dropout keeps of each number."""
+_NUM_KEPT_INNER = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "silu": 2, "swiglu": 4}
+"""Vectors as wide as d_ff that an activation keeps: beside ReLU's outcome, the input; a gate's
+four."""
 _NUM_LEARNT_IN_FP32 = 3
 """Beside each weight that learns: its gradient, Adam's two moments."""
 
@@ -29,7 +36,7 @@ class Weights:
         decoder: Likewise.
         embeddings: Tokens of both sides and learned positions, and what the output projection
             shares with them.
-        output: An output projection of its own.
+        output: An output projection of its own, and its bias.
     """
 
     encoder: int
@@ -44,12 +51,8 @@ class Weights:
 
     def count_learning(self, frozen: Sequence[FrozenPart]) -> int:
         """Returns the weights that learn where some parts are frozen (`training.freeze`)."""
-        of_parts = {
-            "embeddings": self.embeddings,
-            "encoder": self.encoder,
-            "decoder": self.decoder,
-        }
-        return self.total - sum(of_parts[part] for part in set(frozen))
+        counts: dict[str, int] = asdict(self)
+        return self.total - sum(counts[part] for part in set(frozen))
 
 
 @dataclass(frozen=True)
@@ -70,32 +73,17 @@ class Operations:
 
 
 def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) -> Weights:
-    """Returns the number of weights (arXiv 1706.03762, sections 3.1 to 3.5), biases included.
+    """Returns the number of weights of each part, biases included.
 
     Args:
         model: The recipe's section.
         source_vocab_size: Number of source pieces.
         target_vocab_size: Number of target pieces.
     """
-    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
-    attention = (
-        model.d_model * (2 * keys + values) + 2 * keys + values + (values + 1) * model.d_model
-    )
-    inner = model.d_ff * (2 if model.activation == "swiglu" else 1)
-    feed_forward = (model.d_model + 1) * inner + (model.d_ff + 1) * model.d_model
-    norm = 2 * model.d_model
-    final_norm = norm if model.norm == "pre" else 0
-    embeddings = target_vocab_size * model.d_model
-    if model.tied_embeddings != "three-way":
-        embeddings += source_vocab_size * model.d_model
-    if model.positions == "learned":
-        embeddings += 2 * model.max_positions * model.d_model
-    return Weights(
-        encoder=model.num_encoder_layers * (attention + feed_forward + 2 * norm) + final_norm,
-        decoder=model.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + final_norm,
-        embeddings=embeddings,
-        output=target_vocab_size * model.d_model if model.tied_embeddings == "none" else 0,
-    )
+    counts = Counter[Part]()
+    for name, shape in list_shapes(model, source_vocab_size, target_vocab_size).items():
+        counts[find_part(name)] += prod(shape)
+    return Weights(**{part: counts[part] for part in get_args(Part)})
 
 
 def count_operations(model: Model, target_vocab_size: int) -> Operations:
@@ -144,8 +132,7 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     # a head; and a mask.
     attended = model.d_model + 2 * keys + 2 * values + model.d_model
     heads = model.num_heads * _SINGLE
-    # In place of ReLU's outcome GELU keeps what it was made from, too; a gate has four such.
-    inner = {"relu": 1, "gelu": 2, "swiglu": 4}[model.activation] * model.d_ff
+    inner = _NUM_KEPT_INNER[model.activation] * model.d_ff
     fed = 2 * model.d_model + inner
     mask = model.d_model * _MASK
     encoder_layer = width * (attended + fed) + heads + 2 * mask
@@ -155,5 +142,7 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     # What the encoder returns; of the loss, what goes in and its gradient, in place of logits.
     per_source += mask + width * model.d_model
     per_target = model.num_decoder_layers * decoder_layer + mask + 2 * width * model.d_model
-    final_norm = width * model.d_model if model.norm == "pre" else 0
+    # The input of norms outside layers.
+    num_norms = (model.norm == "pre") + model.embedding_norm
+    final_norm = num_norms * width * model.d_model
     return per_source + final_norm, per_target + final_norm

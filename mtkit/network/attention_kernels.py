@@ -1,9 +1,13 @@
-"""Which of PyTorch's kernels computes attention on a GPU."""
+"""Which kernels compute attention on a GPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from inspect import signature
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ORDER = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
@@ -13,16 +17,86 @@ the memory-efficient kernel (arXiv 2112.05682) with one, plain products for any 
 cuDNN's, which PyTorch may take first on an H100 and later, is left out: it makes a plan for every
 new shape, and sentences come in a new shape with every batch and at every step of a search.
 """
+_FLASH_TYPES = (torch.bfloat16, torch.float16)
+_FLASH_CAPABILITY = (8, 0)
+"""Of NVIDIA's Ampere and later."""
+_FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
 
 
 @contextmanager
 def attention_kernels(device: torch.device) -> Iterator[None]:
     """Has attention on a GPU computed by the kernels of `ORDER`; elsewhere changes nothing.
 
-    What another model in the same process takes is as it was when the block ends.
+    Another model in the same process has its own kernels again when the block ends.
     """
     if device.type != "cuda":
         yield
         return
     with sdpa_kernel(list(ORDER), set_priority=True):
         yield
+
+
+def can_pack(device: torch.device, dtype: torch.dtype, *, d_key: int, d_value: int) -> bool:
+    """Checks that a device has a kernel for attention within packed sentences.
+
+    It is FlashAttention's (arXiv 2307.08691) for sequences of varying length. Without it the row
+    would have to be compared with all of itself.
+    """
+    return (
+        device.type == "cuda"
+        and _has_packed_kernel(device)
+        and dtype in _FLASH_TYPES
+        and d_key == d_value
+        and d_key % _FLASH_WIDTH_STEP == 0
+        and d_key <= _FLASH_MAX_WIDTH
+    )
+
+
+def attend_packed(
+    queries: Float[Tensor, "1 heads queries d_key"],
+    keys: Float[Tensor, "1 heads memory d_key"],
+    values: Float[Tensor, "1 heads memory d_key"],
+    *,
+    offsets: tuple[Int[Tensor, " bounds"], Int[Tensor, " bounds"]],
+    max_lengths: tuple[int, int],
+    is_causal: bool,
+    window: int | None,
+) -> Float[Tensor, "1 heads queries d_key"]:
+    """Returns the attention of packed sentences, each within itself, where `can_pack` says so.
+
+    Args:
+        queries: One for each position that attends.
+        keys: One for each position that may be attended to.
+        values: As many; their weighted means are returned.
+        offsets: int32: where each sentence's queries begin and the last one's end, and its keys.
+        max_lengths: Most queries and keys of a sentence.
+        is_causal: A query sees no key behind its own position.
+        window: A query sees no key further off than this; all where it is None.
+    """
+    from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
+
+    reach = -1 if window is None else window
+    attended_QHV = varlen_attn(
+        queries[0].transpose(0, 1),
+        keys[0].transpose(0, 1),
+        values[0].transpose(0, 1),
+        *offsets,
+        *max_lengths,
+        window_size=(reach, 0 if is_causal else reach),
+    )
+    assert isinstance(attended_QHV, Tensor)
+    attended: Tensor = attended_QHV.transpose(0, 1)[None]
+    return attended
+
+
+@cache
+def _has_packed_kernel(device: torch.device) -> bool:
+    if not torch.cuda.is_available() or not torch.backends.cuda.is_flash_attention_available():
+        return False
+    if torch.version.hip or torch.cuda.get_device_capability(device) < _FLASH_CAPABILITY:
+        return False
+    try:
+        from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
+    except ModuleNotFoundError:
+        return False
+    return "window_size" in signature(varlen_attn).parameters

@@ -1,8 +1,8 @@
 """Keys and values that a decoder keeps between steps.
 
-What a hypothesis has emitted is never copied when hypotheses change places. Each step adds one slot
-per hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor` says
-which slots a hypothesis descends from, and attention looks at these alone. That costs a few
+A hypothesis's keys and values are never copied when hypotheses are reordered. Each step adds one
+slot per hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor`
+says which slots a hypothesis descends from, and attention looks at these alone. That costs a few
 products more than moving keys and values about, which costs memory traffic (docs/log.md).
 """
 
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from mtkit.network.cpu.heads import Heads
 
 _FIRST_SLOTS = 32
 
@@ -29,6 +31,18 @@ class LayerCache:
     target_keys: Float[Tensor, "batch heads slots d_key"] | None = None
     target_values: Float[Tensor, "batch heads slots d_value"] | None = None
 
+    @classmethod
+    def of_source(cls, keys: Heads, values: Heads) -> "LayerCache":
+        """Returns the cache of a padded source's keys and values, and of no target position.
+
+        Heads apart, which would else be copied apart at every step; in fp32 on a CPU, where
+        products as small as those of a step gain nothing from bfloat16.
+        """
+        (source_keys,), (source_values,) = keys, values
+        if source_keys.device.type == "cpu" and source_keys.dtype == torch.bfloat16:
+            source_keys, source_values = source_keys.float(), source_values.float()
+        return cls(source_keys.contiguous(), source_values.contiguous())
+
     def append(
         self,
         keys: Float[Tensor, "batch heads beam d_key"],
@@ -40,11 +54,12 @@ class LayerCache:
         """Adds each hypothesis's newest position; returns all keys and values.
 
         Args:
-            keys: What is added.
-            values: Likewise.
+            keys: The newest positions' keys.
+            values: Their values.
             first: The slot of the first hypothesis.
             oldest: The first slot to return.
         """
+        keys, values = keys.to(self.source_keys.dtype), values.to(self.source_keys.dtype)
         end = first + keys.shape[2]
         self.target_keys = _with_room(self.target_keys, keys, end)
         self.target_values = _with_room(self.target_values, values, end)
@@ -55,7 +70,7 @@ class LayerCache:
 
 @dataclass
 class DecoderCache:
-    """What a decoder needs to take its next step, for a batch of sentences.
+    """The state of a decoder between two steps, for a batch of sentences.
 
     Every sentence has the same number of hypotheses, 1 before the first step; `select` may change
     it.
@@ -63,7 +78,7 @@ class DecoderCache:
     Attributes:
         layers: Each layer's keys and values.
         source_is_token: False at padding.
-        keeps_attention: Whether a step shall leave its attention to the source.
+        keeps_attention: Whether a step keeps its attention to the source.
         source_attention: The newest step's, in the last layer, the mean of its heads.
         num_steps: Steps taken.
         is_ancestor: Which slots each hypothesis descends from.
@@ -92,7 +107,7 @@ class DecoderCache:
         return bias.masked_fill_(~is_visible, torch.finfo(like.dtype).min)
 
     def begin_step(self) -> None:
-        """Leaves a slot for each hypothesis's newest position."""
+        """Adds a slot for each hypothesis's newest position."""
         batch, width, num_slots = self.is_ancestor.shape
         newest = torch.eye(width, dtype=torch.bool, device=self.is_ancestor.device)
         self.is_ancestor = torch.cat((self.is_ancestor, newest.expand(batch, -1, -1)), dim=2)
@@ -107,7 +122,7 @@ class DecoderCache:
             window: How many positions before the newest are in sight; all where it isn't given.
 
         Returns:
-            None in the last place where every hypothesis descends from all slots from the oldest
+            None as the bias where every hypothesis descends from all slots from the oldest
             on; else 0 where it does and a very negative number where it doesn't.
         """
         oldest = 0
@@ -134,8 +149,8 @@ class DecoderCache:
         It is cheap where a sentence that is dropped is replaced by one from the end.
 
         Args:
-            sentences: Places in the batch so far.
-            parents: For each hypothesis to come, the place of the one that it goes on from, among
+            sentences: Indices in the batch so far.
+            parents: For each hypothesis to come, the index of the one that it continues, among
                 its own sentence's so far; one may be named several times.
         """
         if list(sentences) != list(range(self.is_ancestor.shape[0])):
@@ -158,7 +173,7 @@ class DecoderCache:
 
 @dataclass(frozen=True)
 class _Moves:
-    """Which sentences go to which places."""
+    """Which sentences move to which indices."""
 
     num_kept: int
     order: Tensor
@@ -187,7 +202,7 @@ class _Moves:
 
 
 def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
-    """Returns the slots with room up to `end`, in a new place where there was too little."""
+    """Returns the slots with room up to `end`, in new memory where there was too little."""
     if slots is not None and slots.shape[2] >= end:
         return slots
     batch, heads, _, width = newest.shape

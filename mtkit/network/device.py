@@ -1,8 +1,9 @@
-"""What a network runs on, and what suits it."""
+"""Devices that a network runs on, and the threads and precision that suit them."""
 
 import os
 
 import torch
+from torch import Tensor
 
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError
@@ -26,6 +27,13 @@ def find_device(name: str) -> torch.device:
     return torch.device(kind) if index is None else torch.device(kind, index)
 
 
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a tensor on a device; the copy may still be under way on a GPU's stream."""
+    if device.type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 def count_threads() -> int:
     """Returns how many threads this process has use for, where nobody has set their number.
 
@@ -35,7 +43,7 @@ def count_threads() -> int:
 
 
 def limit_threads(num_processes: int = 1) -> None:
-    """Leaves torch with this process's part of the threads that the machine has use for.
+    """Sets torch's threads to this process's part of the threads that the machine has use for.
 
     `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
 
@@ -47,7 +55,7 @@ def limit_threads(num_processes: int = 1) -> None:
 
 
 def limit_kernel_cache() -> None:
-    """Leaves oneDNN to keep 128 of the kernels that it makes, one for each shape of a product.
+    """Limits oneDNN to 128 of the kernels that it makes, one for each shape of a product.
 
     In training a batch's shapes hardly come again: the 1,024 that it keeps by itself take half a
     gigabyte more and no less time (docs/log.md). `ONEDNN_PRIMITIVE_CACHE_CAPACITY`, which oneDNN
@@ -67,14 +75,14 @@ def suit_precision(device: torch.device) -> Precision:
 
 
 def is_imitated(device: torch.device) -> bool:
-    """Returns whether a device has no bfloat16 arithmetic at all."""
+    """Checks that a device has no bfloat16 arithmetic at all."""
     if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
         return False
     return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def _multiplies_bfloat16() -> bool:
-    """Returns whether the processor has instructions for products of bfloat16: AMX or AVX512."""
+    """Checks that the processor has instructions for products of bfloat16: AMX or AVX512."""
     # Torch has these under private names.
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         is_supported = getattr(torch.cpu, name, None)

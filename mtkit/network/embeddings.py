@@ -8,65 +8,76 @@ from torch import Tensor, nn
 
 from mtkit.network.cpu.prepacked import PrepackedMatrix
 from mtkit.network.dropout import Dropout
-from mtkit.network.grids import Grids
+from mtkit.network.layer_norm import LayerNorm
+from mtkit.network.layouts import Layout
 from mtkit.network.look_up import look_up
-from mtkit.network.packing import Packing
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
+from mtkit.recipe.model import Model
 
 
 class TokenEmbedding(nn.Module):
     """A matrix of token vectors; times sqrt(d_model) going in, plain as an output projection."""
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    def __init__(self, config: Model, vocab_size: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
-        self.scale = math.sqrt(d_model)
-        self._fixed: PrepackedMatrix | None = None
+        self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
+        self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        self._prepacked: PrepackedMatrix | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
         return look_up(self.weight, tokens) * self.scale
 
-    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
-        """Returns each state's product with every token's vector."""
-        if self._fixed is not None:
-            return self._fixed.multiply(states)
-        return nn.functional.linear(states, self.weight)
+    def project(
+        self,
+        states: Float[Tensor, "*shape d_model"],
+        bias: Float[Tensor, " vocab"] | None = None,
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Returns each state's product with every token's vector, plus a bias of each token."""
+        if self._prepacked is not None:
+            return self._prepacked.multiply(states)
+        return nn.functional.linear(states, self.weight, bias)
 
-    def fix(self) -> None:
-        """Keeps a copy of the matrix for `project`, which it is from now on."""
-        self._fixed = PrepackedMatrix(self.weight)
+    def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
+        """Makes `project`, always with this bias, faster on a processor, and inference only."""
+        self._prepacked = PrepackedMatrix(self.weight, bias)
 
 
 class InputEmbedding(nn.Module):
     """Token vectors plus positions, with dropout on the sum (section 5.4)."""
 
-    def __init__(
-        self,
-        tokens: TokenEmbedding,
-        positions: SinusoidalPositions | LearnedPositions,
-        *,
-        dropout: float,
-    ) -> None:
+    def __init__(self, config: Model, tokens: TokenEmbedding) -> None:
         super().__init__()
         self.tokens = tokens
-        self.positions = positions
-        self.dropout = Dropout(dropout)
+        self.positions = _build_positions(config)
+        self.norm = LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
+        self.dropout = Dropout(config.dropout)
 
     def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        first_position: int = 0,
-        *,
-        at: Grids | Packing | None = None,
+        self, tokens: Int[Tensor, "batch length"], layout: Layout
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens that stand from `first_position` on, or where `at` says."""
-        positions = (
-            self.positions(first_position, tokens.shape[1])
-            if at is None
-            else look_up(self.positions(0, at.longest), at.places)
-        )
+        """Returns the vectors of tokens that stand where a layout says."""
+        assert tokens.shape == layout.shape, "a layout of other tokens"
+        return self._embed(tokens, look_up(self.positions(0, layout.max_length), layout.positions))
+
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], position: int
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Returns the vectors of tokens that all stand at one position."""
+        return self._embed(tokens, self.positions(position, 1))
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         # Both are in fp32; what goes on is in the precision of the weights.
         embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
-        dropped: Tensor = self.dropout(embedded)
+        dropped: Tensor = self.dropout(self.norm(embedded))
         return dropped
+
+
+def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions:
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(
+                config.d_model, kind=config.sinusoids, first_position=config.first_position
+            )
+        case "learned":
+            return LearnedPositions(config.max_positions, config.d_model)

@@ -1,18 +1,16 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
-from jaxtyping import Bool, Float, Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.network.attention_kernels import attention_kernels
 from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.prepacked import prepack_linear_maps
-from mtkit.network.decoder import Decoder
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
-from mtkit.network.encoder import Encoder
-from mtkit.network.grids import Grids
 from mtkit.network.initialization import initialize
-from mtkit.network.packing import Packing
-from mtkit.network.positions import LearnedPositions, SinusoidalPositions
+from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
 
@@ -28,76 +26,74 @@ class EncoderDecoder(nn.Module):
     def __init__(self, model: Model, source_vocab_size: int, target_vocab_size: int) -> None:
         super().__init__()
         self.model = model
-        target_tokens = TokenEmbedding(target_vocab_size, model.d_model)
+        target_tokens = TokenEmbedding(model, target_vocab_size)
         if model.tied_embeddings == "three-way":
             assert source_vocab_size == target_vocab_size, (source_vocab_size, target_vocab_size)
             source_tokens = target_tokens
         else:
-            source_tokens = TokenEmbedding(source_vocab_size, model.d_model)
-        self.source_embedding = InputEmbedding(
-            source_tokens, _positions(model), dropout=model.dropout
-        )
-        self.target_embedding = InputEmbedding(
-            target_tokens, _positions(model), dropout=model.dropout
-        )
+            source_tokens = TokenEmbedding(model, source_vocab_size)
+        self.source_embedding = InputEmbedding(model, source_tokens)
+        self.target_embedding = InputEmbedding(model, target_tokens)
         self.output_embedding = (
-            TokenEmbedding(target_vocab_size, model.d_model)
+            TokenEmbedding(model, target_vocab_size)
             if model.tied_embeddings == "none"
             else target_tokens
         )
-        self.encoder = Encoder(model)
-        self.decoder = Decoder(model)
+        self.output_bias = (
+            nn.Parameter(torch.zeros(target_vocab_size)) if model.output_bias else None
+        )
+        self.encoder = TransformerStack(
+            model, model.num_encoder_layers, cross_attention=False, is_causal=False
+        )
+        self.decoder = TransformerStack(
+            model, model.num_decoder_layers, cross_attention=True, is_causal=True
+        )
         initialize(self)
 
     def encode(
-        self,
-        source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: Layout
     ) -> Float[Tensor, "batch src_len d_model"]:
-        """Returns the encoded source; rows of padding hold no meaning."""
-        at = source_is_token if isinstance(source_is_token, Grids | Packing) else None
-        embedded = self.source_embedding(source_tokens, at=at)
+        """Returns the encoded source; vectors of padding hold no meaning."""
+        embedded = self.source_embedding(source_tokens, source_layout)
         with attention_kernels(embedded.device):
-            encoded: Tensor = self.encoder(embedded, source_is_token)
+            encoded: Tensor = self.encoder(embedded, source_layout)
         return encoded
 
     def forward(
         self,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"] | Grids | Packing,
+        source_layout: Layout,
         target_tokens: Int[Tensor, "batch tgt_len"],
-        target_at: Grids | Packing | None = None,
+        target_layout: Layout,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns, for each target position, the vector that predicts the next token.
 
         Args:
-            source_tokens: Source pieces, closed by `</s>`, padded at the end.
-            source_is_token: False at padding; where sentences stand, where they are in one row.
-            target_tokens: `<s>` and the target's pieces, padded at the end.
-            target_at: Where the targets stand, where they are in one row.
+            source_tokens: Source pieces, each sentence closed by `</s>`.
+            source_layout: Where the sources stand.
+            target_tokens: Of each sentence, `<s>` and the target's pieces.
+            target_layout: Where the targets stand, in the same way.
         """
-        memory = self.encode(source_tokens, source_is_token)
-        embedded = self.target_embedding(target_tokens, at=target_at)
+        memory = self.encode(source_tokens, source_layout)
+        embedded = self.target_embedding(target_tokens, target_layout)
         with attention_kernels(embedded.device):
-            states: Tensor = self.decoder(embedded, memory, source_is_token, target_at)
+            states: Tensor = self.decoder(embedded, target_layout, memory, source_layout)
         return states
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""
-        return self.output_embedding.project(states)
+        return self.output_embedding.project(states, self.output_bias)
 
     def prepack(self) -> None:
-        """Makes products on a processor quicker; from now on it can neither learn nor be saved."""
+        """Makes products on a processor faster; from now on it can neither learn nor be saved."""
         prepack_linear_maps(self)
-        self.output_embedding.fix()
+        self.output_embedding.prepack(self.output_bias)
 
     def start(
-        self,
-        source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
     ) -> DecoderCache:
         """Returns the encoded source, ready for the first `step`."""
-        return self.decoder.start(self.encode(source_tokens, source_is_token), source_is_token)
+        return self.decoder.start(self.encode(source_tokens, source_layout), source_layout)
 
     def step(
         self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
@@ -106,18 +102,9 @@ class EncoderDecoder(nn.Module):
 
         Args:
             tokens: Each hypothesis's newest token, `<s>` first.
-            cache: What `start` returned.
+            cache: The cache that `start` returned.
         """
-        # All hypotheses stand at one position, which the embedding finds in the second place.
-        states = self.target_embedding(tokens.flatten()[:, None], cache.num_steps)
+        states = self.target_embedding.step(tokens, cache.num_steps)
         with attention_kernels(states.device):
-            states = self.decoder.step(states.view(*tokens.shape, -1), cache)
+            states = self.decoder.step(states, cache)
         return self.project(states)
-
-
-def _positions(model: Model) -> SinusoidalPositions | LearnedPositions:
-    match model.positions:
-        case "sinusoidal":
-            return SinusoidalPositions(model.d_model)
-        case "learned":
-            return LearnedPositions(model.max_positions, model.d_model)

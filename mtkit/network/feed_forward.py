@@ -1,29 +1,22 @@
 """The position-wise feed-forward sub-layer (arXiv 1706.03762, section 3.3)."""
 
-from typing import Literal
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.network.dropout import Dropout
+from mtkit.recipe.model import Model
 
 
 class FeedForward(nn.Module):
     """Two linear maps with a non-linearity between; `swiglu` gates it (arXiv 2002.05202)."""
 
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        *,
-        activation: Literal["relu", "gelu", "swiglu"],
-        dropout: float,
-    ) -> None:
+    def __init__(self, config: Model) -> None:
         super().__init__()
-        self.activation = activation
-        self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)
-        self.output = nn.Linear(d_ff, d_model)
-        self.dropout = Dropout(dropout)
+        self.activation = config.activation
+        num_inner = 2 * config.d_ff if config.activation == "swiglu" else config.d_ff
+        self.inner = nn.Linear(config.d_model, num_inner)
+        self.output = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = Dropout(config.activation_dropout)
 
     def forward(
         self, inputs: Float[Tensor, "batch length d_model"]
@@ -38,6 +31,10 @@ class FeedForward(nn.Module):
                 return nn.functional.relu(inner)
             case "gelu":
                 return nn.functional.gelu(inner)
+            case "gelu_tanh":
+                return nn.functional.gelu(inner, approximate="tanh")
+            case "silu":
+                return nn.functional.silu(inner)
             case "swiglu":
                 gate, linear = inner.chunk(2, dim=-1)
                 return nn.functional.silu(gate) * linear

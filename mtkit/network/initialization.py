@@ -10,12 +10,13 @@ from mtkit.network.positions import LearnedPositions
 
 
 def initialize(module: nn.Module) -> None:
-    """Leaves every parameter below `module` set, in a fixed order, from torch's generator.
+    """Sets every parameter below `module`, in a fixed order, from torch's generator.
 
     The paper (arXiv 1706.03762) is silent. As in its authors' code, matrices are Glorot-uniform and
     embeddings normal with variance 1/d_model, so that sqrt(d_model) times one has variance 1;
-    biases are 0, norms 1. Maps that share a matrix (queries, keys and values; a gate and what it
-    gates) are drawn each for itself: Glorot's bound depends on a map's own width.
+    biases are 0, norms 1. Maps that share a matrix (queries, keys and values; a gate and its
+    input) are drawn each for itself: Glorot's bound depends on a map's own width. The output's
+    bias is made of zeros.
     """
     with torch.no_grad():
         for part in module.modules():

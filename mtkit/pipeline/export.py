@@ -9,11 +9,10 @@ from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import resolve_tokenizer
-from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
 from mtkit.model.config import ModelConfig, open_model_folder
-from mtkit.model.exporters.ctranslate2_files import read_origin
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.recipe import Recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.loading import override_section
@@ -30,7 +29,7 @@ def export(
     quantization: str = "float32",
     lines_file: Path | None = None,
 ) -> ExportReport:
-    """Leaves a run's model in a folder that CTranslate2 translates with.
+    """Exports a run's model to a folder that CTranslate2 translates with.
 
     Args:
         recipe: Whose decoding settings travel with it.
@@ -71,7 +70,7 @@ def export_model(
     quantization: str = "float32",
     lines_file: Path | None = None,
 ) -> ExportReport:
-    """Leaves a portable model folder as one that CTranslate2 translates with.
+    """Exports a portable model folder to one that CTranslate2 translates with.
 
     Args:
         folder: The model folder.

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
+from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
+from mtkit.data.tokenizer_choice import find_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -27,7 +28,6 @@ from mtkit.model.costs import (
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
@@ -35,7 +35,7 @@ DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
 _MIN_NUM_GPUS = (1, 8)
-"""What is told of whatever number was asked for."""
+"""Reported whatever number was asked for."""
 _MIN_WIDTH = 512
 """On a processor the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
@@ -44,13 +44,11 @@ _FP32_BYTES = 4
 _UPDATE_TRAFFIC = 34
 """Bytes that Adam moves per weight: weight, gradient and moments read, three written, in fp32; the
 gradient's and the weight's copies in bf16."""
-_UNEVEN = 1.15
-"""What a process may have more of an update than its share: `mtkit/training/update.py`."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a number of GPUs make of it.
+    """A training on a number of GPUs.
 
     Attributes:
         num_gpus: How many share an update.
@@ -79,7 +77,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What a training will take.
+    """Time, memory and operations of a training.
 
     Attributes:
         name: The recipe's.
@@ -156,7 +154,7 @@ class _Update:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is the same for any number of GPUs.
+    """The part of a plan that is the same for any number of GPUs.
 
     Attributes:
         recipe: What is trained.
@@ -252,14 +250,8 @@ def _take_bounds(recipe: Recipe) -> _Update:
 
 def _count_pieces(recipe: Recipe) -> tuple[int, int]:
     """Returns the pieces of source and target that `prepare` will come to."""
-    kept = reused_folder(recipe)
-    if kept is not None:
-        tags = [corpus.tag for corpus in recipe.data.train if corpus.tag]
-        symbols = recipe.tokenizer.user_symbols
-        tokenizer = extend_vocabulary(read_reused(kept, recipe), tags=tags, symbols=symbols)
-    elif recipe.tokenizer.pretrained is not None:
-        tokenizer = SubwordTokenizer(*read_pretrained(recipe.tokenizer))
-    else:
+    tokenizer = find_tokenizer(recipe)
+    if tokenizer is None:
         return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     return tokenizer.source_vocab_size, tokenizer.target_vocab_size
 
@@ -326,17 +318,17 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
     One pass holds a whole sentence at least.
     """
     training = work.recipe.training
-    least = work.update.longest
-    limit = max(least, math.ceil(training.batch_tokens * _UNEVEN / num_gpus))
+    longest = work.update.longest
+    limit = max(longest, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
     if training.micro_batch_tokens != "auto":
-        limit = min(limit, max(least, training.micro_batch_tokens))
-    while limit > least and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
-        limit = max(least, limit // 2)
+        limit = min(limit, max(longest, training.micro_batch_tokens))
+    while limit > longest and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
+        limit = max(longest, limit // 2)
     return limit
 
 
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
-    """Returns the bytes that a GPU holds at the end of a forward pass, when it holds most."""
+    """Returns the bytes that a GPU holds at the end of a forward pass, at its peak."""
     model, update, is_half = work.recipe.model, work.update, work.precision == "bf16"
     per_source, per_target = bytes_per_token(model, is_half=is_half)
     of_update = per_source * update.source_tokens + per_target * update.target_tokens

@@ -2,7 +2,7 @@
 
 from mtkit.console import open_console, report, say
 from mtkit.data.preparation.preflight import check_data as look_at_data
-from mtkit.data.preparation.report import show_longest, show_report
+from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
@@ -10,7 +10,7 @@ from mtkit.workspace import Workspace
 
 
 def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None) -> None:
-    """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
+    """Writes tokenizer, tokenised training data and the development set to `workspace.data`.
 
     Nothing of an earlier `prepare` is touched until all of it is done.
 
@@ -28,7 +28,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         prepare_data(recipe, workspace, num_workers=num_workers)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
-    from mtkit.training.checkpoint import CheckpointFolder  # noqa: PLC0415
+    from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
     from mtkit.training.same_run import check_same_run  # noqa: PLC0415
 
     saved = CheckpointFolder(workspace.checkpoints).list()

@@ -11,9 +11,9 @@ from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import read_translation, score
 from mtkit.pipeline.train import train
-from mtkit.pipeline.translation_files import Translation
+from mtkit.pipeline.translation_files import TranslatedTestSet
 from mtkit.recipe import Recipe
-from mtkit.training.average import is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.launch import check_gpus
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
@@ -65,7 +65,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     return 0
 
 
-def _show_samples(translation: Translation) -> None:
+def _show_samples(translation: TranslatedTestSet) -> None:
     """Prints sentences from all over a test set, with reference and translation."""
     count = len(translation.sources)
     num_samples = min(count, _NUM_SAMPLES)

@@ -4,35 +4,33 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from mtkit.console import say, warn
 from mtkit.data.sources.corpora import put_tag, read_pairs
 from mtkit.data.sources.published import read_published
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
-from mtkit.files import digest, read_json, write_atomically
-from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
-from mtkit.inference.identity import digest_model, identify, reading, replaced
+from mtkit.files import read_json, write_atomically
+from mtkit.inference.identity import identify
 from mtkit.inference.translate import Translator
 from mtkit.locks import locked
-from mtkit.model.exporters.ctranslate2_files import read_origin
-from mtkit.model.folder import write_scores
+from mtkit.model.card import write_scores
+from mtkit.model.digest import digest_model, reading, replaced
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
-from mtkit.pipeline.translation_files import Translation, TranslationFiles
+from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
 
-_NOT_IN_THE_SEARCH = {"engine", "precision", "batch_tokens", "processes"}
-"""Keys of `inference` that are resolved before they count, or that speed alone depends on."""
-
 
 class RunModel:
-    """What a run's test sets are translated with: one model, whatever other commands do meanwhile.
+    """The model that translates a run's test sets: one, whatever other commands do meanwhile.
 
     Args:
         recipe: Whose decoding settings apply.
@@ -41,7 +39,7 @@ class RunModel:
 
     Attributes:
         folder: Where its files are.
-        identity: What was loaded, or will be.
+        identity: Identifies the model that was loaded, or will be.
 
     Raises:
         MtkitError: There is no model or no such device; it was exported from another model.
@@ -80,7 +78,7 @@ class RunModel:
 def score(
     recipe: Recipe, workspace: Workspace, *, device: str = "auto", keeps_others: bool = False
 ) -> list[ScoredText]:
-    """Leaves translations and scores of the recipe's test sets in the workspace.
+    """Writes translations and scores of the recipe's test sets into the workspace.
 
     The scores stand in `scores.json`, in the manifest and in the card of what translated: the
     model's, or the export's. A translation that the same files made of the same text in the same
@@ -89,11 +87,11 @@ def score(
     Args:
         recipe: Whose test sets are scored.
         workspace: Where its model is.
-        device: What it runs on.
+        device: `cpu`, `cuda`, or `auto`.
         keeps_others: Whether scores that the same model has on other test sets stay beside them.
 
     Returns:
-        What was found out about each test set.
+        The result of each test set.
 
     Raises:
         MtkitError: No test sets, no model, or corpora that can't be read; an export of another
@@ -126,15 +124,42 @@ def score(
     return scored
 
 
+def score_published(
+    recipe: Recipe, workspace: Workspace, test_set: str, *, device: str = "auto"
+) -> list[ScoredText]:
+    """Scores a run's model on a test set that sacreBLEU knows; its scores on others stay.
+
+    Args:
+        recipe: Whose languages and settings hold; its own test sets are left out.
+        workspace: Where its model is.
+        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
+        device: `cpu`, `cuda`, or `auto`.
+
+    Raises:
+        MtkitError: It is of other languages; what `score` raises.
+    """
+    languages = recipe.data.source_language, recipe.data.target_language
+    name, pair = split_pair(test_set, languages)
+    if pair != languages:
+        raise MtkitError(
+            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
+            f"take --test-set {name}",
+        )
+    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
+    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
+    recipe = recipe.model_copy(update={"evaluation": evaluation})
+    return score(recipe, workspace, device=device, keeps_others=True)
+
+
 def _file_scores(
     workspace: Workspace,
     model: RunModel,
     rows: list[ScoreRow],
-    origin: dict[str, Any],
+    origin: dict[str, object],
     *,
     keeps_others: bool,
 ) -> None:
-    """Leaves scores in `scores.json`, in the manifest and in the card of what translated.
+    """Writes scores to `scores.json`, to the manifest and to the translating model's card.
 
     Raises:
         MtkitError: Another model lies there by now, of which these scores aren't.
@@ -151,30 +176,8 @@ def _file_scores(
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
 
 
-def with_published(recipe: Recipe, test_set: str) -> Recipe:
-    """Returns a recipe with a test set that sacreBLEU knows in place of its own.
-
-    Args:
-        recipe: Whose languages hold.
-        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
-
-    Raises:
-        MtkitError: It is of other languages.
-    """
-    languages = recipe.data.source_language, recipe.data.target_language
-    name, pair = split_pair(test_set, languages)
-    if pair != languages:
-        raise MtkitError(
-            f"--test-set {test_set}: the model translates {'-'.join(languages)}",
-            f"take --test-set {name}",
-        )
-    published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
-    evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
-    return recipe.model_copy(update={"evaluation": evaluation})
-
-
 def _check_export(workspace: Workspace) -> None:
-    """Checks that what was exported was made from the run's model, as far as that can be told.
+    """Checks that what was exported was made from the run's model, as far as that can be known.
 
     Raises:
         MtkitError: It was made from another.
@@ -191,9 +194,9 @@ def _check_export(workspace: Workspace) -> None:
 
 def _translate_test_sets(
     recipe: Recipe, workspace: Workspace, model: RunModel
-) -> Iterator[Translation]:
+) -> Iterator[TranslatedTestSet]:
     """Yields each test set with its translation, which is made where it isn't up to date."""
-    # Each is read before the first is translated: a missing file is told at once.
+    # Each is read before the first is translated: a missing file is reported at once.
     text_by_name = {
         test_set.name: _read_test_set(recipe, test_set) for test_set in recipe.evaluation.test_sets
     }
@@ -212,13 +215,13 @@ def _translate_test_sets(
         yield replace(translation, sources=sources)
 
 
-def _describe(recipe: Recipe, model: RunModel) -> dict[str, Any]:
+def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
     """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = recipe.inference.model_dump(mode="json", exclude=_NOT_IN_THE_SEARCH)
-    return {**asdict(model.identity), "inference": settings}
+    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    return {**asdict(model.identity), **settings}
 
 
-def read_translation(workspace: Workspace, name: str) -> Translation:
+def read_translation(workspace: Workspace, name: str) -> TranslatedTestSet:
     """Returns a test set with the translation that the workspace holds of it."""
     return TranslationFiles(workspace, name).read()
 
@@ -233,7 +236,9 @@ def _read_origins(recipe: Recipe) -> list[str] | None:
     return read_origins(recipe.evaluation)
 
 
-def _read_others(workspace: Workspace, origin: dict[str, Any], names: set[str]) -> list[ScoreRow]:
+def _read_others(
+    workspace: Workspace, origin: dict[str, object], names: set[str]
+) -> list[ScoreRow]:
     """Returns the scores on other test sets than these that are of the same origin."""
     if not workspace.scores_file.is_file():
         return []

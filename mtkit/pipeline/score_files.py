@@ -11,7 +11,9 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import Evaluated, ReferenceText, evaluate
 from mtkit.paths import as_text
 from mtkit.pipeline.system_names import name_systems
+from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.loading import override_section
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,9 @@ class ScoredText:
     """Systems on one test set, and the text that they were scored by.
 
     Attributes:
-        evaluated: What was found out.
+        evaluated: The results.
         systems: Translations of each system, one a sentence.
-        text: What they were held against.
+        text: Its references and sources.
         target_language: Code of the language; empty where it isn't known.
     """
 
@@ -31,60 +33,75 @@ class ScoredText:
     target_language: str = ""
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """Settings that files of translations are scored by.
+
+    Attributes:
+        settings: Metrics, how they see text, and how differences are tested.
+        source_language: Code of what was translated; empty where it isn't known.
+        target_language: Code of the language that is scored; empty where it isn't known.
+    """
+
+    settings: Evaluation
+    source_language: str = ""
+    target_language: str = ""
+
+
+def load_scoring(recipe: str, overrides: Sequence[str]) -> Scoring:
+    """Returns a recipe's settings of scoring, or, where there is none, the defaults.
+
+    Args:
+        recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
+        overrides: As `load_recipe` takes them; without a recipe, of `evaluation` alone.
+
+    Raises:
+        MtkitError: No such recipe, or faults in it or in an override.
+    """
+    if recipe or PROJECT_RECIPE.is_file():
+        loaded = load_recipe(recipe, overrides)
+        language = loaded.evaluation.language or loaded.data.target_language
+        return Scoring(loaded.evaluation, loaded.data.source_language, language)
+    settings = override_section(Evaluation(), "evaluation", overrides)
+    return Scoring(settings, target_language=settings.language)
+
+
 def score_files(
     hypotheses: Sequence[Path],
-    references: Sequence[Path],
-    settings: Evaluation,
+    scoring: Scoring,
     *,
+    references: Sequence[Path] = (),
     source: Path | None = None,
-    target_language: str = "",
+    test_set: str = "",
 ) -> ScoredText:
     """Returns the scores of files of translations; differences are to the first of them.
 
     Args:
         hypotheses: A system each; one translation a line.
+        scoring: How they are scored.
         references: Files that each hold one reference a line.
-        settings: Metrics, how they see text, and how differences are tested.
-        source: What was translated, if it is at hand.
-        target_language: Code of the language that is scored; empty where it isn't known.
+        source: The source sentences, if they are at hand.
+        test_set: A test set that sacreBLEU knows, such as `wmt14/full:en-de`, in place of both.
 
     Raises:
-        MtkitError: A file that can't be read, or files of unequal length.
+        MtkitError: A file that can't be read, or files of unequal length; no such test set.
     """
-    text = ReferenceText(
-        name=as_text(references[0]),
-        references=[_read_verbatim(path) for path in references],
-        sources=None if source is None else list(read_lines(source)),
-        origins=read_origins(settings),
-    )
-    return score_systems(read_systems(hypotheses), text, settings, target_language)
-
-
-def score_published(
-    hypotheses: Sequence[Path],
-    name: str,
-    settings: Evaluation,
-    *,
-    source_language: str,
-    target_language: str,
-) -> ScoredText:
-    """Returns the scores of files of translations of a test set that sacreBLEU knows.
-
-    Args:
-        hypotheses: A system each; one translation a line.
-        name: sacreBLEU's name of the test set.
-        settings: Metrics, how they see text, and how differences are tested.
-        source_language: Code of the source.
-        target_language: Code of the target.
-
-    Raises:
-        MtkitError: A file that can't be read, or of another length; no such test set.
-    """
-    sources, references = read_published(
-        name, source_language=source_language, target_language=target_language
-    )
-    text = ReferenceText(name, references, sources, read_origins(settings))
-    return score_systems(read_systems(hypotheses), text, settings, target_language)
+    language = scoring.target_language
+    if test_set:
+        languages = scoring.source_language, scoring.target_language
+        name, (source_language, language) = split_pair(test_set, languages)
+        sources, published = read_published(
+            name, source_language=source_language, target_language=language
+        )
+        text = ReferenceText(name, published, sources, read_origins(scoring.settings))
+    else:
+        text = ReferenceText(
+            name=as_text(references[0]),
+            references=[_read_verbatim(path) for path in references],
+            sources=None if source is None else list(read_lines(source)),
+            origins=read_origins(scoring.settings),
+        )
+    return score_systems(read_systems(hypotheses), text, scoring.settings, language)
 
 
 def score_systems(
@@ -99,7 +116,7 @@ def score_systems(
         MtkitError: What `evaluate` raises.
     """
     evaluated = evaluate(systems, text, settings, target_language=target_language)
-    # The evaluation has told of what Windows leaves at the end of lines; nothing else needs it.
+    # The evaluation has remarked on what Windows leaves at the end of lines; nothing else needs it.
     plain = {name: _without_returns(lines) for name, lines in systems.items()}
     references = [_without_returns(lines) for lines in text.references]
     text = dataclasses.replace(text, references=references)
@@ -111,7 +128,7 @@ def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[st
 
     Args:
         test_set: Such as `wmt14/full:en-de`, or without a pair.
-        languages: What holds where it has no pair; empty codes where nothing is known.
+        languages: Those that hold where it has no pair; empty codes where nothing is known.
 
     Raises:
         MtkitError: No languages, or something that is no pair of them.
@@ -137,8 +154,8 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
     Raises:
         MtkitError: A file that can't be read, or one that is given twice.
     """
-    for place, file in enumerate(files):
-        if file.resolve() in map(Path.resolve, files[:place]):
+    for index, file in enumerate(files):
+        if file.resolve() in map(Path.resolve, files[:index]):
             raise MtkitError(
                 f"--hypothesis {file} is given twice", "each system is one file, given once"
             )
@@ -147,7 +164,7 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _read_verbatim(file: Path) -> list[str]:
-    """Returns a file's lines with all that sacreBLEU's command would score; remarks tell of it."""
+    """Returns a file's lines with all that sacreBLEU's command would score."""
     return list(read_lines(file, is_verbatim=True))
 
 
@@ -156,7 +173,7 @@ def _without_returns(lines: Sequence[str]) -> list[str]:
 
 
 def read_origins(settings: Evaluation) -> list[str] | None:
-    """Returns where each sentence comes from, if the settings name a file of that.
+    """Returns the origin of each sentence, if the settings name a file of that.
 
     Raises:
         MtkitError: It can't be read.

@@ -1,4 +1,4 @@
-"""What was scored, as a file that one attaches to a report."""
+"""Results of scoring as a file that one attaches to a report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit import __version__
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
@@ -18,6 +17,7 @@ from mtkit.evaluation.report.tables import as_markdown
 from mtkit.files import write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
+from mtkit.version import __version__
 
 _KINDS = (".html", ".md", ".json")
 
@@ -40,7 +40,7 @@ def check_report_name(path: Path) -> None:
 
 
 def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
-    """Leaves a report on each test set; of several, each file's name has its test set's in it.
+    """Writes a report on each test set; of several, each file's name has its test set's in it.
 
     Raises:
         MtkitError: The training text that words are counted in can't be read.
@@ -110,14 +110,14 @@ def _analyze(scored: ScoredText) -> Analysis:
 
 
 def _compare_by(scored: ScoredText) -> SentenceScores:
-    """Returns the scores that sentences are compared by: chrF, which tells them apart best."""
+    """Returns the scores that sentences are compared by: chrF, which discriminates best."""
     statistics = scored.evaluated.statistics
     first = next(iter(statistics.values()))
-    place = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)
+    index = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)
     return SentenceScores(
-        first[place].name,
-        first[place].higher_is_better,
-        {name: each[place].sentence_scores().tolist() for name, each in statistics.items()},
+        first[index].name,
+        first[index].higher_is_better,
+        {name: each[index].sentence_scores().tolist() for name, each in statistics.items()},
     )
 
 

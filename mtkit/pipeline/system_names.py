@@ -8,7 +8,7 @@ from mtkit.paths import as_text
 
 
 def name_systems(files: Sequence[Path]) -> list[str]:
-    """Returns a name for each file: what tells it from the others; no two are the same.
+    """Returns a name for each file: the part that others lack; no two are the same.
 
     Of `newstest.A.de` and `newstest.B.de` these are `A` and `B`. Of one file alone it is the file's
     name; the path where names are alike. Bytes and characters that a table can't hold are escaped.

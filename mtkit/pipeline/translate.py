@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.ctranslate2_engine import ENGINE_FOLDER
-from mtkit.inference.identity import digest_model
 from mtkit.inference.translate import Translator
-from mtkit.model.config import CONFIG_FILE, read_settings
-from mtkit.model.exporters.ctranslate2_files import read_origin
+from mtkit.model.config import CONFIG_FILE, ModelConfig, read_settings
+from mtkit.model.digest import digest_model
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -77,31 +76,31 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
 
 
 def load_models(
-    places: Sequence[Path], overrides: Sequence[str] = (), *, device: str = "auto"
+    models: Sequence[Path], overrides: Sequence[str] = (), *, device: str = "auto"
 ) -> Translator:
     """Returns a translator with a model folder or a checkpoint, or with several together.
 
     Args:
-        places: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
+        models: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
         overrides: Changes to the first one's decoding defaults, as in `inference.beam_size=8`.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Raises:
         MtkitError: No model there, or an override of what is no decoding default.
     """
-    if any(_is_checkpoint(place) for place in places):
-        if len(places) > 1:
+    if any(_is_checkpoint(model) for model in models):
+        if len(models) > 1:
             raise MtkitError(
                 "a checkpoint can't speak together with another model",
                 "make a model folder of it with `mtkit average`",
             )
-        return _load_checkpoint(places[0], overrides, device)
-    settings = read_settings(places[0])
+        return _load_checkpoint(models[0], overrides, device)
+    settings = read_settings(models[0])
     if overrides:
         from mtkit.recipe.loading import override_section
 
         settings = override_section(settings, "inference", overrides)
-    return Translator(places, device=device, settings=settings, forks=True)
+    return Translator(models, device=device, settings=settings, forks=True)
 
 
 def translate(
@@ -111,12 +110,12 @@ def translate(
     return load_run(recipe, workspace, device=device).stream(lines)
 
 
-def _is_checkpoint(place: Path) -> bool:
-    """Returns whether a place is a run's checkpoint, or weights in one.
+def _is_checkpoint(path: Path) -> bool:
+    """Checks whether a path leads to a run's checkpoint, or weights in one.
 
     Folders of models can lie in a folder named `checkpoints`, too.
     """
-    folder = place.parent if place.is_file() else place
+    folder = path.parent if path.is_file() else path
     return (
         folder.parent.name == "checkpoints"
         and not (folder / CONFIG_FILE).is_file()
@@ -124,30 +123,30 @@ def _is_checkpoint(place: Path) -> bool:
     )
 
 
-def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Translator:
-    """Returns a translator with the weights of a checkpoint, of a run that may still go on."""
+def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Translator:
+    """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
     from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
-    from mtkit.model.folder import load_weights, read_weights
-    from mtkit.model.weights_file import check_weights, find_weights, list_shapes
-    from mtkit.network import EncoderDecoder
+    from mtkit.model.build import build
+    from mtkit.model.parameters import list_shapes
+    from mtkit.model.weights import check_weights, find_weights, load_weights, read_weights
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
-    workspace = Workspace((place.parent if place.is_file() else place).parent.parent)
+    workspace = Workspace((path.parent if path.is_file() else path).parent.parent)
     recipe = load_recipe(workspace.recipe_file, overrides)
     if recipe.inference.engine != "torch":
         raise MtkitError(
-            f'{place} is a checkpoint, which inference.engine = "{recipe.inference.engine}" '
+            f'{path} is a checkpoint, which inference.engine = "{recipe.inference.engine}" '
             "can't read",
             "export the run's model with `mtkit export`, or take --engine torch",
         )
-    _check_its_data(place, workspace)
+    _check_its_data(path, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
-    vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-    check_weights(find_weights(place), list_shapes(recipe.model, *vocab_sizes))
-    model = EncoderDecoder(recipe.model, *vocab_sizes)
-    load_weights(model, read_weights(place), origin=str(place))
+    config = ModelConfig.of(recipe, tokenizer)
+    check_weights(find_weights(path), list_shapes(config.model, *config.vocab_sizes))
+    model = build(config, has_initial_weights=False)
+    load_weights(model, read_weights(path), origin=str(path))
     limit_threads()
     chosen = find_device(device)
     ready = make_ready(model.to(chosen).eval(), recipe.inference, chosen)
@@ -159,12 +158,12 @@ def _load_checkpoint(place: Path, overrides: Sequence[str], device: str) -> Tran
     )
 
 
-def _check_its_data(place: Path, workspace: Workspace) -> None:
-    """Returns unless a checkpoint says that it was trained on other data than the workspace's."""
+def _check_its_data(path: Path, workspace: Workspace) -> None:
+    """Checks that a checkpoint wasn't trained on other data than the workspace's."""
     from mtkit.data.prepared import read_digest
     from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
 
-    folder = place if place.is_dir() else place.parent
+    folder = path if path.is_dir() else path.parent
     if not (folder / STATE_FILE).is_file():
         return
     wanted, found = read_digest(workspace), read_checkpoint(folder).data_digest

@@ -2,19 +2,19 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mtkit.data.sources.lines import decode_text, read_lines
-from mtkit.files import digest_bytes, read_json, write_atomically
+from mtkit.digests import digest_bytes
+from mtkit.files import read_json, write_atomically
 from mtkit.locks import locked
 from mtkit.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Translation:
+class TranslatedTestSet:
     """A test set with the model's translation of it, sentence by sentence.
 
     Attributes:
@@ -31,7 +31,7 @@ class Translation:
 
 
 class TranslationFiles:
-    """Where a test set's translation is kept, and what it was made from.
+    """The files of a test set's translation, and the record of what it was made from.
 
     Commands that use them at once write them in turn, so that they always belong together.
 
@@ -47,10 +47,10 @@ class TranslationFiles:
         self._hypothesis = workspace.translations / f"{name}.hyp"
         self._record = workspace.translations / f"{name}.json"
 
-    def read(self) -> Translation:
+    def read(self) -> TranslatedTestSet:
         """Returns what the files hold."""
         with locked(self._record):
-            return Translation(
+            return TranslatedTestSet(
                 self._name,
                 sources=list(read_lines(self._source)),
                 references=[list(read_lines(path)) for path in self._list_references()],
@@ -61,13 +61,13 @@ class TranslationFiles:
         self,
         sources: Sequence[str],
         references: Sequence[Sequence[str]],
-        made_from: dict[str, Any],
-    ) -> Translation | None:
+        made_from: Mapping[str, object],
+    ) -> TranslatedTestSet | None:
         """Returns a translation that is there already; None where it is another or incomplete.
 
         Args:
             sources: What is translated.
-            references: What takes the place of the references that are there.
+            references: Replace the references that are there.
             made_from: What the hypotheses must depend on.
         """
         if not self._record.is_file():
@@ -85,9 +85,9 @@ class TranslationFiles:
         sources: Sequence[str],
         references: Sequence[Sequence[str]],
         hypotheses: Sequence[str],
-        made_from: dict[str, Any],
-    ) -> Translation:
-        """Leaves a translation in the files; returns it as reading them gives it.
+        made_from: Mapping[str, object],
+    ) -> TranslatedTestSet:
+        """Writes a translation into the files; returns it as reading them gives it.
 
         Args:
             sources: What was translated.
@@ -104,12 +104,12 @@ class TranslationFiles:
 
     def _write_text(
         self, sources: Sequence[str], references: Sequence[Sequence[str]], hypotheses: bytes
-    ) -> Translation:
-        """Leaves sources and references beside the hypotheses; returns all three."""
+    ) -> TranslatedTestSet:
+        """Writes sources and references beside the hypotheses; returns all three."""
         for path in self._list_references()[len(references) :]:
             path.unlink()
         paths = map(self._find_reference, itertools.count())
-        return Translation(
+        return TranslatedTestSet(
             self._name,
             _split_lines(_write_lines(self._source, sources), self._source),
             [
@@ -124,13 +124,13 @@ class TranslationFiles:
         further = map(self._find_reference, itertools.count(1))
         return [self._reference, *itertools.takewhile(Path.is_file, further)]
 
-    def _find_reference(self, place: int) -> Path:
+    def _find_reference(self, index: int) -> Path:
         name = self._reference.name
-        return self._reference.with_name(f"{name}{place + 1}" if place else name)
+        return self._reference.with_name(f"{name}{index + 1}" if index else name)
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> bytes:
-    """Leaves lines in a file; returns its bytes."""
+    """Writes lines into a file; returns its bytes."""
     text = "".join(f"{line}\n" for line in lines)
     write_atomically(path, text)
     return text.encode()

@@ -2,10 +2,14 @@
 
 recipe.py       the whole recipe, and what must hold between sections
 section.py      what every section has in common
+invalidation.py
+                what a change of a key invalidates, declared with the key
+precision.py    the arithmetic that a network computes in
 data.py, cleaning.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py,
 test_sets.py
                 a file per section; defaults are written here and nowhere else
 loading.py      recipes found by path or name, read, checked, written
+tables.py       recipes as plain tables: compared, and reduced to what counts
 overrides.py    `--set` applied
 faults.py       what is wrong with a recipe, told in its own words
 

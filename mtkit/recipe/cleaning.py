@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -154,7 +155,7 @@ class Duplicates(Filter):
 class Cleaning(Section):
     """Which training pairs are left out. A pair with a blank side always is."""
 
-    max_tokens: Count = 256
+    max_tokens: Annotated[Count, Invalidates.DATA | Invalidates.TRAIN | Invalidates.DEV] = 256
     """Greatest length of either side in subword tokens, `</s>` counted."""
     encoding: Encoding = Encoding()
     """Control characters and broken encodings."""

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from mtkit.recipe.invalidation import Inside, Invalidates
 from mtkit.recipe.section import CountFromZero, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
@@ -52,43 +53,56 @@ class Comet(Section):
 class Evaluation(Section):
     """sacreBLEU's settings (arXiv 1804.08771), for development and test scores alike."""
 
-    test_sets: tuple[TestSet, ...] = ()
+    test_sets: Annotated[
+        tuple[TestSet, ...],
+        Invalidates.TEXT | Invalidates.RESULTS,
+        Inside("tag", Invalidates.TOKENIZER | Invalidates.REUSED_TOKENIZER | Invalidates.RESULTS),
+    ] = ()
     """Held-out sets that `mtkit score` translates and scores."""
-    metrics: tuple[Metric, ...] = Field(default=("bleu", "chrf", "ter"), min_length=1)
+    metrics: Annotated[tuple[Metric, ...], Invalidates.RESULTS] = Field(
+        default=("bleu", "chrf", "ter"), min_length=1
+    )
     """Which scores are computed."""
-    tokenize: Literal[
-        "auto",
-        "13a",
-        "intl",
-        "zh",
-        "ja-mecab",
-        "ko-mecab",
-        "char",
-        "flores101",
-        "flores200",
-        "spBLEU-1K",
-        "none",
+    tokenize: Annotated[
+        Literal[
+            "auto",
+            "13a",
+            "intl",
+            "zh",
+            "ja-mecab",
+            "ko-mecab",
+            "char",
+            "flores101",
+            "flores200",
+            "spBLEU-1K",
+            "none",
+        ],
+        Invalidates.SCORES | Invalidates.RESULTS,
     ] = "auto"
     """BLEU's tokeniser. `auto`: by the target language, `zh`, `ja-mecab`, `ko-mecab` for Chinese,
     Japanese, Korean, `char` where no spaces part words, else `13a`. `none`: for text that is
     tokenised already. sacreBLEU fetches a model for `flores101`, `flores200`, `spBLEU-1K`."""
-    smooth: Literal["exp", "floor", "add-k", "none"] = "exp"
+    smooth: Annotated[
+        Literal["exp", "floor", "add-k", "none"], Invalidates.SCORES | Invalidates.RESULTS
+    ] = "exp"
     """BLEU's smoothing of n-gram orders without a match."""
-    lowercase: bool = False
+    lowercase: Annotated[bool, Invalidates.SCORES | Invalidates.RESULTS] = False
     """Score without regard to case."""
 
-    significance: Significance = Significance()
+    significance: Annotated[Significance, Invalidates.RESULTS] = Significance()
     """Intervals, and tests of differences."""
-    paper_bleu: bool = False
+    paper_bleu: Annotated[bool, Invalidates.RESULTS] = False
     """Also give the tokenised BLEU that papers on WMT14 report, beside sacreBLEU's."""
-    language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
+    language: Annotated[
+        str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$"), Invalidates.RESULTS
+    ] = ""
     """Code of the language that is scored, such as `de`; for files, where no recipe is read."""
-    comet: Comet | None = None
+    comet: Annotated[Comet | None, Invalidates.RESULTS] = None
     """Also score by COMET."""
-    origins: Path | None = None
+    origins: Annotated[Path | None, Invalidates.RESULTS] = None
     """A file that names where each sentence comes from, one a line: reports compare by it. Like a
     corpus's, its path starts from `data.data_root`."""
-    training_text: Path | None = None
+    training_text: Annotated[Path | None, Invalidates.RESULTS] = None
     """Target side of the training text, one sentence a line: in reports a word's rarity is counted
     in it; in the references where it isn't given. Its path starts from `data.data_root`."""
 

@@ -4,8 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.precision import PrecisionChoice
-from mtkit.recipe.section import Count, CountFromZero, Section, Seed
+from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
 
@@ -38,14 +39,14 @@ class Sampling(Section):
 class Inference(Section):
     """Decoding defaults; they travel with the model (paper, section 6.1)."""
 
-    engine: Literal["torch", "ctranslate2"] = "torch"
+    engine: Annotated[Literal["torch", "ctranslate2"], Invalidates.NOTHING] = "torch"
     """What runs the network: `torch`, or `ctranslate2` on what `mtkit export` made."""
-    precision: PrecisionChoice = "auto"
+    precision: Annotated[PrecisionChoice, Invalidates.NOTHING] = "auto"
     """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, but on a processor
     fp32 for networks narrower than 256; else fp32."""
-    beam_size: BeamSize = 4
+    beam_size: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
-    n_best: BeamSize = 1
+    n_best: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 1
     """Translations given per line, best first; at most `beam_size`, unless they are sampled."""
     length_penalty: LengthPenalty = LengthPenalty()
     """How hypotheses of different lengths are compared."""
@@ -60,16 +61,16 @@ class Inference(Section):
     """Fewest tokens of an output, `</s>` not counted."""
     no_repeat_ngram: Count | None = None
     """No sequence of this many tokens comes twice in an output."""
-    sampling: Sampling | None = None
+    sampling: Annotated[Sampling | None, Invalidates.TRANSLATIONS] = None
     """Draws outputs by chance in place of a beam."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Greatest output length: that of the source in tokens, plus this many."""
     max_source_tokens: Annotated[int, Field(ge=8, le=100_000)] = 256
     """A line of more tokens is split at ends of sentences or clauses, and joined again."""
-    batch_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
+    batch_tokens: Annotated[int, Field(ge=1, le=1_000_000), Invalidates.NOTHING] = 4_096
     """Source tokens with padding translated at the same time, by all threads of `ctranslate2`
     together; speed and memory alone depend on it."""
-    processes: Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"] = "auto"
+    processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Processes that `torch` shares lines out among, on a CPU under Linux; `auto`: one for each
     core, 16 at most. Speed and memory alone depend on it."""
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 from mtkit.recipe.tokenizer import Tokenizer
@@ -16,19 +17,23 @@ from mtkit.recipe.training import FrozenPart, Training
 class Recipe(Section):
     """Everything about a run."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), Invalidates.NOTHING]
     """Name of the run; its workspace is `runs/<name>/`."""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    seed: Annotated[
+        int, Field(ge=0, lt=2**32), Invalidates.DATA | Invalidates.TOKENIZER | Invalidates.RUN
+    ] = 1
     """Seed of everything random: the tokenizer's sample, weights, data order, dropout."""
     data: Data
     """Parallel text."""
-    tokenizer: Tokenizer = Tokenizer()
+    tokenizer: Annotated[Tokenizer, Invalidates.DATA | Invalidates.TOKENIZER | Invalidates.RUN] = (
+        Tokenizer()
+    )
     """Subword tokenizer."""
-    model: Model = Model()
+    model: Annotated[Model, Invalidates.RUN] = Model()
     """Network."""
     training: Training = Training()
     """Training."""
-    inference: Inference = Inference()
+    inference: Annotated[Inference, Invalidates.SCORES | Invalidates.TRANSLATIONS] = Inference()
     """Decoding defaults."""
     evaluation: Evaluation = Evaluation()
     """Test sets and metrics."""

@@ -1,6 +1,6 @@
-"""What every section of a recipe has in common."""
+"""The base of all sections of a recipe, and types of their values."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -12,6 +12,8 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
 )
+
+from mtkit.recipe.invalidation import add_to_schema
 
 _MAX_NUMBER = 1_000_000_000
 
@@ -35,6 +37,8 @@ Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
 StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Of a random number generator."""
+
+NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
 
 _SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
@@ -62,4 +66,5 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         allow_inf_nan=False,
         protected_namespaces=(),
+        json_schema_extra=add_to_schema,
     )

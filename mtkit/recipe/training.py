@@ -6,9 +6,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mtkit.recipe.inference import BeamSize
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Rate
 from mtkit.recipe.precision import PrecisionChoice
-from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero
+from mtkit.recipe.section import (
+    Count,
+    CountFromZero,
+    NumProcesses,
+    Section,
+    Strength,
+    StrengthFromZero,
+)
 
 
 class Adam(Section):
@@ -106,11 +114,13 @@ class EarlyStopping(Section):
 class Validation(Section):
     """What happens on the development set at each checkpoint."""
 
-    metric: Literal["bleu", "chrf", "loss"] = "bleu"
+    metric: Annotated[Literal["bleu", "chrf", "loss"], Invalidates.RUN | Invalidates.SCORES] = (
+        "bleu"
+    )
     """What makes a checkpoint the best: development BLEU, chrF, or loss per token."""
-    beam_size: BeamSize = 1
+    beam_size: Annotated[BeamSize, Invalidates.SCORES] = 1
     """Beam of the development translations; 1, greedy, is quick, and ranks checkpoints well."""
-    num_samples: CountFromZero = 3
+    num_samples: Annotated[CountFromZero, Invalidates.NOTHING] = 3
     """Development sentences shown with their translations."""
 
 
@@ -176,70 +186,70 @@ FrozenPart = Literal["embeddings", "encoder", "decoder"]
 class Training(Section):
     """From data to checkpoints. The defaults are the paper's base model."""
 
-    max_steps: Count = 100_000
+    max_steps: Annotated[Count, Invalidates.SCHEDULE_END] = 100_000
     """Updates of the weights after which training ends."""
-    batch_tokens: Count = 25_000
+    batch_tokens: Annotated[Count, Invalidates.RUN] = 25_000
     """Real tokens, `</s>` counted, of each side in one update, whatever the number of processes."""
-    length_groups: Count = 8
+    length_groups: Annotated[Count, Invalidates.RUN] = 8
     """Groups of similarly long sentences that one update is drawn from: 1 pads least, more make
     updates less alike in length. The paper's eight GPUs each held one such group."""
-    micro_batch_tokens: Count | Literal["auto"] = 8_192
+    micro_batch_tokens: Annotated[Count | Literal["auto"], Invalidates.NOTHING] = 8_192
     """Greatest size of one forward pass on one process, in tokens of the side that has more, with
     padding; what does not fit in one pass is accumulated. Before the first update the largest pass
     is tried, and the size halved until it fits in memory; `auto` starts from all that one process
     has of an update. Another cut draws other dropout masks and rounds otherwise, and changes
     nothing else."""
-    processes: Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"] = "auto"
+    processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Processes that share an update on a CPU; `--processes` overrules it, and on GPUs there is one
     for each. `auto`: a new training on Linux takes one a core, as far as memory allows and each has
     1,024 tokens of an update, which is fastest beside other programs. One where `OMP_NUM_THREADS`
     is set. A training resumes in as many as it last ran in."""
-    label_smoothing: Rate = 0.1
+    label_smoothing: Annotated[Rate, Invalidates.UPDATES | Invalidates.SCORES] = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
-    precision: PrecisionChoice = "auto"
+    precision: Annotated[PrecisionChoice, Invalidates.UPDATES] = "auto"
     """Arithmetic of an update: 32-bit, or bfloat16 with sums and the weights that learn in 32-bit.
     `auto` is bf16 on a GPU or processor that multiplies in it (AMX or AVX512-BF16), else fp32."""
-    optimizer: Adam = Adam()
+    optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
-    schedule: Schedule = PaperSchedule()
+    schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()
     """Learning rate by step."""
-    clipping: Clipping | None = None
+    clipping: Annotated[Clipping | None, Invalidates.UPDATES] = None
     """Gradient clipping; off, as in the paper, where the section is absent."""
-    early_stopping: EarlyStopping | None = None
+    early_stopping: Annotated[EarlyStopping | None, Invalidates.NOTHING] = None
     """End of training by the development score; off where the section is absent."""
-    moving_average: MovingAverage | None = None
+    moving_average: Annotated[MovingAverage | None, Invalidates.UPDATES] = None
     """Exponential moving average of the weights; off where the section is absent."""
-    recovery: Recovery = Recovery()
+    recovery: Annotated[Recovery, Invalidates.NOTHING] = Recovery()
     """What happens when a loss or a gradient is no number."""
-    start_from: StartFrom | None = None
+    start_from: Annotated[StartFrom | None, Invalidates.DATA | Invalidates.RUN] = None
     """A model whose weights training starts from; chance where the section is absent."""
-    freeze: tuple[FrozenPart, ...] = ()
+    freeze: Annotated[tuple[FrozenPart, ...], Invalidates.UPDATES] = ()
     """Parts whose weights stay as they start: all embeddings, positions included; the layers of the
     encoder; those of the decoder. The output projection is frozen only where it is tied to
     embeddings."""
-    checkpoint_every: Count = 1_500
+    checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
-    checkpoint_minutes: Strength | None = None
+    checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
     """Minutes between checkpoints, in place of `checkpoint_every` where given; 10 in the paper."""
-    keep_last: Count = 5
+    keep_last: Annotated[Count, Invalidates.NOTHING] = 5
     """Most recent checkpoints kept."""
-    keep_best: Count = 1
+    keep_best: Annotated[Count, Invalidates.NOTHING] = 1
     """Checkpoints with the best development score kept, however old."""
-    keep_every: Count | None = None
+    keep_every: Annotated[Count | None, Invalidates.NOTHING] = None
     """Of each so many steps, the first checkpoint is kept for ever."""
-    keep_minutes: Strength | None = None
+    keep_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
     """Of each so many minutes of training, the first checkpoint is kept for ever."""
     validation: Validation = Validation()
     """What happens on the development set at each checkpoint."""
-    averaging: Averaging = Averaging()
+    averaging: Annotated[Averaging, Invalidates.RESULTS] = Averaging()
     """Which checkpoints `mtkit average` takes."""
-    log_every: Count = 50
+    log_every: Annotated[Count, Invalidates.NOTHING] = 50
     """Steps between lines of metrics."""
-    log_digests: bool = False
+    log_digests: Annotated[bool, Invalidates.NOTHING] = False
     """Log a digest of the weights after every update, by which the first difference between two
     runs is found."""
-    trackers: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Invalidates.NOTHING] = ()
     """Where metrics go besides `metrics.jsonl`: TensorBoard's files in the workspace
     (`mtkit[tensorboard]`), Weights & Biases (`mtkit[wandb]`)."""
-    stuck_after_seconds: Strength = 600.0
+    stuck_after_seconds: Annotated[Strength, Invalidates.NOTHING] = 600.0
     """A process among several that makes no progress for so long counts as stuck; all end then."""

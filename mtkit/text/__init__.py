@@ -1,9 +1,16 @@
-"""Text by itself: what is written in a line, whatever it is used for.
+"""Text by itself: what is written in a line, and its pieces, whatever they are used for.
 
-addresses.py      web and e-mail addresses
-numbers.py        whether two lines hold the same numbers
-numerals.py       numbers written with units: 12万, 三百二十, 1.2 million
-punctuation.py    Moses' normalisation of punctuation
-segmentations.py  other segmentations of a sentence than the best, drawn at random
-tokenizer.py      text to token ids and back
+addresses.py                web and e-mail addresses
+numbers.py                  whether two lines hold the same numbers
+numerals.py                 numbers written with units: 12万, 三百二十, 1.2 million
+normalization.py            SentencePiece's normalisation of Unicode, without a model's pieces
+punctuation.py              Moses' normalisation of punctuation
+
+token_ids.py                ids of the special tokens, in every vocabulary
+vocabulary.py               pieces and their ids, whatever cuts text into them
+sentencepiece_segmenter.py  text to SentencePiece's pieces and back, by mtkit's ids
+segmentations.py            other segmentations of a sentence than the best, drawn at random
+tokenizer.py                text of two languages to token ids and back, and the files
+train_tokenizer.py          trains SentencePiece models
+extend_vocabulary.py        adds symbols to the vocabularies of a tokenizer
 """

@@ -61,12 +61,12 @@ class _Mention:
     groups: Reading = ()
 
 
-def find_numbers(line: str, least: int = 0) -> Counter[str]:
-    """Returns the numbers of a line that are written in digits and aren't less than `least`."""
-    return Counter(_leave_out_small(_read_usual(line), least))
+def find_numbers(line: str, min_value: int = 0) -> Counter[str]:
+    """Returns the numbers of a line that are written in digits and aren't less than `min_value`."""
+    return Counter(_leave_out_small(_read_usual(line), min_value))
 
 
-def have_matching_numbers(one: str, other: str, *, share: float, least: int = 0) -> bool:
+def have_matching_numbers(one: str, other: str, *, share: float, min_value: int = 0) -> bool:
     """Returns whether there is a reading of two lines in which enough of their numbers match.
 
     A stretch of digits is read as several numbers only where the other line has some of these by
@@ -76,13 +76,13 @@ def have_matching_numbers(one: str, other: str, *, share: float, least: int = 0)
         one: A line.
         other: Another line.
         share: Share of the numbers of the side with more of them that the other side has too.
-        least: Numbers less than it don't count.
+        min_value: Numbers less than it don't count.
     """
-    mentions = [list(_find_mentions(line, least)) for line in (one, other)]
+    mentions = [list(_find_mentions(line, min_value)) for line in (one, other)]
     known = [frozenset(_count(chain.from_iterable(map(_list_all, side)))) for side in mentions]
     whole = [frozenset(_count(chain.from_iterable(map(_list_whole, side)))) for side in mentions]
-    ours = [_list_readings(mention, known[1], whole[1], least) for mention in mentions[0]]
-    theirs = [_list_readings(mention, known[0], whole[0], least) for mention in mentions[1]]
+    ours = [_list_readings(mention, known[1], whole[1], min_value) for mention in mentions[0]]
+    theirs = [_list_readings(mention, known[0], whole[0], min_value) for mention in mentions[1]]
     if prod(map(len, (*ours, *theirs))) > _MAX_COMBINATIONS:
         ours = [[_choose(readings, known[1])] for readings in ours]
         theirs = [[_choose(readings, known[0])] for readings in theirs]
@@ -111,7 +111,7 @@ def _count(readings: Iterable[Reading]) -> Counter[str]:
     return Counter(number for reading in readings for number in reading)
 
 
-def _find_mentions(line: str, least: int) -> Iterator[_Mention]:
+def _find_mentions(line: str, min_value: int) -> Iterator[_Mention]:
     """Yields what may be a number in a line, or several."""
     for match in _MENTION.finditer(line):
         parts = [match]
@@ -129,14 +129,14 @@ def _find_mentions(line: str, least: int) -> Iterator[_Mention]:
                 for power in find_scales(line, part.end()):
                     others += _scale(groups, separators, power)
             yield _Mention(
-                _leave_out_small(_read_usual(written), least),
-                tuple((number,) for number in _leave_out_small(map(_value, others), least)),
+                _leave_out_small(_read_usual(written), min_value),
+                tuple((number,) for number in _leave_out_small(map(_value, others), min_value)),
                 groups,
             )
 
 
 def _list_readings(
-    mention: _Mention, known: Set[str], whole: Set[str], least: int
+    mention: _Mention, known: Set[str], whole: Set[str], min_value: int
 ) -> list[Reading]:
     """Returns the usual reading, and the others that have a number of the other side.
 
@@ -144,10 +144,10 @@ def _list_readings(
         mention: What to read.
         known: Numbers of the other side in all readings.
         whole: Those that stand there by themselves.
-        least: Numbers less than it don't count.
+        min_value: Numbers less than it don't count.
     """
     others = [reading for reading in mention.others if not known.isdisjoint(reading)]
-    split = _leave_out_small(_split(mention.groups, whole), least)
+    split = _leave_out_small(_split(mention.groups, whole), min_value)
     if not whole.isdisjoint(split):
         others.append(split)
     return list(dict.fromkeys((mention.usual, *others)))
@@ -259,11 +259,11 @@ def _value(digits: str) -> str:
     return digits.lstrip("0") or "0"
 
 
-def _leave_out_small(numbers: Iterable[str], least: int) -> Reading:
-    width = len(str(least))
+def _leave_out_small(numbers: Iterable[str], min_value: int) -> Reading:
+    width = len(str(min_value))
     # Python refuses to read a number of thousands of digits.
     return tuple(
         number
         for number in numbers
-        if len(number) > width or (len(number) == width and int(number) >= least)
+        if len(number) > width or (len(number) == width and int(number) >= min_value)
     )

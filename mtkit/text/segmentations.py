@@ -36,13 +36,13 @@ _LATTICE_BYTES = 340
 _BYTES_PER_BORDER = 9
 """One of its borders."""
 _BYTES_PER_START = 18
-"""A piece that ends at a place: where it begins and its weight, with room for more."""
+"""A piece that ends at a position: where it begins and its weight, with room for more."""
 
 Known = TypeVar("Known")
 
 
 class _Memory(Generic[Known]):
-    """What is known of words, up to a bound of bytes; words not asked for lately go first.
+    """Facts about words, up to a bound of bytes; words not asked for lately go first.
 
     Two generations: a word that is asked for is in the younger one. Once that is half of all, the
     older one goes and the younger one takes its place.
@@ -146,14 +146,14 @@ class _Merging:
         """Makes the best merge but `rank` others; of equally good ones the first is best."""
         pieces, costs = self.pieces, self._costs
         if rank == 0:
-            place = costs.index(min(costs))
+            position = costs.index(min(costs))
         else:
-            place = sorted(range(len(costs)), key=costs.__getitem__)[rank]
-        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
-        del costs[place]
+            position = sorted(range(len(costs)), key=costs.__getitem__)[rank]
+        pieces[position : position + 2] = [pieces[position] + pieces[position + 1]]
+        del costs[position]
         self.num_merges -= 1
         # Only the merges with its neighbours are other ones than before.
-        for left in (place - 1, place):
+        for left in (position - 1, position):
             if 0 <= left < len(costs):
                 cost = self._piece_costs.get(pieces[left] + pieces[left + 1], math.inf)
                 self.num_merges += (cost < math.inf) - (costs[left] < math.inf)
@@ -197,8 +197,8 @@ class UnigramSampling:
         return pieces[::-1]
 
     def _build_lattice(self, surface: str) -> "_Lattice":
-        """Returns for each place of a word the pieces that end there, with their weights."""
-        # Log weight of all ways to each place.
+        """Returns for each position of a word the pieces that end there, with their weights."""
+        # Log weight of all ways to each position.
         totals = [0.0] + [-math.inf] * len(surface)
         lattice = _Lattice()
         for end in range(1, len(surface) + 1):
@@ -209,23 +209,23 @@ class UnigramSampling:
                     lattice.starts.append(start)
                     weights.append(totals[start] + self._alpha * score)
             if weights:
-                greatest = max(weights)
+                largest = max(weights)
                 total = 0.0
                 for weight in weights:
-                    total += math.exp(weight - greatest)
+                    total += math.exp(weight - largest)
                     lattice.cumulated.append(total)
-                totals[end] = greatest + math.log(total)
+                totals[end] = largest + math.log(total)
             lattice.borders.append(len(lattice.starts))
         return lattice
 
 
 class _Lattice:
-    """The pieces of a word that end at each of its places.
+    """The pieces of a word that end at each of its positions.
 
     Attributes:
         borders: Those that end behind n letters are the ones from `borders[n - 1]` to `borders[n]`.
         starts: Where each piece begins.
-        cumulated: The sums of the weights of the pieces that end at the same place.
+        cumulated: The sums of the weights of the pieces that end at the same position.
     """
 
     __slots__ = ("borders", "cumulated", "starts")

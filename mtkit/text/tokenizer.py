@@ -1,43 +1,35 @@
-"""Text to subword tokens and back (SentencePiece, arXiv 1808.06226)."""
+"""Text of two languages to subword tokens and back, and the files that hold how."""
 
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
-import sentencepiece
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
-from mtkit.foreign_files import describe_fault, read_file
-from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.foreign_files import describe_fault
 from mtkit.text.punctuation import punctuation_normalizer
-from mtkit.text.segmentations import Resegmenter
-from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from mtkit.text.sentencepiece_segmenter import (
+    MAKE_AGAIN,
+    Resegment,
+    SentencePieceSegmenter,
+    read_model,
+)
+from mtkit.text.vocabulary import Vocabulary
 
-Resegment = Callable[[list[int], Random], list[int]]
-"""Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
-
-MAX_PIECES = 2_000_000
-"""Twice what a recipe may ask for: tags and symbols are added to a vocabulary that is there."""
-_MAX_MODEL_BYTES = 32 << 20
 _MAX_SETTINGS_BYTES = 1 << 20
-_MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
-_SPECIAL = (PAD, UNK, BOS, EOS)
 _JOINT_FILE = "joint.spm"
 _SOURCE_FILE = "source.spm"
 _TARGET_FILE = "target.spm"
 SETTINGS_FILE = "tokenizer.json"
 TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
-"""What `SubwordTokenizer.save` may leave in a folder."""
+"""The files that `SubwordTokenizer.save` may write."""
 
 
 class _Settings(BaseModel):
-    """What `SETTINGS_FILE` holds; a folder of older versions may have none."""
+    """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -67,9 +59,8 @@ class SubwordTokenizer:
         tags: Sequence[str] = (),
         punctuation: tuple[str, str] | None = None,
     ) -> None:
-        self._source_model, self._target_model = source_model, target_model
-        self._source = _Vocabulary(source_model)
-        self._target = _Vocabulary(target_model)
+        self._source = SentencePieceSegmenter(source_model)
+        self._target = SentencePieceSegmenter(target_model)
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
@@ -103,26 +94,26 @@ class SubwordTokenizer:
                 punctuation=settings.punctuation,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
-            _ = tokenizer.source_pieces, tokenizer.target_pieces
+            _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
         except (RuntimeError, TypeError, UnicodeDecodeError) as error:
-            raise MtkitError(f"{folder}: damaged tokenizer: {error}", _MAKE_AGAIN) from error
+            raise MtkitError(f"{folder}: damaged tokenizer: {error}", MAKE_AGAIN) from error
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Leaves the tokenizer in a folder: one model where the vocabulary is joint, else two."""
+        """Writes the tokenizer into a folder: one model where the vocabulary is joint, else two."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.is_joint:
-            (folder / _JOINT_FILE).write_bytes(self._source_model)
+            (folder / _JOINT_FILE).write_bytes(self._source.model)
         else:
-            (folder / _SOURCE_FILE).write_bytes(self._source_model)
-            (folder / _TARGET_FILE).write_bytes(self._target_model)
+            (folder / _SOURCE_FILE).write_bytes(self._source.model)
+            (folder / _TARGET_FILE).write_bytes(self._target.model)
         settings = {"tags": list(self._tags), "punctuation": self._punctuation}
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
     def models(self) -> tuple[bytes, bytes]:
         """The source's and the target's serialised SentencePiece model."""
-        return self._source_model, self._target_model
+        return self._source.model, self._target.model
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -135,36 +126,36 @@ class SubwordTokenizer:
         return self._punctuation
 
     @property
-    def source_pieces(self) -> list[str]:
-        """The source's pieces by token; special ones have mtkit's names."""
-        return self._source.pieces()
+    def source_vocabulary(self) -> Vocabulary:
+        """The source's pieces and their ids."""
+        return self._source.vocabulary
 
     @property
-    def target_pieces(self) -> list[str]:
-        """The same of the target."""
-        return self._target.pieces()
+    def target_vocabulary(self) -> Vocabulary:
+        """The target's."""
+        return self._target.vocabulary
 
     @property
     def is_joint(self) -> bool:
         """Whether both languages share one vocabulary."""
-        return self._source_model == self._target_model
+        return self._source.model == self._target.model
 
     @property
     def source_vocab_size(self) -> int:
         """Number of source pieces, special ones included."""
-        return self._source.size
+        return self._source.num_pieces
 
     @property
     def target_vocab_size(self) -> int:
         """Number of target pieces, special ones included."""
-        return self._target.size
+        return self._target.num_pieces
 
     @property
     def vocab_sizes(self) -> dict[str, int]:
         """Number of pieces of `source` and `target`, special ones included."""
-        return {"source": self._source.size, "target": self._target.size}
+        return {"source": self._source.num_pieces, "target": self._target.num_pieces}
 
-    def _of(self, side: str) -> "_Vocabulary":
+    def _of(self, side: str) -> SentencePieceSegmenter:
         return {"source": self._source, "target": self._target}[side]
 
     def normalize_source(self, lines: Sequence[str]) -> Sequence[str]:
@@ -226,7 +217,7 @@ class SubwordTokenizer:
 
 
 def _read_settings(path: Path) -> _Settings:
-    """Returns what a tokenizer's settings file says, or its defaults where there is none.
+    """Returns a tokenizer's settings, or their defaults where there is no file.
 
     Raises:
         MtkitError: It is damaged.
@@ -237,187 +228,4 @@ def _read_settings(path: Path) -> _Settings:
     try:
         return _Settings.model_validate(content)
     except ValidationError as error:
-        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", _MAKE_AGAIN) from error
-
-
-class _Vocabulary:
-    """One SentencePiece model, whose special pieces have mtkit's ids whatever the model's are."""
-
-    def __init__(self, model: bytes) -> None:
-        self._proto = model
-        self._model = sentencepiece.SentencePieceProcessor(model_proto=model)
-        specials = [getattr(self._model, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")]
-        size = self._model.get_piece_size()
-        if size > MAX_PIECES:
-            raise MtkitError(f"a tokenizer of {size:,} pieces, expected {MAX_PIECES:,} at most")
-        self._is_native = tuple(specials) == _SPECIAL
-        # A model from elsewhere may lack padding or sentence ends (-1), or number them otherwise.
-        ordinary = [piece for piece in range(size) if piece not in specials]
-        self._to_model = [*specials, *ordinary]
-        self._from_model = [UNK] * size
-        for token, piece in enumerate(self._to_model):
-            if piece >= 0:
-                self._from_model[piece] = token
-        self.size = len(self._to_model)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        tokens: list[list[int]] = self._model.encode(list(lines), add_eos=self._is_native)
-        if self._is_native:
-            return tokens
-        return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
-
-    def resegmenter(self, alpha: float) -> Resegment:
-        draw = Resegmenter(self._proto, alpha).draw
-
-        def draw_ours(tokens: list[int], random: Random) -> list[int]:
-            return [*draw(tokens[:-1], random), EOS]
-
-        def draw_theirs(tokens: list[int], random: Random) -> list[int]:
-            drawn = draw([self._to_model[token] for token in tokens[:-1]], random)
-            return [*(self._from_model[piece] for piece in drawn), EOS]
-
-        return draw_ours if self._is_native else draw_theirs
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        pieces = [token for token in tokens if token not in (PAD, BOS, EOS)]
-        if not self._is_native:
-            pieces = [self._to_model[token] for token in pieces]
-        try:
-            text: str = self._model.decode(pieces)
-        except UnicodeDecodeError as error:
-            raise MtkitError(f"the tokenizer makes invalid UTF-8: {error}", _MAKE_AGAIN) from error
-        return text
-
-    def pieces(self) -> list[str]:
-        ordinary = self._to_model[len(_SPECIAL) :]
-        return [*SPECIAL_PIECES, *map(self._model.id_to_piece, ordinary)]
-
-    def unknown_pieces(self, line: str) -> list[str]:
-        unknown = self._model.unk_id()
-        pieces = zip(self._model.encode(line), self._model.encode(line, out_type=str), strict=True)
-        return [text for piece, text in pieces if piece == unknown]
-
-    def id_of_symbol(self, symbol: str) -> int:
-        piece = self._model.piece_to_id(symbol)
-        if piece == self._model.unk_id():
-            raise MtkitError(
-                f"the tokenizer has no piece '{symbol}', which data.train puts before sources as a "
-                "tag",
-                "train it with that symbol (--user_defined_symbols), or leave out "
-                "tokenizer.pretrained",
-            )
-        return self._from_model[piece]
-
-
-def read_model(path: Path, *, inside: Path | None = None) -> bytes:
-    """Returns a serialised SentencePiece model.
-
-    Args:
-        path: Its file.
-        inside: Folder that it must lie in, links followed; where not given, that of its path.
-
-    Raises:
-        FileNotFoundError: It isn't there.
-        MtkitError: It lies elsewhere than its path says, or is too large to be one.
-    """
-    return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
-
-
-def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
-    """Returns the source's and the target's SentencePiece model that a recipe names.
-
-    Raises:
-        MtkitError: A file is missing, or holds no such model.
-    """
-    assert settings.pretrained is not None
-    source = settings.pretrained.source
-    paths = (source, settings.pretrained.target or source)
-    models = []
-    for path in paths:
-        if not path.is_file():
-            raise MtkitError(
-                f"{path}: no such file (tokenizer.pretrained)",
-                "its path starts from data.data_root",
-            )
-        # A recipe may name any file, also by a link.
-        model = read_model(path, inside=path.resolve().parent)
-        try:
-            sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise MtkitError(
-                f"{path}: no SentencePiece model (tokenizer.pretrained)",
-                "name the .model file, not the .vocab",
-            ) from error
-        models.append(model)
-    return models[0], models[1]
-
-
-def train_tokenizer(
-    settings: Tokenizer,
-    source: Iterable[str],
-    target: Iterable[str],
-    *,
-    seed: int,
-    tags: Sequence[str] = (),
-    punctuation: tuple[str, str] | None = None,
-) -> SubwordTokenizer:
-    """Returns a tokenizer trained on a sample that the caller has drawn.
-
-    Args:
-        settings: The recipe's section.
-        source: Source sentences, normalised.
-        target: Target sentences, normalised.
-        seed: Seed of SentencePiece's own generator.
-        tags: Strings that may stand before a source, each to be one token.
-        punctuation: As `SubwordTokenizer` takes it.
-
-    Raises:
-        MtkitError: The sample can't yield a vocabulary of the wanted size.
-    """
-    sentencepiece.set_random_generator_seed(seed)
-    symbols = list(dict.fromkeys((*tags, *settings.user_symbols)))
-    if settings.joint:
-        joint = _train(settings, chain(source, target), symbols, "tokenizer")
-        return SubwordTokenizer(joint, joint, tags=tags, punctuation=punctuation)
-    return SubwordTokenizer(
-        _train(settings, source, symbols, "source tokenizer"),
-        _train(settings, target, symbols, "target tokenizer"),
-        tags=tags,
-        punctuation=punctuation,
-    )
-
-
-def _train(settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str) -> bytes:
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            model_type=settings.kind,
-            vocab_size=settings.vocab_size,
-            normalization_rule_name=settings.normalization,
-            character_coverage=settings.character_coverage,
-            split_by_unicode_script=settings.split_by_unicode_script,
-            split_by_number=settings.split_by_number,
-            byte_fallback=settings.byte_fallback,
-            user_defined_symbols=symbols,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            # The sample is drawn before; SentencePiece takes all of it.
-            input_sentence_size=0,
-            max_sentence_length=1 << 16,
-            num_threads=1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        reason = str(error).rsplit("] ", 1)[-1].strip() or str(error)
-        too_small = "required_chars" in reason
-        raise MtkitError(
-            f"{what}: no vocabulary of {settings.vocab_size} pieces out of this text: {reason}",
-            "give a greater tokenizer.vocab_size, or a lower tokenizer.character_coverage"
-            if too_small
-            else "give a smaller tokenizer.vocab_size, or more text",
-        ) from error
-    return model.getvalue()
+        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", MAKE_AGAIN) from error

@@ -1,34 +1,41 @@
 """From data to checkpoints to one model.
 
-train.py         the front door: opens everything, resumes, runs the loop, fills `model/`
-plan.py          what a training will be: batches, memory, time; `--dry-run`
-loop.py          update by update; what a checkpoint, a fault and a stop are
-update.py        one update: accumulated, agreed on, summed, made
-learner.py       what an update changes: model, optimizer, moving average
-objective.py     what is minimised, behind a Protocol; translation is one
-loss.py          output projection and label-smoothed cross entropy, fused in chunks
-start_from.py    the weights of a trained model as a start: fine-tuning
-frozen.py        parts whose weights stay as they are
-optimizer.py     Adam
-schedule.py      the learning rate of each step
-checkpoint.py    saved, digested, listed, kept, loaded
-same_run.py      whether checkpoints are of a recipe's run
-validation.py    loss and score on the development set, by the path that `translate` uses
+train.py           the front door: opens everything, resumes, runs the loop, releases the model
+plan.py            what a training will be: batches, memory, time; `--dry-run`
+build.py           learner, objective and log from a recipe
+fit_memory.py      the largest pass that memory holds, by a probe
+loop.py            update by update; what a checkpoint, a fault and a stop are
+update.py          one update: accumulated, agreed on, summed, made
+learner.py         what an update changes: model, optimizer, moving average
+objectives/        what is minimised, behind a Protocol; a file each
+translation_loss.py  the loss of a translator's batch
+loss.py            output projection and label-smoothed cross entropy, fused in chunks
+precision.py       which arithmetic updates are computed in, and the weights in it
+start_from.py      the weights of a trained model as a start: fine-tuning
+frozen.py          parts whose weights stay as they are
+optimizer.py       Adam
+schedule.py        the learning rate of each step
+checkpoint.py      where training stood, what it says of itself, digests
+checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
+moments.py         an optimizer's moments as tensors of a checkpoint
+same_run.py        whether checkpoints are of a recipe's run
+validation.py      loss and score on the development set, on the path that `translate` uses
+release.py         the best checkpoint in `model/`
 
-distributed.py   processes: joined, gradients summed
-launch.py        torchrun: workers started, started again, what they died of
-watch.py         who is alive, who is stuck
-stopping.py      Ctrl-C and SIGTERM
-memory.py        how much there is, and whether there is none left
+distributed.py     processes: joined, gradients summed
+launch.py          torchrun: workers started, started again, what they died of
+watch.py           who is alive, who is stuck
+stopping.py        Ctrl-C and SIGTERM
+memory.py          how much is held, and whether there is none left
 
-metrics.py       metrics.jsonl
-series.py        what its picture shows
-curves.py        its picture
-trackers.py      TensorBoard, Weights & Biases
-progress.py      what a person sees meanwhile
-summary.py       what a person is told at the end
-units.py         time and memory in words
+meter.py           loss and speed between two log lines
+metrics.py         what the lines of metrics.jsonl say
+metrics_log.py     metrics.jsonl as it is written, and all that is fed from it
+series.py          what its picture shows
+curves.py          its picture
+trackers.py        TensorBoard, Weights & Biases
+progress.py        what a person sees meanwhile
+summary.py         what a person reads at the beginning and at the end
 
-average.py       the front door of `mtkit average`: the mean of several checkpoints
-candidates.py    which checkpoints a mean may be of, and how they compare
+averaging/         several checkpoints become one model: `mtkit average`
 """

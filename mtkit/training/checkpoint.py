@@ -1,4 +1,4 @@
-"""Checkpoints: saved whole or not at all, digested, listed, kept, loaded; no pickle anywhere.
+"""A checkpoint: where training stood, what it says of itself, digests; no pickle anywhere.
 
 checkpoints/step-00001500/
     model.safetensors      what is validated and released: the weights, or their moving average
@@ -11,49 +11,27 @@ Chance needs no state: each update's generator is seeded by the recipe's seed, s
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
-from mtkit.console import warn
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import (
-    building,
-    digest_file,
-    discard_folder,
-    read_json,
-    remove_folder,
-    restore_retired,
-    write_atomically,
-)
+from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
-from mtkit.model.folder import (
-    load_weights,
-    pack_weights,
-    read_weights,
-    write_tensors,
-)
-from mtkit.model.weights_file import MAX_HEADER_BYTES, Shape, check_header
-from mtkit.paths import for_library
-from mtkit.recipe.training import Training
-from mtkit.training.frozen import list_frozen
-from mtkit.training.learner import Learner
-from mtkit.training.moments import load_moments, pack_moments
+from mtkit.model.parameters import Shape
+from mtkit.model.weights import MAX_HEADER_BYTES
 
 FORMAT_VERSION = 2
 """Raised when a checkpoint that this version saves can't be read by older ones, or the reverse."""
 STATE_FILE = "state.json"
-_TRAINED_FILE = "weights.safetensors"
-_OPTIMIZER_FILE = "optimizer.safetensors"
-_DAMAGED = "damaged-"
+TRAINED_FILE = "weights.safetensors"
+OPTIMIZER_FILE = "optimizer.safetensors"
 _FP32_BYTES = 4
 _MAX_COPIES = 3
 """Numbers of a file for each weight, and more: Adam has two."""
@@ -157,7 +135,7 @@ class Checkpoint:
 
 
 class _Facts(BaseModel):
-    """What `STATE_FILE` holds, beside its format."""
+    """The content of `STATE_FILE`, beside its format."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -178,152 +156,8 @@ class _Facts(BaseModel):
         return state
 
 
-class CheckpointFolder:
-    """The checkpoints of a run.
-
-    Args:
-        folder: The workspace's folder for them.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def list(self) -> list[Checkpoint]:
-        """Returns all complete checkpoints, oldest first; a damaged one is warned of and left out.
-
-        Only what they say of themselves is read; `Checkpoint.check` reads the numbers.
-
-        Raises:
-            MtkitError: Another version of mtkit saved them.
-        """
-        found = []
-        for retired in list(self._folder.glob(".step-*.retired")):
-            restore_retired(retired.with_name(retired.name[1:].removesuffix(".retired")))
-        for folder in sorted(self._folder.glob("step-*")):
-            try:
-                found.append(read_checkpoint(folder))
-            except DamagedCheckpointError as error:
-                warn(f"{error.message}; it is left out")
-        return found
-
-    def save(
-        self,
-        learner: Learner,
-        state: TrainingState,
-        *,
-        is_regular: bool,
-        recipe: dict[str, Any],
-        data_digest: str,
-    ) -> Checkpoint:
-        """Leaves a checkpoint, not validated yet, that a crash can't leave half written."""
-        folder = self._folder / f"step-{state.step:08d}"
-        with building(folder) as draft:
-            with learner.as_released():
-                write_tensors(pack_weights(learner.model), draft / WEIGHTS_FILE)
-            if learner.average is not None:
-                write_tensors(pack_weights(learner.model), draft / _TRAINED_FILE)
-            write_tensors(pack_moments(learner), draft / _OPTIMIZER_FILE)
-            digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
-            _write_facts(draft, saved)
-        return saved
-
-    def record_score(
-        self, checkpoint: Checkpoint, state: TrainingState, score: float
-    ) -> Checkpoint:
-        """Returns a checkpoint with its development score, which is now on disk too."""
-        scored = replace(checkpoint, state=state, score=score, is_regular=True)
-        _write_facts(scored.folder, scored)
-        return scored
-
-    def prune(self, training: Training) -> None:
-        """Removes all but the checkpoints that a recipe keeps.
-
-        Those are the most recent, those with the best scores, and the first of each so many steps
-        or minutes. One that was saved at a stop is kept only until the next: it must not push out
-        any of those that the mean is taken of.
-        """
-        checkpoints = self.list()
-        regular = [checkpoint for checkpoint in checkpoints if checkpoint.is_regular]
-        kept = regular[-training.keep_last :] + choose_best(regular, training.keep_best)
-        kept += checkpoints[-1:]
-        if training.keep_every is not None:
-            kept += _first_of_each(regular, [c.state.step // training.keep_every for c in regular])
-        if training.keep_minutes is not None:
-            seconds = 60.0 * training.keep_minutes
-            kept += _first_of_each(
-                regular, [int(c.state.elapsed_seconds // seconds) for c in regular]
-            )
-        for checkpoint in checkpoints:
-            if checkpoint not in kept:
-                discard_folder(checkpoint.folder)
-
-    def sweep(self) -> None:
-        """Removes what a kill left of checkpoints that were being saved or removed."""
-        for pattern in (".step-*.draft", ".step-*.discarded"):
-            for folder in self._folder.glob(pattern):
-                remove_folder(folder)
-        for file in self._folder.glob(".step-*.draft.lock"):
-            file.unlink(missing_ok=True)
-
-    def restore_newest(self, learner: Learner) -> Checkpoint | None:
-        """Leaves the learner as it was at the newest sound checkpoint, and returns that.
-
-        A damaged one is put aside, as `damaged-step-...`, with a warning. Returns None where there
-        isn't any checkpoint.
-
-        Raises:
-            MtkitError: There are only damaged ones, or they are of another model.
-        """
-        is_damaged = False
-        for folder in sorted(self._folder.glob("step-*"), reverse=True):
-            try:
-                checkpoint = read_checkpoint(folder)
-                checkpoint.check(weight.shape for weight in learner.model.parameters())
-            except DamagedCheckpointError as error:
-                is_damaged = True
-                warn(f"{error.message}; going on from the checkpoint before it")
-                _put_aside(folder)
-                continue
-            restore(checkpoint, learner)
-            return checkpoint
-        if is_damaged:
-            raise MtkitError(
-                f"{self._folder}: no checkpoint is sound; they are kept as {_DAMAGED}step-...",
-                "copy one from a backup to its place, or remove the folder to start over",
-            )
-        return None
-
-
 class DamagedCheckpointError(MtkitError):
     """A file of a checkpoint is missing, or isn't what was saved."""
-
-
-def restore(checkpoint: Checkpoint, learner: Learner) -> None:
-    """Leaves a learner as it was when a checkpoint was saved.
-
-    Where the run keeps a moving average only from now on, that starts from the weights. A weight
-    that was frozen then and learns now has moments of 0, as if it had had no gradient so far.
-
-    Raises:
-        MtkitError: A file of it is missing, damaged, or of another model.
-    """
-    trained = checkpoint.folder / _TRAINED_FILE
-    has_average = _TRAINED_FILE in checkpoint.digests
-    origin = trained if has_average else checkpoint.weights_file
-    with _naming(checkpoint.folder):
-        if has_average and learner.average is not None:
-            load_weights(learner.model, read_weights(checkpoint.weights_file), origin=str(origin))
-            learner.average.restart()
-        load_weights(learner.model, read_weights(origin), origin=str(origin))
-        if not has_average and learner.average is not None:
-            learner.average.restart()
-    path = checkpoint.folder / _OPTIMIZER_FILE
-    with _naming(checkpoint.folder), for_library(path) as readable:
-        check_header(path)
-        tensors = load_file(readable)
-    was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
-    load_moments(learner, tensors, was_frozen, path)
 
 
 def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
@@ -379,7 +213,8 @@ def _check_format(version: int, folder: Path) -> None:
         )
 
 
-def _write_facts(folder: Path, checkpoint: Checkpoint) -> None:
+def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes all that a checkpoint says of itself beside its files of numbers."""
     facts = {
         "format_version": FORMAT_VERSION,
         "state": asdict(checkpoint.state),
@@ -394,35 +229,8 @@ def _write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     )
 
 
-def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Checkpoint]:
-    """Returns the first checkpoint of each group; group 0, the start, has none of its own."""
-    firsts: dict[int, Checkpoint] = {}
-    for checkpoint, group in zip(checkpoints, groups, strict=True):
-        if group:
-            firsts.setdefault(group, checkpoint)
-    return list(firsts.values())
-
-
-def _put_aside(folder: Path) -> None:
-    place = folder.with_name(_DAMAGED + folder.name)
-    remove_folder(place)
-    folder.rename(place)
-
-
 def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
     return DamagedCheckpointError(
         f"{folder}: damaged checkpoint: {reason}",
         f"remove {folder} to do without it",
     )
-
-
-@contextmanager
-def _naming(folder: Path) -> Iterator[None]:
-    """Lets a fault in a checkpoint's files name the checkpoint, and the way out."""
-    hint = f"remove {folder} to go on from the checkpoint before it"
-    try:
-        yield
-    except MtkitError as error:
-        raise MtkitError(error.message, hint) from error
-    except (OSError, SafetensorError) as error:
-        raise MtkitError(f"{folder}: damaged or missing: {error}", hint) from error

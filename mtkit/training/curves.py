@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from mtkit.training.metrics import LABELS
-from mtkit.training.series import Line, Series, describe_length, group_events, list_scores
+from mtkit.training.metrics import LABELS, MetricsLine, number
+from mtkit.training.series import Series, describe_length, group_events, list_scores
 
 # Okabe and Ito's colours, which the colour-blind tell apart.
 _TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
@@ -45,21 +45,21 @@ _STYLE: dict[Any, Any] = {
 
 
 def draw_curves(
-    metrics: Sequence[Line],
+    metrics: Sequence[MetricsLine],
     path: Path,
     *,
     title: str,
     warm_up_steps: int = 0,
     score: str = "bleu",
 ) -> None:
-    """Leaves a picture of a training.
+    """Draws a training.
 
     Args:
         metrics: Lines of the metrics file.
         path: A `.png` or `.svg` file; a crash can't leave it half written.
         title: Name of the run.
         warm_up_steps: Steps in which the learning rate rises; shaded.
-        score: What ranks checkpoints, by its name in a `dev` line; its best is marked.
+        score: The score that ranks checkpoints, by its name in a `dev` line; its best is marked.
     """
     draft = path.with_name(f".draft-{path.name}")
     with mpl.rc_context(_STYLE):
@@ -71,7 +71,9 @@ def draw_curves(
             draft.unlink(missing_ok=True)
 
 
-def _build_figure(metrics: Sequence[Line], title: str, warm_up_steps: int, score: str) -> Figure:
+def _build_figure(
+    metrics: Sequence[MetricsLine], title: str, warm_up_steps: int, score: str
+) -> Figure:
     train, dev, events = (
         [line for line in metrics if line["kind"] == kind] for kind in ("train", "dev", "event")
     )
@@ -134,7 +136,7 @@ def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, lis
     return figure, list(panels[:, 0])
 
 
-def _draw_losses(panel: Axes, train: Sequence[Line], dev: Sequence[Line]) -> None:
+def _draw_losses(panel: Axes, train: Sequence[MetricsLine], dev: Sequence[MetricsLine]) -> None:
     training, development = Series.of(train, "nll"), Series.of(dev, "nll")
     if training.is_empty and development.is_empty:
         panel.text(0.5, 0.5, "nothing measured yet", transform=panel.transAxes, ha="center")
@@ -177,7 +179,7 @@ def _choose_perplexities(low: float, high: float) -> Sequence[float]:
     return powers[::3]
 
 
-def _draw_scores(panel: Axes, dev: Sequence[Line], scores: Sequence[str]) -> None:
+def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str]) -> None:
     """Draws the first score on the left axis, the others on the right one."""
     ranking, *others = scores
     series, label = Series.of(dev, ranking), LABELS.get(ranking, ranking)
@@ -200,7 +202,7 @@ def _draw_scores(panel: Axes, dev: Sequence[Line], scores: Sequence[str]) -> Non
     right.set_ylabel(", ".join(LABELS.get(name, name) for name in others))
 
 
-def _draw_rates(panel: Axes, train: Sequence[Line]) -> None:
+def _draw_rates(panel: Axes, train: Sequence[MetricsLine]) -> None:
     rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
     _draw_line(panel, rate, "learning rate", _RATE)
     panel.set_ylabel("learning rate")
@@ -219,7 +221,7 @@ def _draw_rates(panel: Axes, train: Sequence[Line]) -> None:
 
 
 def _put_below(right: Axes, panel: Axes) -> None:
-    """Leaves the lines of a right axis below those of the left one."""
+    """Draws the lines of a right axis below those of the left one."""
     panel.set_zorder(right.get_zorder() + 1)
     panel.patch.set_visible(False)
 
@@ -274,14 +276,14 @@ def _mark_warm_up(panels: Sequence[Axes], warm_up_steps: int, last_step: int) ->
     )
 
 
-def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Line], score: str) -> None:
-    measured = [line for line in dev if line.get(score) is not None]
+def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[MetricsLine], score: str) -> None:
+    measured = [(value, line) for line in dev if (value := number(line, score)) is not None]
     if not measured:
         return
     sign = -1.0 if score == "loss" else 1.0
-    best = max(measured, key=lambda line: sign * line[score])
+    value, best = max(measured, key=lambda pair: sign * pair[0])
     # The panel of losses shows the likelihood alone.
-    height = best.get("nll") if score == "loss" else best[score]
+    height = number(best, "nll") if score == "loss" else value
     digits, colour = (3, _DEVELOPMENT) if score == "loss" else (2, _SCORE)
     for other in panels:
         other.axvline(best["step"], color=colour, linewidth=1.0, alpha=0.6, zorder=1)
@@ -295,7 +297,7 @@ def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[Line], score: 
             markersize=11,
             zorder=5,
             clip_on=False,
-            label=f"best: {name} {best[score]:.{digits}f} at step {best['step']:,}",
+            label=f"best: {name} {value:.{digits}f} at step {best['step']:,}",
         )
 
 

@@ -34,14 +34,14 @@ _POLLING_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Processes:
-    """This process's place among those that train together.
+    """This process among those that train together.
 
     Attributes:
         rank: This process, from 0.
         count: How many there are.
         device: Where this one computes.
         progress: How far it has come, for the others to see.
-        watch: What looks after the others; None where torchrun isn't at work.
+        watch: The thread that looks after the others; None where torchrun isn't at work.
     """
 
     rank: int
@@ -68,7 +68,7 @@ class Processes:
         )
 
     def sum_gradients(self, model: nn.Module, flat: Tensor | None) -> None:
-        """Leaves in every process the sum of all processes' gradients.
+        """Sets every process's gradients to the sum of all processes'.
 
         One flat all-reduce after the last micro-batch: accumulation costs no communication, and
         nothing inside the backward pass waits for another process.
@@ -94,7 +94,7 @@ class Processes:
         return values
 
     def any(self, is_so: bool) -> bool:
-        """Returns whether it is so in any process; every process must call it."""
+        """Checks that it is so in at least one process; every process must call it."""
         if self.count == 1:
             return is_so
         return bool(self.sum(torch.tensor(float(is_so), device=self.device)).item() > 0)
@@ -104,7 +104,7 @@ class Processes:
         return list(items[self.rank :: self.count])
 
     def gather(self, part: list[Item]) -> list[Item]:
-        """Returns the whole list, in order, from the parts that `share` dealt out."""
+        """Returns the whole list, in order, from the parts that `shard` dealt out."""
         if self.count == 1:
             return part
         parts: list[list[Item]] = [[] for _ in range(self.count)]
@@ -112,14 +112,14 @@ class Processes:
             dist.all_gather_object(parts, part)
         # Round-robin, as dealt: the first of every part, then the second of every part, and so on.
         return [
-            items[place]
-            for place in range(max(map(len, parts)))
+            items[index]
+            for index in range(max(map(len, parts)))
             for items in parts
-            if place < len(items)
+            if index < len(items)
         ]
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Leaves in every process's tensors what the first process has in them."""
+        """Copies the first process's tensors into every process's."""
         if self.count == 1:
             return
         with self._waiting():
@@ -134,8 +134,8 @@ class Processes:
         items: list[Any] = [item]
         with self._waiting():
             dist.broadcast_object_list(items, src=0, device=self.device)
-        told: Item = items[0]
-        return told
+        received: Item = items[0]
+        return received
 
     def barrier(self) -> None:
         """Returns once every process has come here."""
@@ -165,7 +165,7 @@ class Processes:
 
 
 def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("inf")) -> Processes:
-    """Returns this process's place: among torchrun's workers, or alone.
+    """Returns this process among torchrun's workers, or alone.
 
     Args:
         device: `auto` takes a GPU where there is one; else a torch device.

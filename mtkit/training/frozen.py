@@ -1,20 +1,15 @@
-"""Weights that training leaves as they are."""
+"""Weights that training doesn't change."""
 
 from collections.abc import Sequence
 
 from torch import nn
 
+from mtkit.model.parameters import find_part
 from mtkit.recipe.training import FrozenPart
-
-_PREFIXES: dict[FrozenPart, tuple[str, ...]] = {
-    "embeddings": ("source_embedding.", "target_embedding."),
-    "encoder": ("encoder.",),
-    "decoder": ("decoder.",),
-}
 
 
 def freeze(model: nn.Module, parts: Sequence[FrozenPart]) -> None:
-    """Leaves the weights of some parts of an encoder-decoder, and of no other, without gradient."""
+    """Sets the weights of some parts, and of no other, to take no gradient."""
     frozen = list_frozen(model, parts)
     for name, weight in model.named_parameters():
         weight.requires_grad_(name not in frozen)
@@ -22,9 +17,10 @@ def freeze(model: nn.Module, parts: Sequence[FrozenPart]) -> None:
 
 
 def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
-    """Returns the names of the weights that some parts consist of, each under its first name.
+    """Returns the names of the weights of some parts, each under its first name.
 
     A matrix that embeddings share with the output projection has the embeddings' name.
     """
-    prefixes = tuple(prefix for part in parts for prefix in _PREFIXES[part])
-    return {name for name, _ in model.named_parameters() if name.startswith(prefixes)}
+    if not parts:
+        return set()
+    return {name for name, _ in model.named_parameters() if find_part(name) in parts}

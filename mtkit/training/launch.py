@@ -41,7 +41,7 @@ _AGENT = "torch.distributed.elastic"
 # `-m mtkit` would look for modules in the current folder first, which may be a stranger's.
 _WORK = "import sys; sys.path[:] = {path!r}; from mtkit.cli.app import main; main()"
 _DATED_LATER = 3_600
-"""Seconds by which a worker that lost another one dates its end, since the first end is told."""
+"""Seconds by which a worker that lost another one dates its end: the first end is reported."""
 
 
 class LostProcessError(MtkitError):
@@ -77,7 +77,7 @@ def launch(
     check_gpus(num_processes if needs_gpus else 0)
     if num_nodes > 1:
         say(f"waiting at {rendezvous} until {num_nodes} machines have come")
-    # Its own lines tell of signals and exit codes that are told below; each module has a level.
+    # Its own lines name signals and exit codes that are reported below; each module has a level.
     for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with (
@@ -100,7 +100,7 @@ def launch(
         try:
             elastic_launch(config, sys.executable)("-c", _WORK.format(path=sys.path), *arguments)
         except SignalException as stop:
-            # torchrun doesn't look at what its workers end with once it was told to stop.
+            # torchrun doesn't look at what its workers end with once it was asked to stop.
             fault = _find_fault(Path(folder))
             if fault is not None:
                 raise fault from stop
@@ -122,7 +122,7 @@ def launch(
 
 @contextmanager
 def _surroundings(num_processes: int) -> Iterator[None]:
-    """Leaves signal handlers and environment as they were when the block ends."""
+    """Restores signal handlers and environment when the block ends."""
     for_workers = {
         "OMP_NUM_THREADS": str(max(1, count_threads() // num_processes)),
         # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
@@ -130,7 +130,7 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
         # A store that outlives the workers gives a machine that comes back no address of it.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        # Its warnings are stacks of C++; what they mean is told by whoever notices.
+        # Its warnings are stacks of C++; what they mean is reported by whoever notices.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         _LAUNCHED_HERE: "1",
     }
@@ -228,7 +228,7 @@ def telling_launcher() -> Iterator[None]:
 
 
 def end_worker(message: str) -> NoReturn:
-    """Ends this process at once, whatever its main thread is at; its launcher tells why."""
+    """Ends this process at once, whatever its main thread is at; its launcher reports why."""
     try:
         _hand_over(MtkitError(message, GO_ON), is_late=False)
     finally:
@@ -264,10 +264,10 @@ def _find_fault(folder: Path) -> MtkitError | None:
     if not starts:
         return None
     files = starts[-1].rglob("error.json")
-    told = [json.loads(path.read_text("utf-8"))["message"] for path in files]
+    messages = [json.loads(path.read_text("utf-8"))["message"] for path in files]
     faults = [
         extra
-        for message in told
+        for message in messages
         if isinstance(message, dict) and _FAULT in (extra := message.get("extraInfo", {}))
     ]
     if not faults:
@@ -295,7 +295,7 @@ def _reason(error: BaseException) -> str:
 
 
 def is_worker() -> bool:
-    """Returns whether torchrun started this process; it takes any exit code but 0 for a crash."""
+    """Checks that torchrun started this process; it takes any exit code but 0 for a crash."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 

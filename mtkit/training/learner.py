@@ -1,9 +1,10 @@
-"""What learns: a model, its optimizer and, by option, the moving average of its weights."""
+"""A model, its optimizer and, by option, the moving average of its weights."""
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +12,12 @@ from torch import Tensor, nn
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
-from mtkit.training.precision import WorkingCopy
+from mtkit.training.precision import Network_co, WorkingCopy
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
-class MovingAverage:
+class AveragedWeights:
     """Exponential moving average of a model's weights.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)).
@@ -30,7 +33,7 @@ class MovingAverage:
         self.tensors = [weight.detach().clone() for weight in self._weights]
 
     def restart(self) -> None:
-        """Leaves the average equal to the weights."""
+        """Sets the average to the weights."""
         torch._foreach_copy_(self.tensors, [weight.detach() for weight in self._weights])
 
     @torch.no_grad()
@@ -45,7 +48,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def exchange(self) -> None:
-        """Leaves the model with the average, and the average with the model's weights."""
+        """Swaps the model's weights and the average."""
         for weight, average in zip(self._weights, self.tensors, strict=True):
             kept = weight.clone()
             weight.copy_(average)
@@ -53,7 +56,7 @@ class MovingAverage:
 
 
 @dataclass(frozen=True)
-class Learner:
+class Learner(Generic[Network_co]):
     """All that an update changes.
 
     Attributes:
@@ -63,13 +66,15 @@ class Learner:
         average: Moving average of the weights, which is then what is validated and released.
     """
 
-    model: nn.Module
+    model: Network_co
     optimizer: torch.optim.Optimizer
-    working: WorkingCopy
-    average: MovingAverage | None = None
+    working: WorkingCopy[Network_co]
+    average: AveragedWeights | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, recipe: Recipe, *, precision: Precision = "fp32") -> "Learner":
+    def of(
+        cls, model: Network, recipe: Recipe, *, precision: Precision = "fp32"
+    ) -> "Learner[Network]":
         """Returns the learner of a model that hasn't learned yet.
 
         Args:
@@ -79,8 +84,8 @@ class Learner:
         """
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
-        average = None if settings is None else MovingAverage(model, settings.decay)
-        return cls(model, optimizer, WorkingCopy(model, precision), average)
+        average = None if settings is None else AveragedWeights(model, settings.decay)
+        return Learner(model, optimizer, WorkingCopy(model, precision), average)
 
     @property
     def num_updates(self) -> int:
@@ -97,7 +102,7 @@ class Learner:
             self.average.update(self.num_updates)
 
     def forget_gradients(self) -> None:
-        """Leaves no gradient, and none of its memory."""
+        """Removes the gradients, and frees their memory."""
         self.optimizer.zero_grad(set_to_none=True)
         self.working.forget_gradients()
 

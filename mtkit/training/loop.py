@@ -1,27 +1,28 @@
-"""Update by update: what happens at a log line, a checkpoint, a fault, a stop."""
+"""The loop over updates: log lines, checkpoints, faults, a stop."""
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Any
+
+from torch import nn
 
 from mtkit.console import warn
-from mtkit.data.batches.epoch import find_epoch
-from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import Checkpoint, CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.metrics import MetricsLog
-from mtkit.training.objective import Objective
+from mtkit.training.meter import Meter
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
 from mtkit.training.stopping import stop_request
-from mtkit.training.update import Meter, Outcome, Updater, Votes
-from mtkit.training.validation import Validation
+from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.units import plural
 
 
@@ -35,18 +36,16 @@ class Trainer:
         learner: What learns.
         processes: Who takes part.
         checkpoints: Where they are saved.
-        validate: Measures the model on the development set; every process calls it.
         metrics: Where they are logged; the first process alone has one.
         view: What a person sees.
         data_digest: Digest of the training data, kept with each checkpoint.
     """
 
     recipe: Recipe
-    objective: Objective
-    learner: Learner
+    objective: Objective[Any]
+    learner: Learner[nn.Module]
     processes: Processes
     checkpoints: CheckpointFolder
-    validate: Callable[[], Validation]
     metrics: MetricsLog | None
     view: ProgressView
     data_digest: str
@@ -55,7 +54,8 @@ class Trainer:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
 
         Args:
-            state: Where training stands, which is what the learner was restored to.
+            state: Where training stands, which is what the learner was restored to; the limit of a
+                pass is part of it.
             unscored: The checkpoint that it stands at, where that still needs a score: training was
                 ended before its validation was.
 
@@ -78,20 +78,16 @@ class Trainer:
         """Trains from a state whose checkpoint, if it needs a score, has one."""
         if is_finished(self.recipe, state):
             return state
-        self.objective.model.train()
+        self.learner.working.model.train()
         updater = Updater(self.recipe, self.objective, self.learner, self.processes)
-        if not state.micro_batch_tokens:
-            state = replace(state, micro_batch_tokens=updater.fit_micro_batch())
-        # At an epoch's last update, the next epoch is looked at too.
-        plan = lru_cache(maxsize=2)(self.objective.plan_epoch)
         meter = Meter()
         started_at = time.monotonic() - state.elapsed_seconds
         while not is_finished(self.recipe, state):
             rate = self._rate(state)
-            outcome, state = self._update(updater, state, plan, rate, stop_is_requested())
+            outcome, state = self._update(updater, state, rate, stop_is_requested())
             state = replace(state, elapsed_seconds=time.monotonic() - started_at)
             meter.add(outcome)
-            self._tell_of_update(outcome, state)
+            self._report_update(outcome, state)
             if state.num_skipped_in_a_row >= self.recipe.training.recovery.max_skipped:
                 state = self._roll_back(state)
                 meter.restart()
@@ -100,7 +96,7 @@ class Trainer:
                 self._log(state, rate, meter)
             is_due = self._is_checkpoint_due(state, outcome.votes)
             if outcome.votes.stop and state.step < self.recipe.training.max_steps:
-                # A validation that is due is made when training goes on: time may be short.
+                # A validation that is due is made when training resumes: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
             if is_due:
@@ -132,47 +128,32 @@ class Trainer:
         return scheduled * state.rate_factor
 
     def _update(
-        self,
-        updater: Updater,
-        state: TrainingState,
-        plan: Callable[[int], Sequence[Indices]],
-        rate: float,
-        stop_is_requested: bool,
+        self, updater: Updater, state: TrainingState, rate: float, stop_is_requested: bool
     ) -> tuple[Outcome, TrainingState]:
-        """Makes one update; returns what it came to, and where training stands behind it."""
+        """Makes one update; returns its outcome, and where training stands behind it."""
         minutes = self.recipe.training.checkpoint_minutes
         since = state.elapsed_seconds - state.checkpoint_seconds
         # The first process's clock counts: it is the one that saves.
         is_due = self.processes.is_first and minutes is not None and since >= 60.0 * minutes
-        epoch = find_epoch(plan, first=state.epoch)
-        updates = plan(epoch)
-        is_last = state.position + 1 == len(updates)
-        upcoming = None
-        if self.processes.device.type == "cuda":
-            next_epoch = find_epoch(plan, first=epoch + 1) if is_last else epoch
-            upcoming = plan(next_epoch)[0 if is_last else state.position + 1], next_epoch
-        outcome = updater.update(
-            state.step + 1,
-            updates[state.position],
-            epoch,
-            rate=rate,
-            micro_batch_tokens=state.micro_batch_tokens,
-            votes=Votes(stop=stop_is_requested, checkpoint=is_due),
-            upcoming=upcoming,
+        update = self.objective.batches.update(
+            state.epoch, state.position, state.micro_batch_tokens
         )
+        votes = Votes(stop=stop_is_requested, checkpoint=is_due)
+        outcome = updater.make(state.step + 1, update, rate=rate, votes=votes)
         skipped = not outcome.is_applied
+        epoch, position = update.following
         return outcome, replace(
             state,
             step=state.step + 1,
-            epoch=epoch + is_last,
-            position=0 if is_last else state.position + 1,
+            epoch=epoch,
+            position=position,
             target_tokens=state.target_tokens + outcome.num_target_tokens,
             micro_batch_tokens=outcome.micro_batch_tokens,
             num_skipped=state.num_skipped + skipped,
             num_skipped_in_a_row=state.num_skipped_in_a_row + 1 if skipped else 0,
         )
 
-    def _tell_of_update(self, outcome: Outcome, state: TrainingState) -> None:
+    def _report_update(self, outcome: Outcome, state: TrainingState) -> None:
         """Shows that an update was made, or left out; logs its digest where one is wanted."""
         self.view.show_step(state.step)
         if not outcome.is_applied:
@@ -183,10 +164,10 @@ class Trainer:
             self.metrics.append("digest", {"step": state.step, "digest": digest})
 
     def _roll_back(self, state: TrainingState) -> TrainingState:
-        """Leaves the learner at the last checkpoint; returns where training goes on from.
+        """Restores the learner to the last checkpoint; returns the state to resume from.
 
         Raises:
-            MtkitError: There is no checkpoint, or training has gone back often enough.
+            MtkitError: There is no checkpoint, or training was rolled back often enough.
         """
         recovery = self.recipe.training.recovery
         count = state.num_skipped_in_a_row
@@ -205,7 +186,7 @@ class Trainer:
             f"step {state.step:,}: {reason}: back to the checkpoint of step "
             f"{checkpoint.state.step:,}, with {factor:g} times the learning rate from here on",
         )
-        self.objective.model.train()
+        self.learner.working.model.train()
         return replace(
             checkpoint.state,
             elapsed_seconds=state.elapsed_seconds,
@@ -227,7 +208,7 @@ class Trainer:
         metrics = {
             "step": state.step,
             "epoch": state.epoch,
-            **meter.measure(),
+            **meter.means(),
             "learning_rate": rate,
             "target_tokens": state.target_tokens,
             "memory_bytes": peak_memory_bytes(self.processes.device),
@@ -251,7 +232,7 @@ class Trainer:
         Before it is validated: hours of work must not hang on a validation.
 
         Raises:
-            MtkitError: The weights are no numbers.
+            MtkitError: The weights hold NaN or infinity.
         """
         if not all(bool(weight.isfinite().all()) for weight in self.learner.model.parameters()):
             raise _diverged(state, "the weights are no numbers")
@@ -279,12 +260,12 @@ class Trainer:
             began_at: Since when no update was made, which counts as time spent.
 
         Raises:
-            MtkitError: The loss on the development set is no number.
+            MtkitError: The loss on the development set is NaN or infinity.
         """
         self.processes.progress.beat(f"validating step {state.step:,}")
         with self.learner.as_released():
-            validation = self.validate()
-        self.objective.model.train()
+            validation = self.objective.validate()
+        self.learner.working.model.train()
         if not math.isfinite(validation.metrics["loss"]):
             raise MtkitError(
                 f"step {state.step:,}: validation failed: the loss on the development set is "
@@ -313,11 +294,11 @@ class Trainer:
 
 
 def restore_everywhere(
-    checkpoints: CheckpointFolder, learner: Learner, processes: Processes
+    checkpoints: CheckpointFolder, learner: Learner[nn.Module], processes: Processes
 ) -> Checkpoint | None:
-    """Leaves every process's learner at the newest sound checkpoint; returns that, if there is one.
+    """Restores every process's learner to the newest sound checkpoint; returns that, if any.
 
-    The first process reads it and tells the others, who needn't see its folder.
+    The first process reads it and broadcasts it to the others, who needn't see its folder.
 
     Raises:
         MtkitError: All are damaged, or they are of another model.
@@ -330,7 +311,7 @@ def restore_everywhere(
 
 
 def is_finished(recipe: Recipe, state: TrainingState) -> bool:
-    """Returns whether training has come to its end, by steps or by patience."""
+    """Checks that training has come to its end, by steps or by patience."""
     patience = recipe.training.early_stopping
     is_out_of_patience = patience is not None and state.num_without_best >= patience.patience
     return state.step >= recipe.training.max_steps or is_out_of_patience

@@ -14,17 +14,23 @@ _OUT_OF_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error says that memory could not be had, of a GPU or of the machine."""
+    """Checks that an error says that memory could not be had, of a GPU or of the machine."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     text = str(error).lower()
     return any(phrase in text for phrase in _OUT_OF_MEMORY)
 
 
+def release_memory(device: torch.device) -> None:
+    """Hands memory that no tensor holds back to a GPU."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def peak_memory_bytes(device: torch.device) -> int:
     """Returns the most memory that this process has held so far: of its GPU, or of the machine.
 
-    On a system that doesn't tell, that is 0.
+    On a system that doesn't report it, that is 0.
     """
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))

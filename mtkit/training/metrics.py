@@ -1,177 +1,62 @@
-"""metrics.jsonl, one JSON object a line, and what is fed from it: the picture, the trackers."""
+"""metrics.jsonl, one JSON object a line: what the lines say, and how they are read."""
 
 import json
-import math
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
-from mtkit.console import warn
-from mtkit.files import write_atomically
 from mtkit.foreign_files import check_file
-from mtkit.training.trackers import Tracker
 
 LOSSES = ("loss", "nll", "perplexity")
-"""What every validation measures; all else that it measures is a score."""
+"""Found by every validation; all else that it finds is a score."""
 LABELS = {"bleu": "BLEU", "chrf": "chrF"}
 """How scores are written; another's key is its label."""
-_DRAWING_SHARE = 0.05
-"""Of the time, which drawing may take while checkpoints come fast."""
+Value = float | str | None
+"""Of a key; None stands for a number that is NaN or infinity."""
 
 
-class MetricsLog:
-    """The run's metrics on disk, and wherever else they go.
+class MetricsLine(TypedDict, total=False):
+    """A line. Its other keys are losses, scores and speeds; `number` reads them.
 
-    Nothing that fails here ends a training: a full disk is warned of once, and a later line may
-    find room again.
-
-    Args:
-        path: The workspace's file.
-        picture: The workspace's curves.
-        title: Name of the run.
-        resumed_at: Step that training goes on from; what was logged after it is dropped, since the
-            steps are done again.
-        warm_up_steps: Steps in which the learning rate rises.
-        score: What ranks checkpoints, by its name in a `dev` line.
-        trackers: Where each line goes as well.
+    Attributes:
+        kind: `train`, `dev`, `digest` or `event`.
+        step: Updates made.
+        epoch: Epochs behind it.
+        target_tokens: Seen so far.
+        elapsed_seconds: Of training so far.
+        text: Of an event.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        picture: Path,
-        title: str,
-        resumed_at: int,
-        warm_up_steps: int = 0,
-        score: str = "bleu",
-        trackers: Sequence[Tracker] = (),
-    ) -> None:
-        self._path = path
-        self._picture = picture
-        self._title = title
-        self._warm_up_steps = warm_up_steps
-        self._score = score
-        self._trackers = tuple(trackers)
-        self._warned_of: set[Path] = set()
-        self._next_picture_at = 0.0
-        self._is_picture_behind = False
-        _rewrite(path, [line for line in read_metrics(path) if line["step"] <= resumed_at])
-
-    def append(self, kind: str, metrics: Mapping[str, Any]) -> None:
-        """Adds a line.
-
-        Args:
-            kind: `train`, `dev`, `digest` or `event`.
-            metrics: What the line says; `step` is among it.
-        """
-        # JSON has no infinity, which a young model's perplexity can be.
-        finite = {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in metrics.items()
-        }
-        line = json.dumps({"kind": kind, **finite}, allow_nan=False)
-        try:
-            _append_line(self._path, line)
-        except OSError as error:
-            self._warn_once(self._path, f"a line could not be written: {error}")
-        for tracker in self._trackers:
-            tracker.log(kind, finite)
-
-    def rewind(self, step: int) -> None:
-        """Drops what was measured after a step, since training went back to it.
-
-        Events stay: they tell why.
-        """
-        self._keep(
-            lambda line: line["step"] <= step or line["kind"] == "event",
-            f"lines after step {step:,}",
-        )
-        for tracker in self._trackers:
-            tracker.rewind(step)
-
-    def drop(self, kind: str, step: int) -> None:
-        """Drops a step's lines of one kind, since they come again."""
-        self._keep(
-            lambda line: (line["kind"], line["step"]) != (kind, step),
-            f"{kind} lines of step {step:,}",
-        )
-
-    def draw(self) -> None:
-        """Leaves the picture of the lines so far, if that hasn't taken much of the time lately."""
-        began_at = time.monotonic()
-        self._is_picture_behind = began_at < self._next_picture_at
-        if self._is_picture_behind:
-            return
-        self._draw()
-        spent_seconds = time.monotonic() - began_at
-        self._next_picture_at = began_at + spent_seconds / _DRAWING_SHARE
-
-    def _draw(self) -> None:
-        try:
-            # It takes half a second that only training should pay.
-            from mtkit.training.curves import draw_curves  # noqa: PLC0415
-
-            draw_curves(
-                read_metrics(self._path),
-                self._picture,
-                title=self._title,
-                warm_up_steps=self._warm_up_steps,
-                score=self._score,
-            )
-        except (ImportError, OSError, RuntimeError, ValueError) as error:
-            self._warn_once(self._picture, f"not drawn: {error}")
-
-    def close(self) -> None:
-        """Leaves the picture, and every tracker, with all that they were given."""
-        if self._is_picture_behind:
-            self._draw()
-        for tracker in self._trackers:
-            tracker.close()
-
-    def _keep(self, is_kept: Callable[[dict[str, Any]], bool], others: str) -> None:
-        try:
-            _rewrite(self._path, [line for line in read_metrics(self._path) if is_kept(line)])
-        except OSError as error:
-            self._warn_once(self._path, f"{others} could not be dropped: {error}")
-
-    def _warn_once(self, path: Path, text: str) -> None:
-        if path not in self._warned_of:
-            self._warned_of.add(path)
-            warn(f"{path}: {text}; training goes on")
+    kind: Required[str]
+    step: Required[int]
+    epoch: int
+    target_tokens: int
+    elapsed_seconds: float
+    text: str
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def number(line: MetricsLine, key: str) -> float | None:
+    """Returns the number under a key; None where there is none."""
+    value = line.get(key)
+    return value if isinstance(value, int | float) else None
+
+
+def read_metrics(path: Path) -> list[MetricsLine]:
     """Returns the lines of a metrics file; one that was cut short or is none is left out."""
     if not path.exists():
         return []
     check_file(path)
-    lines = []
+    lines: list[MetricsLine] = []
     for line in path.read_text("utf-8").split("\n"):
         try:
             content = json.loads(line, parse_constant=lambda _: None)
         except (RecursionError, ValueError):
             continue
         if isinstance(content, dict) and _is_line(content):
-            lines.append(content)
+            lines.append(content)  # type: ignore[arg-type]
     return lines
 
 
 def _is_line(content: Mapping[str, Any]) -> bool:
-    """Returns whether a JSON object is a line of metrics."""
+    """Checks that a JSON object is a line of metrics."""
     return isinstance(content.get("step"), int) and isinstance(content.get("kind"), str)
-
-
-def _append_line(path: Path, line: str) -> None:
-    with path.open("ab+") as stream:
-        if stream.seek(0, os.SEEK_END):
-            stream.seek(-1, os.SEEK_END)
-            # A full disk or a crash may have cut the last line short.
-            line = line if stream.read(1) == b"\n" else "\n" + line
-        stream.write(line.encode() + b"\n")
-
-
-def _rewrite(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    write_atomically(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))

@@ -13,7 +13,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 _NUM_UPDATES = "step"
 
 
-def pack_moments(learner: Learner) -> dict[str, Tensor]:
+def pack_moments(learner: Learner[nn.Module]) -> dict[str, Tensor]:
     """Returns both moments of each weight that learns, on the CPU, and the count of updates."""
     states = learner.optimizer.state
     moments = {
@@ -26,9 +26,9 @@ def pack_moments(learner: Learner) -> dict[str, Tensor]:
 
 
 def load_moments(
-    learner: Learner, tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
+    learner: Learner[nn.Module], tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
-    """Leaves the learner's optimizer with what `pack_moments` returned.
+    """Sets the state of the learner's optimizer to what `pack_moments` returned.
 
     A weight that was frozen then and learns now has moments of 0.
 

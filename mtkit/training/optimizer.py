@@ -31,6 +31,6 @@ def build_optimizer(model: nn.Module, adam: Adam) -> torch.optim.AdamW:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Leaves every group of the optimizer at one rate."""
+    """Sets the rate of every group of the optimizer."""
     for group in optimizer.param_groups:
         group["lr"] = rate

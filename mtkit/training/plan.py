@@ -1,28 +1,28 @@
-"""What a training will be: how an update is cut up, how much memory and time it takes."""
+"""The plan of a training: how updates are cut, how much memory and time they take; `--dry-run`."""
 
 import time
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import numpy as np
-import torch
+from torch import nn
 
 from mtkit.console import say, warn
 from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.prepared import PreparedData, open_prepared
-from mtkit.model.weights_file import check_memory, list_shapes
-from mtkit.network import EncoderDecoder
+from mtkit.data.batches.updates import TrainingBatches
+from mtkit.data.prepared import open_prepared
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
+from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
-from mtkit.training.frozen import freeze
+from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.objective import Objective, TranslationObjective
-from mtkit.training.precision import resolve_precision
+from mtkit.training.objectives import Objective
 from mtkit.training.schedule import note_warmup
+from mtkit.training.summary import describe_parameters
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory, plural
 from mtkit.workspace import Workspace
@@ -68,18 +68,20 @@ class BatchPlan:
 
 
 def plan_batches(
-    objective: Objective, store: TokenStore, *, num_processes: int, micro_batch_tokens: int
+    batches: TrainingBatches[Any],
+    store: TokenStore,
+    *,
+    num_processes: int,
+    micro_batch_tokens: int,
 ) -> BatchPlan:
     """Returns how updates of the first epoch are made up and cut."""
-    updates = objective.plan_epoch(find_epoch(objective.plan_epoch))
-    places = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
+    updates = batches.plan_epoch(find_epoch(batches.plan_epoch))
+    positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
     pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
-    for place in places:
-        examples: Indices = updates[int(place)]
+    for position in positions:
+        examples: Indices = updates[int(position)]
         lengths = store.lengths(examples)
-        parts = objective.split_update(
-            examples, num_processes, micro_batch_tokens=micro_batch_tokens
-        )
+        parts = batches.split(examples, num_processes, micro_batch_tokens)
         pairs.append(len(examples))
         sources.append(int(lengths["source"].sum()))
         targets.append(int(lengths["target"].sum()))
@@ -117,18 +119,12 @@ def rehearse(
     processes = Processes(0, 1, choose_device(device))
     limit_threads(num_processes)
     num_processes *= num_machines
-    torch.manual_seed(recipe.seed)
-    model = build_model(recipe, data).to(processes.device)
-    freeze(model, recipe.training.freeze)
-    say(describe_parameters(model))
-    learner = Learner.of(model, recipe, precision=resolve_precision(recipe, processes))
-    objective = TranslationObjective(
-        cast(EncoderDecoder, learner.working.model), data, recipe, processes.device
-    )
-    updater = Updater(recipe, objective, learner, processes, sharing=num_processes)
-    limit = updater.fit_micro_batch()
+    learner = build_learner(recipe, data, processes)
+    say(describe_parameters(learner.model))
+    objective = build_objective(recipe, data, learner, processes)
+    limit = fit_micro_batch(recipe, objective, learner, processes, num_sharing=num_processes)
     batches = plan_batches(
-        objective, data.train, num_processes=num_processes, micro_batch_tokens=limit
+        objective.batches, data.train, num_processes=num_processes, micro_batch_tokens=limit
     )
     training = recipe.training
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
@@ -138,7 +134,9 @@ def rehearse(
         f"one epoch: {len(data.train):,} pairs in {batches.num_updates:,} updates; "
         f"{training.max_steps:,} updates are {training.max_steps / batches.num_updates:,.1f} epochs"
     )
-    seconds = _time_updates(updater, objective, model, num_processes, limit)
+    seconds = _time_updates(
+        Updater(recipe, objective, learner, processes), objective, num_processes, limit
+    )
     say(_describe_memory(learner, processes))
     total = format_duration(seconds * training.max_steps)
     say(
@@ -150,58 +148,22 @@ def rehearse(
     say("nothing was started; the same command without --dry-run trains")
 
 
-def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
-    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance.
-
-    Raises:
-        MtkitError: It is larger than this machine's memory.
-    """
-    vocab_sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    check_memory(list_shapes(recipe.model, *vocab_sizes).values(), "[model]")
-    return EncoderDecoder(recipe.model, *vocab_sizes)
-
-
-def describe_parameters(model: EncoderDecoder) -> str:
-    """Returns how many weights a network has, and which part has them, as a line."""
-    total = sum(weight.numel() for weight in model.parameters())
-    stacks = [
-        (name, sum(weight.numel() for weight in stack.parameters()))
-        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder))
-    ]
-    others = total - sum(count for _, count in stacks)
-    parts = ", ".join(f"{name} {count:,}" for name, count in [*stacks, ("embeddings", others)])
-    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
-    return f"{total:,} parameters: {parts}{frozen}"
-
-
 def _time_updates(
-    updater: Updater,
-    objective: TranslationObjective,
-    model: EncoderDecoder,
-    num_processes: int,
-    limit: int,
+    updater: Updater, objective: Objective[Any], num_processes: int, limit: int
 ) -> float:
     """Returns the seconds of an update, from a few in this process; the first is a warm-up."""
-    epoch = find_epoch(objective.plan_epoch)
-    updates = objective.plan_epoch(epoch)
-    model.train()
+    epoch = position = 0
     elapsed = []
     for step in range(_NUM_UPDATES_TIMED + 1):
         began_at = time.monotonic()
-        updater.update(
-            step + 1,
-            updates[step % len(updates)],
-            epoch,
-            rate=0.0,
-            micro_batch_tokens=limit,
-            votes=Votes(),
-        )
+        update = objective.batches.update(epoch, position, limit)
+        updater.make(step + 1, update, rate=0.0, votes=Votes())
+        epoch, position = update.following
         elapsed.append(time.monotonic() - began_at)
     return float(np.median(elapsed[1:])) / num_processes
 
 
-def _describe_memory(learner: Learner, processes: Processes) -> str:
+def _describe_memory(learner: Learner[nn.Module], processes: Processes) -> str:
     num_weights = sum(weight.numel() for weight in learner.model.parameters())
     fixed = sum(t.numel() for t in learner.tensors()) + num_weights
     where = "GPU" if processes.device.type == "cuda" else "process"

@@ -1,5 +1,7 @@
 """Which arithmetic an update is computed in, and the weights in that arithmetic."""
 
+from typing import Generic, TypeVar
+
 import torch
 from torch import nn
 
@@ -9,6 +11,8 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
 from mtkit.training.distributed import Processes
 
+Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
+
 
 def resolve_precision(recipe: Recipe, processes: Processes) -> Precision:
     """Returns the recipe's precision; for `auto`, what suits every process's device."""
@@ -17,7 +21,7 @@ def resolve_precision(recipe: Recipe, processes: Processes) -> Precision:
     return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
 
 
-class WorkingCopy:
+class WorkingCopy(Generic[Network_co]):
     """A model's weights in the precision that updates are computed in.
 
     In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
@@ -30,17 +34,19 @@ class WorkingCopy:
 
     Attributes:
         model: What the passes go through.
+        precision: What its passes are computed in.
     """
 
-    def __init__(self, master: nn.Module, precision: Precision) -> None:
+    def __init__(self, master: Network_co, precision: Precision) -> None:
         self._master = master
-        self.model = master
+        self.model: Network_co = master
+        self.precision = precision
         if precision == "bf16":
             self.model = copy_in_bfloat16(master).train()
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Leaves the copy with the model's weights of now."""
+        """Copies the model's weights of now."""
         if self.model is not self._master:
             torch._foreach_copy_(list(self.model.parameters()), list(self._master.parameters()))
 
@@ -59,6 +65,6 @@ class WorkingCopy:
         self.forget_gradients()
 
     def forget_gradients(self) -> None:
-        """Leaves the copy without gradients."""
+        """Removes the copy's gradients."""
         for weight in self.model.parameters():
             weight.grad = None

@@ -1,8 +1,7 @@
-"""What a person sees while a model trains: a live view on a terminal, plain lines elsewhere."""
+"""The view of a training: live on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from mtkit.console import open_console, print_line
 from mtkit.training.metrics import LABELS, LOSSES
-from mtkit.training.validation import Validation
+from mtkit.training.validation import ValidationResult
 from mtkit.units import format_duration, format_memory
 
 _UPDATE = {
@@ -29,7 +28,7 @@ class ProgressView:
     Args:
         max_steps: Where it ends at the latest.
         is_shown: Whether this process speaks.
-        warm_up_steps: Steps in which the learning rate rises; their end is told.
+        warm_up_steps: Steps in which the learning rate rises; their end is shown.
     """
 
     def __init__(self, max_steps: int, *, is_shown: bool, warm_up_steps: int = 0) -> None:
@@ -68,7 +67,7 @@ class ProgressView:
         if self._live is not None:
             self._bar.update(self._task, completed=step)
 
-    def show_update(self, metrics: Mapping[str, Any]) -> None:
+    def show_update(self, metrics: Mapping[str, float]) -> None:
         """Shows a logged update, and the time left; a number that is missing is left out."""
         if not self._is_shown:
             return
@@ -82,7 +81,7 @@ class ProgressView:
             words = [f"step {step:,} of {self._max_steps:,}", *measured, *([left] if left else [])]
             self._print("  ".join(words))
 
-    def show_validation(self, step: int, validation: Validation, *, is_best: bool) -> None:
+    def show_validation(self, step: int, validation: ValidationResult, *, is_best: bool) -> None:
         """Shows development loss and scores, whether they are the best, and a few sentences."""
         if not self._is_shown:
             return
@@ -106,7 +105,7 @@ class ProgressView:
         print_line(self._console, (text, style))
 
     def _time_left(self, step: int) -> str:
-        """Returns how long the rest takes at the speed so far; empty where there is no telling."""
+        """Returns how long the rest takes at the speed so far; empty where it isn't known yet."""
         if self._first_step is None or step <= self._first_step:
             self._first_step, self._started_at = step, time.monotonic()
             return ""
@@ -114,13 +113,13 @@ class ProgressView:
         return f"{format_duration(seconds_per_step * (self._max_steps - step))} left"
 
 
-def describe_update(metrics: Mapping[str, Any]) -> list[str]:
-    """Returns what was measured in words, each number with its unit."""
+def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
+    """Returns the numbers of an update in words, each with its unit."""
     words = [
         text.format(metrics[key]) for key, text in _UPDATE.items() if metrics.get(key) is not None
     ]
-    if metrics.get("memory_bytes") is not None:
-        words.append(f"memory {format_memory(metrics['memory_bytes'])}")
-    if metrics.get("skipped"):
-        words.append(f"{metrics['skipped']:,} left out")
+    if (memory_bytes := metrics.get("memory_bytes")) is not None:
+        words.append(f"memory {format_memory(memory_bytes)}")
+    if skipped := metrics.get("skipped"):
+        words.append(f"{skipped:,} left out")
     return words

@@ -2,17 +2,12 @@
 
 from typing import Any
 
-from mtkit.data.prepared import list_differences, relative_to_root
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
+from mtkit.recipe.invalidation import Invalidates, select
+from mtkit.recipe.tables import list_differences, relative_to_root
 from mtkit.training.checkpoint import Checkpoint
 
-_FIXED_TRAINING_KEYS = ("batch_tokens", "length_groups")
-"""Keys that the order of the data depends on; a run can't change them under way."""
-_TUNED_TRAINING_KEYS = (
-    "label_smoothing", "precision", "optimizer", "schedule", "clipping", "freeze", "moving_average"
-)  # fmt: skip
-"""Keys that a run may change under way, and whose result is then another."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
 _KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to start over"
 
@@ -31,10 +26,10 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
     if not saved:
         return
     last = saved[-1]
+    wanted = _select_fixed(recipe.model_dump(mode="json", exclude_none=True))
     for checkpoint in saved:
-        _check_form(checkpoint)
-    tables = recipe.model_dump(mode="json", exclude_none=True)
-    differing = list_differences(_fixed_part(tables), _fixed_part(last.recipe))
+        _check_form(checkpoint, wanted)
+    differing = list_differences(wanted, _select_fixed(last.recipe))
     if data_digest is not None and data_digest != last.data_digest:
         differing.append("the training or development data have changed")
     if differing:
@@ -69,45 +64,34 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     """
     if not saved:
         return []
-    wanted = recipe.model_dump(mode="json", exclude_none=True)["training"]
-    found = saved[-1].recipe["training"]
-    if wanted["precision"] == "auto":
-        wanted["precision"] = found["precision"]
-    # The rate of some schedules depends on where they end.
-    end = ("max_steps",) if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END else ()
-    keys = (*_TUNED_TRAINING_KEYS, *end)
-    return list_differences(
-        {key: wanted.get(key) for key in keys}, {key: found.get(key) for key in keys}, "training."
-    )
+    tuned = Invalidates.UPDATES
+    if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END:
+        tuned |= Invalidates.SCHEDULE_END
+    wanted = select(Recipe, recipe.model_dump(mode="json", exclude_none=True), tuned)
+    found = select(Recipe, saved[-1].recipe, tuned)
+    if recipe.training.precision == "auto":
+        wanted["training"]["precision"] = found["training"]["precision"]
+    return list_differences(wanted, found)
 
 
-def _check_form(checkpoint: Checkpoint) -> None:
-    """Checks that what a checkpoint says of its recipe has a recipe's form.
+def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
+    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted.
 
     Raises:
         MtkitError: It hasn't.
     """
     try:
-        _fixed_part(checkpoint.recipe)
-    except (AttributeError, KeyError, TypeError) as error:
+        is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
+    except (AttributeError, KeyError, TypeError):
+        is_whole = False
+    if not is_whole:
         raise MtkitError(
             f"{checkpoint.folder}: damaged: the recipe in it isn't one", "remove that checkpoint"
-        ) from error
+        )
 
 
-def _fixed_part(tables: dict[str, Any]) -> dict[str, Any]:
-    training = tables["training"]
-    return {
-        **{key: tables[key] for key in ("seed", "model")},
-        # The data's digest covers what lies where a pretrained tokenizer is.
-        "tokenizer": {
-            key: value for key, value in tables["tokenizer"].items() if key != "pretrained"
-        },
-        "training": {
-            **{key: training[key] for key in _FIXED_TRAINING_KEYS},
-            # Not where it lies: a project's folder may move.
-            "start_from": relative_to_root(training.get("start_from"), tables["data"]["data_root"]),
-            # Scores by different measures don't rank checkpoints.
-            "validation": {"metric": training["validation"]["metric"]},
-        },
-    }
+def _select_fixed(tables: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values that a run can't change under way, wherever a project's folder lies."""
+    chosen = select(Recipe, tables, Invalidates.RUN)
+    fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
+    return fixed

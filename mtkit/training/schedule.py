@@ -42,7 +42,7 @@ def learning_rate(schedule: Schedule, step: int, *, d_model: int, max_steps: int
 
 
 def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
-    """Returns what is wrong where a falling rate is still rising at the last step; else nothing."""
+    """Returns a warning where a falling rate is still rising at the last step; else nothing."""
     if not isinstance(schedule, CosineSchedule | LinearSchedule):
         return ""
     if schedule.warmup_steps < max_steps:

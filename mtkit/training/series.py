@@ -1,19 +1,17 @@
-"""What a picture of a training shows, taken from the lines of its metrics."""
+"""Series, scores and events of a training, from the lines of its metrics."""
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.training.metrics import LOSSES
+from mtkit.training.metrics import LOSSES, MetricsLine, number
 from mtkit.units import format_duration, plural
 
 Numbers = NDArray[np.float64]
-Line = Mapping[str, Any]
 
 _EARLY = 0.05
 """Share of the steps that count as early, where losses fall and scores rise steeply."""
@@ -26,16 +24,17 @@ class Series:
 
     Attributes:
         steps: Where it was measured.
-        values: What it was; NaN where it is missing or no number.
+        values: The number; NaN where it is missing, NaN or infinity.
     """
 
     steps: Numbers
     values: Numbers
 
     @classmethod
-    def of(cls, lines: Sequence[Line], key: str) -> "Series":
-        """Returns what the lines say under a key."""
-        values = [math.nan if line.get(key) is None else line[key] for line in lines]
+    def of(cls, lines: Sequence[MetricsLine], key: str) -> "Series":
+        """Returns the numbers under a key."""
+        numbers = (number(line, key) for line in lines)
+        values = [math.nan if value is None else value for value in numbers]
         return cls(
             np.array([line["step"] for line in lines], dtype=np.float64),
             np.array(values, dtype=np.float64),
@@ -47,7 +46,7 @@ class Series:
         return not bool(np.isfinite(self.values).any())
 
     def smoothed(self) -> "Series":
-        """Returns the mean over 1/25 of the points around each; what is no number doesn't count."""
+        """Returns the mean over 1/25 of the points around each; NaN doesn't count."""
         width = max(1, len(self.values) // 50)
         window = np.ones(2 * width + 1)
         is_number = np.isfinite(self.values)
@@ -66,19 +65,19 @@ class Series:
         return self.values[is_number]
 
 
-def list_scores(dev: Sequence[Line], score: str) -> list[str]:
+def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:
     """Returns the names of the development scores, the one that ranks checkpoints first."""
     no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
     names = dict.fromkeys(
         key
         for line in dev
-        for key, value in line.items()
-        if key not in no_scores and isinstance(value, (int, float))
+        for key in line
+        if key not in no_scores and number(line, key) is not None
     )
     return sorted(names, key=lambda name: name != score)
 
 
-def describe_length(metrics: Sequence[Line]) -> str:
+def describe_length(metrics: Sequence[MetricsLine]) -> str:
     """Returns how long the training was."""
     train = [line for line in metrics if line["kind"] == "train"]
     if not train:
@@ -95,12 +94,12 @@ def describe_length(metrics: Sequence[Line]) -> str:
     return " · ".join(facts)
 
 
-def group_events(events: Sequence[Line], max_kinds: int) -> list[tuple[str, list[int]]]:
-    """Returns what happened, in words, and at which steps.
+def group_events(events: Sequence[MetricsLine], max_kinds: int) -> list[tuple[str, list[int]]]:
+    """Returns events by kind, in words, and their steps.
 
     Texts that differ in numbers alone are of one kind; kinds beyond `max_kinds` are put together.
     """
-    kinds: dict[str, list[Line]] = {}
+    kinds: dict[str, list[MetricsLine]] = {}
     for event in events:
         kind = re.sub(r"\d[\d,.]*\d|\d", "…", str(event["text"]))
         if kind not in kinds and len(kinds) + 1 >= max_kinds:

@@ -1,30 +1,29 @@
 """Fine-tuning: the weights of a trained model as the start of another training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.inference.identity import reading
+from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.parameters import find_rows
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import StartFrom
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.vocabulary import Vocabulary
 
 _FREE_KEYS = ("dropout", "attention_dropout", "activation_dropout")
 """Keys of `[model]` that no weight depends on."""
 _COMPUTED_KEYS = ("d_key", "d_value")
-_SOURCE_ROWS = ("source_embedding.tokens.weight",)
-_TARGET_ROWS = ("target_embedding.tokens.weight", "output_embedding.weight")
-_POSITIONS = ("source_embedding.positions.weight", "target_embedding.positions.weight")
 
 
 def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenizer) -> None:
-    """Leaves a new model with the weights that its recipe starts from.
+    """Sets a new model's weights to those that its recipe starts from.
 
     A vector belongs to its piece, wherever that stands. A piece that the other model lacks keeps
     the vector that chance gave it, rather than the mean of all: it is told from others at once, and
@@ -46,19 +45,20 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     _check_shape(settings, recipe.model, start.config.model)
     if settings.vocabulary == "keep":
         _check_kept(settings, start.tokenizer, tokenizer)
-    source = _match(tokenizer.source_pieces, start.tokenizer.source_pieces)
-    target = _match(tokenizer.target_pieces, start.tokenizer.target_pieces)
+    source = _match(tokenizer.source_vocabulary, start.tokenizer.source_vocabulary)
+    target = _match(tokenizer.target_vocabulary, start.tokenizer.target_vocabulary)
     weights = dict(start.model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if name in _SOURCE_ROWS:
-                _copy_rows(weight, weights[name], source)
-            elif name in _TARGET_ROWS:
-                _copy_rows(weight, weights[name], target)
-            elif name in _POSITIONS:
-                weight[: len(weights[name])] = weights[name].to(weight)
-            else:
-                weight.copy_(weights[name])
+            match find_rows(name):
+                case "source pieces":
+                    _copy_rows(weight, weights[name], source)
+                case "target pieces":
+                    _copy_rows(weight, weights[name], target)
+                case "positions":
+                    weight[: len(weights[name])] = weights[name].to(weight)
+                case None:
+                    weight.copy_(weights[name])
     _report(recipe, settings, start, {"source": source, "target": target}, tokenizer)
 
 
@@ -79,7 +79,7 @@ def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
     Raises:
         MtkitError: They don't; it names every key that differs.
     """
-    ours, theirs = wanted.model_dump(mode="json"), found.model_dump(mode="json")
+    ours, theirs = dict(wanted), dict(found)
     differing = [key for key in ours if key not in _FREE_KEYS and ours[key] != theirs[key]]
     is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions
     if "max_positions" in differing and is_reached:
@@ -101,8 +101,8 @@ def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
 def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: SubwordTokenizer) -> None:
     """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
     for ours, theirs in (
-        (tokenizer.source_pieces, start.source_pieces),
-        (tokenizer.target_pieces, start.target_pieces),
+        (tokenizer.source_vocabulary.pieces, start.source_vocabulary.pieces),
+        (tokenizer.target_vocabulary.pieces, start.target_vocabulary.pieces),
     ):
         if ours[: len(theirs)] != theirs:
             raise MtkitError(
@@ -111,10 +111,10 @@ def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: Subword
             )
 
 
-def _match(pieces: Sequence[str], known: Sequence[str]) -> dict[int, int]:
-    """Returns the token of each piece that a vocabulary knows, by our token."""
-    theirs = {piece: token for token, piece in reversed(list(enumerate(known)))}
-    return {token: theirs[piece] for token, piece in enumerate(pieces) if piece in theirs}
+def _match(ours: Vocabulary, theirs: Vocabulary) -> dict[int, int]:
+    """Returns their id of each piece that both vocabularies have, by our id."""
+    ids = theirs.ids
+    return {token: ids[piece] for token, piece in enumerate(ours.pieces) if piece in ids}
 
 
 def _copy_rows(weight: Tensor, theirs: Tensor, matched: Mapping[int, int]) -> None:

@@ -10,7 +10,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stop_request() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells if Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once."""
+    """Yields a check that Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once."""
     received: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:

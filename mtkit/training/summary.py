@@ -1,14 +1,76 @@
-"""What a person is told when a training ends: what it took, what it gave, and what comes next."""
+"""What a person reads when a training begins and when it ends."""
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
-from mtkit.console import say
+import torch
+from torch import nn
+
+from mtkit.console import say, warn
 from mtkit.evaluation.scores import score_corpus
+from mtkit.model.parameters import find_part
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import is_imitated
 from mtkit.recipe import Recipe
+from mtkit.recipe.precision import Precision
 from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.distributed import Processes
+from mtkit.training.learner import Learner
+from mtkit.training.metrics import LABELS
+from mtkit.training.schedule import note_warmup
 from mtkit.units import format_duration, plural
 from mtkit.workspace import Workspace
+
+
+def show_beginning(recipe: Recipe, learner: Learner[EncoderDecoder], processes: Processes) -> None:
+    """Prints what is trained, and warns of settings that slow it down."""
+    precision = learner.working.precision
+    warn_of_slow_arithmetic(precision, processes.device)
+    if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
+        warn(note)
+    say(f"training {recipe.name}: {describe_parameters(learner.model)}; {precision}")
+
+
+def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
+    """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
+    if precision == "bf16" and is_imitated(device):
+        warn(
+            "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
+            "--set training.precision=fp32"
+        )
+
+
+def describe_parameters(model: nn.Module) -> str:
+    """Returns how many weights a network has, and which part has them, as a line."""
+    counts = Counter[str](encoder=0, decoder=0, embeddings=0)
+    for name, weight in model.named_parameters():
+        part = find_part(name)
+        counts["embeddings" if part == "output" else part] += weight.numel()
+    total = counts.total()
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    frozen = "" if learning == total else f"; {total - learning:,} of them frozen"
+    return f"{total:,} parameters: {parts}{frozen}"
+
+
+def describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) -> str:
+    """Returns where an earlier session got, as a line."""
+    metric = recipe.training.validation.metric
+    best = ""
+    if state.best_score is not None:
+        # A loss ranks checkpoints by its negative.
+        value = -state.best_score if metric == "loss" else state.best_score
+        since = plural(state.num_without_best, "checkpoint")
+        best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
+    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
+    factor = state.rate_factor
+    slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
+    return (
+        f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
+        f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"
+        f"{skipped}{slower}"
+    )
 
 
 def show_summary(
@@ -20,7 +82,7 @@ def show_summary(
     options: Sequence[str],
     is_finished: bool,
 ) -> None:
-    """Prints what a training came to, and the commands that come next.
+    """Prints the result of a training, and the commands that come next.
 
     Args:
         recipe: What was trained.
@@ -88,7 +150,7 @@ def _describe_score(recipe: Recipe, score: float) -> str:
 def _list_commands(
     options: Sequence[str], best: Checkpoint | None, *, is_finished: bool
 ) -> list[str]:
-    # What goes on with a stopped training, whoever started its processes says.
+    # Whoever started its processes says how to resume a stopped training.
     commands = [shlex.join(["mtkit", "average", *options])] if is_finished else []
     if best is not None:
         commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))

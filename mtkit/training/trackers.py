@@ -8,17 +8,18 @@ from typing import Any, Protocol
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.training.metrics import Value
 from mtkit.workspace import Workspace
 
 _FAULTS = (OSError, RuntimeError, ValueError)
-"""What a full disk or a lost connection raises."""
+"""Of a full disk or a lost connection."""
 
 
 class Tracker(Protocol):
     """Something that draws curves for itself."""
 
-    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
-        """Takes a line of the metrics file; a number that is none is None."""
+    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
+        """Takes a line of the metrics file; None stands for NaN and infinity."""
         ...
 
     def rewind(self, step: int) -> None:
@@ -26,7 +27,7 @@ class Tracker(Protocol):
         ...
 
     def close(self) -> None:
-        """Leaves nothing in a buffer."""
+        """Writes what is in a buffer."""
         ...
 
 
@@ -36,7 +37,7 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
     Args:
         recipe: What is trained.
         workspace: Where TensorBoard's files go, and what knows the run at Weights & Biases.
-        resumed_at: Step that training goes on from; 0 begins new curves.
+        resumed_at: Step that training resumes from; 0 begins new curves.
 
     Raises:
         MtkitError: A tracker's package isn't installed, or it doesn't start.
@@ -74,7 +75,7 @@ class _TensorBoard:
         indented = "".join(f"    {line}\n" for line in text.splitlines())
         self._writer.add_text("recipe", indented, step)
 
-    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
         for key, value in _numbers(kind, metrics):
             self._writer.add_scalar(key, value, metrics["step"])
         if kind == "event":
@@ -103,8 +104,8 @@ class _WeightsAndBiases:
         best = "min" if score == "loss" else "max"
         run.define_metric(f"dev/{score}", step_metric="step", summary=best)
 
-    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
-        facts: dict[str, Any] = dict(_numbers(kind, metrics))
+    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
+        facts: dict[str, Value] = dict(_numbers(kind, metrics))
         if kind == "event":
             facts["event"] = metrics["text"]
         if facts:
@@ -131,7 +132,7 @@ class _Switchable:
         self._tracker: Tracker | None = tracker
         self._faults = faults
 
-    def log(self, kind: str, metrics: Mapping[str, Any]) -> None:
+    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
         self._attempt(lambda tracker: tracker.log(kind, metrics))
 
     def rewind(self, step: int) -> None:
@@ -208,7 +209,7 @@ def _not_installed(name: str) -> MtkitError:
     )
 
 
-def _numbers(kind: str, metrics: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _numbers(kind: str, metrics: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
     """Yields each number of a line but its step, named by its kind."""
     for key, value in metrics.items():
         if key != "step" and isinstance(value, (int, float)) and math.isfinite(value):

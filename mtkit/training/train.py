@@ -1,49 +1,35 @@
 """The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import cast
 
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepared import PreparedData, open_prepared, relative_to_root
+from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import at_work_alone, digest, write_atomically
-from mtkit.inference.identity import digest_model
-from mtkit.model.folder import read_weights, save_model_folder
-from mtkit.model.weights_file import list_shapes
+from mtkit.files import write_atomically
+from mtkit.folders import at_work_alone
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import is_imitated, limit_kernel_cache, limit_threads
+from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
-from mtkit.training.checkpoint import (
-    Checkpoint,
-    CheckpointFolder,
-    TrainingState,
-    choose_best,
-    describe_training,
-)
+from mtkit.recipe.tables import relative_to_root
+from mtkit.training.build import build_learner, build_objective, open_metrics
+from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
-from mtkit.training.frozen import freeze
+from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
-from mtkit.training.metrics import LABELS, MetricsLog
-from mtkit.training.objective import TranslationObjective
-from mtkit.training.plan import build_model, describe_parameters, plan_batches
-from mtkit.training.precision import resolve_precision
+from mtkit.training.plan import plan_batches
 from mtkit.training.progress import ProgressView
+from mtkit.training.release import is_released, release
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
-from mtkit.training.schedule import note_warmup
-from mtkit.training.start_from import start_from
-from mtkit.training.summary import show_summary
-from mtkit.training.trackers import open_trackers
-from mtkit.training.translation_loss import can_pack_batches
-from mtkit.training.update import Updater
-from mtkit.training.validation import Validator
-from mtkit.units import format_duration, plural
+from mtkit.training.summary import describe_resumed, show_beginning
 from mtkit.workspace import Workspace
 
 
@@ -96,24 +82,16 @@ def _train(
     checkpoints = CheckpointFolder(workspace.checkpoints)
     saved = processes.broadcast_object(checkpoints.list() if processes.is_first else [])
     is_done = _is_done(recipe, data.digest, saved)
-    torch.manual_seed(recipe.seed)
     processes.progress.beat("building the model")
-    model = build_model(recipe, data).to(processes.device)
-    if recipe.training.start_from is not None and not saved and processes.is_first:
-        start_from(recipe, model, data.tokenizer)
-    freeze(model, recipe.training.freeze)
-    precision = resolve_precision(recipe, processes)
-    learner = Learner.of(model, recipe, precision=precision)
+    is_new = recipe.training.start_from is not None and not saved
+    learner = build_learner(recipe, data, processes, takes_start=is_new and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and is then put aside.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
-        _warn_of_slow_arithmetic(precision, processes)
-        if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
-            warn(note)
-        say(f"training {recipe.name}: {describe_parameters(model)}; {precision}")
+        show_beginning(recipe, learner, processes)
     if is_done:
         if processes.is_first:
             say(
@@ -122,13 +100,14 @@ def _train(
             )
     else:
         if processes.is_first:
-            _warn_of_changes(list_changes(recipe, saved))
+            if changes := list_changes(recipe, saved):
+                warn("from here on with other settings than so far: " + "; ".join(changes))
             checkpoints.sweep()
-            _write_down(recipe, workspace, precision, processes)
+            _write_down(recipe, workspace, learner.working.precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
-    if processes.is_first and not (is_done and _has_its_model(workspace, checkpoints)):
-        _finish(recipe, workspace, data, state, options=options)
+    if processes.is_first and not (is_done and is_released(workspace, checkpoints)):
+        release(recipe, workspace, data, state, options=options)
     return is_finished(recipe, state)
 
 
@@ -138,7 +117,7 @@ def _run(
     data: PreparedData,
     *,
     processes: Processes,
-    learner: Learner,
+    learner: Learner[EncoderDecoder],
     newest: Checkpoint | None,
 ) -> TrainingState:
     """Makes the updates that are left; returns where training got.
@@ -151,29 +130,23 @@ def _run(
         learner: What learns, as it was at the newest checkpoint.
         newest: That checkpoint; None at the start.
     """
+    objective = build_objective(recipe, data, learner, processes)
     state = TrainingState() if newest is None else newest.state
-    model = cast(EncoderDecoder, learner.model)
-    working = cast(EncoderDecoder, learner.working.model)
-    # A process that can't pack would cut updates otherwise than the rest.
-    packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
-    objective = TranslationObjective(working, data, recipe, processes.device, packs=packs)
     wanted = recipe.training.micro_batch_tokens
-    if newest is not None and newest.recipe["training"]["micro_batch_tokens"] != wanted:
-        state = replace(state, micro_batch_tokens=0)
-    if not state.micro_batch_tokens:
-        limit = Updater(recipe, objective, learner, processes).fit_micro_batch()
+    is_fitted = newest is not None and newest.recipe["training"]["micro_batch_tokens"] == wanted
+    if not (is_fitted and state.micro_batch_tokens):
+        limit = fit_micro_batch(recipe, objective, learner, processes)
         state = replace(state, micro_batch_tokens=limit)
     if processes.is_first:
         batches = plan_batches(
-            objective,
+            objective.batches,
             data.train,
             num_processes=processes.count,
             micro_batch_tokens=state.micro_batch_tokens,
         )
         say(batches.describe(recipe.training.batch_tokens, processes.device.type))
         if state.step:
-            say(_describe_place(recipe, state, batches.num_updates))
-    validator = Validator(recipe, data, processes)
+            say(describe_resumed(recipe, state, batches.num_updates))
     has_to_be_scored = (
         newest is not None
         and newest.score is None
@@ -183,53 +156,27 @@ def _run(
     view = ProgressView(
         recipe.training.max_steps, is_shown=processes.is_first, warm_up_steps=warm_up_steps
     )
-    with view, _metrics_log(recipe, workspace, state, processes) as metrics:
+    with view, open_metrics(recipe, workspace, state, processes) as metrics:
         return Trainer(
             recipe=recipe,
             objective=objective,
             learner=learner,
             processes=processes,
             checkpoints=CheckpointFolder(workspace.checkpoints),
-            validate=lambda: validator.validate(model),
             metrics=metrics,
             view=view,
             data_digest=data.digest,
         ).run(state, unscored=newest if has_to_be_scored else None)
 
 
-@contextmanager
-def _metrics_log(
-    recipe: Recipe, workspace: Workspace, state: TrainingState, processes: Processes
-) -> Iterator[MetricsLog | None]:
-    """Yields the run's log in the first process, which alone has one."""
-    if not processes.is_first:
-        yield None
-        return
-    metrics = MetricsLog(
-        workspace.metrics_file,
-        picture=workspace.curves,
-        title=recipe.name,
-        resumed_at=state.step,
-        warm_up_steps=recipe.training.schedule.warmup_steps,
-        score=recipe.training.validation.metric,
-        trackers=open_trackers(recipe, workspace, resumed_at=state.step),
-    )
-    try:
-        if state.step:
-            metrics.append("event", {"step": state.step, "text": "resumed"})
-        yield metrics
-    finally:
-        metrics.close()
-
-
 def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
-    """Returns whether the workspace holds a finished training of this recipe."""
+    """Checks that the workspace holds a finished training of this recipe."""
     saved = CheckpointFolder(workspace.checkpoints).list()
     return bool(saved) and _is_done(recipe, open_prepared(recipe, workspace).digest, saved)
 
 
 def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
-    """Returns whether the checkpoints, of this run if of any, have come to its end.
+    """Checks that the checkpoints, of this run if of any, have come to its end.
 
     A stop's checkpoint has no score; where `max_steps` was lowered to it, it still needs one.
     """
@@ -261,39 +208,6 @@ def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Proces
         )
 
 
-def _describe_place(recipe: Recipe, state: TrainingState, num_updates: int) -> str:
-    """Returns what was restored of an earlier session, as a line."""
-    metric = recipe.training.validation.metric
-    best = ""
-    if state.best_score is not None:
-        # A loss ranks checkpoints by its negative.
-        value = -state.best_score if metric == "loss" else state.best_score
-        since = plural(state.num_without_best, "checkpoint")
-        best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
-    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
-    factor = state.rate_factor
-    slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
-    return (
-        f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
-        f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"
-        f"{skipped}{slower}"
-    )
-
-
-def _warn_of_changes(changes: list[str]) -> None:
-    if changes:
-        warn("from here on with other settings than so far: " + "; ".join(changes))
-
-
-def _warn_of_slow_arithmetic(precision: Precision, processes: Processes) -> None:
-    """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
-    if precision == "bf16" and is_imitated(processes.device):
-        warn(
-            "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
-            "--set training.precision=fp32"
-        )
-
-
 def _write_down(
     recipe: Recipe, workspace: Workspace, precision: Precision, processes: Processes
 ) -> None:
@@ -308,52 +222,4 @@ def _write_down(
             "precision": precision,
             "threads": torch.get_num_threads(),
         },
-    )
-
-
-def _has_its_model(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
-    """Returns whether `model/` is the best checkpoint, or was made by hand with `average`."""
-    record = workspace.read_manifest().get("model", {})
-    best = choose_best(checkpoints.list(), 1)
-    is_best = record.get("steps") == [checkpoint.state.step for checkpoint in best]
-    return workspace.model.is_dir() and (record.get("made_by") == "average" or is_best)
-
-
-def _finish(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    state: TrainingState,
-    *,
-    options: Sequence[str],
-) -> None:
-    """Fills `model/`, and says what came of the training and what comes next."""
-    best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
-    if best:
-        tokenizer = data.tokenizer
-        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-        best[0].check(list_shapes(recipe.model, *vocab_sizes).values())
-        save_model_folder(
-            workspace.model,
-            recipe=recipe,
-            weights=read_weights(best[0].weights_file),
-            tokenizer=data.tokenizer,
-            origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
-            training_facts=describe_training(best[0].state, len(data.train)),
-            record=lambda folder: workspace.record(
-                "model",
-                {
-                    "made_by": "train",
-                    "steps": [best[0].state.step],
-                    "digest": digest_model(folder),
-                },
-            ),
-        )
-    show_summary(
-        recipe,
-        workspace,
-        state,
-        best[0] if best else None,
-        options=options,
-        is_finished=is_finished(recipe, state),
     )

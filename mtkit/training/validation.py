@@ -1,4 +1,4 @@
-"""Loss and score on the development set, by the very path that `translate` and `score` take."""
+"""Loss and score on the development set, on the same path that `translate` and `score` take."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import collate
+from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -23,6 +23,7 @@ from mtkit.inference.translate import Translator
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.invalidation import Invalidates, select
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
@@ -31,12 +32,10 @@ from mtkit.training.translation_loss import measure_translation
 _LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _MIN_BATCH_TOKENS = 64
-_UNUSED = ("engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes")
-"""Keys of `inference` that validation overrides, or that only speed depends on."""
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleTranslation:
     """A development sentence with its translations."""
 
     source: str
@@ -45,8 +44,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Validation:
-    """What a model is worth on the development set.
+class ValidationResult:
+    """Loss and scores on the development set.
 
     Attributes:
         score: What ranks checkpoints; greater is better.
@@ -57,7 +56,7 @@ class Validation:
 
     score: float
     metrics: dict[str, float]
-    samples: list[Sample]
+    samples: list[SampleTranslation]
 
     @property
     def scores(self) -> dict[str, float]:
@@ -66,21 +65,14 @@ class Validation:
 
 
 def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the score of a model depends on besides its weights and the data.
+    """Returns the settings that a model's score depends on besides its weights and the data.
 
     Args:
         recipe: A recipe as plain tables, as a checkpoint has it.
     """
-    training, inference, evaluation = (
-        recipe[section] for section in ("training", "inference", "evaluation")
-    )
-    return {
-        "metric": training["validation"]["metric"],
-        "beam_size": training["validation"]["beam_size"],
-        "label_smoothing": training["label_smoothing"],
-        "inference": {key: value for key, value in inference.items() if key not in _UNUSED},
-        "evaluation": {key: evaluation.get(key) for key in ("tokenize", "smooth", "lowercase")},
-    }
+    chosen = select(Recipe, recipe, Invalidates.SCORES)
+    training = chosen.pop("training")
+    return {**training.pop("validation"), **training, **chosen}
 
 
 class Validator:
@@ -119,7 +111,7 @@ class Validator:
                 "take it out of the development set, or raise model.max_positions",
             )
 
-    def validate(self, model: EncoderDecoder) -> Validation:
+    def validate(self, model: EncoderDecoder) -> ValidationResult:
         """Returns the model's loss and scores; every process must call it."""
         loss, nll = self._measure_loss(model)
         hypotheses = self._translate(model)
@@ -131,7 +123,7 @@ class Validator:
             **{score.metric: score.value for score in scores},
         }
         metric = self._recipe.training.validation.metric
-        return Validation(
+        return ValidationResult(
             score=-metrics["loss"] if metric == "loss" else metrics[metric],
             metrics=metrics,
             samples=self._choose_samples(hypotheses),
@@ -151,7 +143,7 @@ class Validator:
             for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
                 tokens = store.gather(sentences)
-                batch = collate(tokens["source"], tokens["target"])
+                batch = lay_out(tokens["source"], tokens["target"], [len(sentences)])
                 measured = measure_translation(
                     model,
                     batch.to(self._processes.device),
@@ -171,7 +163,7 @@ class Validator:
         engine: Engine = TorchEngine(model, self._processes.device)
         if self._forks:
             engine = open_processes(engine, self._processes.device, settings.processes)
-        engine = _TellingEngine(engine, self._processes)
+        engine = _BeatingEngine(engine, self._processes)
         while True:
             translator = Translator.of(
                 engine,
@@ -191,18 +183,18 @@ class Validator:
             settings = settings.model_copy(update={"batch_tokens": smaller})
         return self._processes.gather(part)
 
-    def _choose_samples(self, hypotheses: list[str]) -> list[Sample]:
+    def _choose_samples(self, hypotheses: list[str]) -> list[SampleTranslation]:
         """Returns sentences spread evenly over the set, the same at every validation."""
         count = min(self._recipe.training.validation.num_samples, len(hypotheses))
-        places = [index * len(hypotheses) // count for index in range(count)]
+        indices = [number * len(hypotheses) // count for number in range(count)]
         return [
-            Sample(self._sources[place], self._references[place], hypotheses[place])
-            for place in places
+            SampleTranslation(self._sources[index], self._references[index], hypotheses[index])
+            for index in indices
         ]
 
 
-class _TellingEngine:
-    """An engine after each of whose batches the other processes see that this one is at work."""
+class _BeatingEngine:
+    """An engine that shows the other processes, before each batch, that this one is at work."""
 
     def __init__(self, engine: Engine, processes: Processes) -> None:
         self._engine = engine

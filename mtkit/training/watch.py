@@ -1,9 +1,9 @@
-"""Who is alive: processes that train together tell each other, beside the training itself.
+"""Who is alive: processes that train together report to each other, beside the training itself.
 
 A sum over processes waits for all of them. Where one has died on another machine, or hangs, the
-others would wait for hours, and not one could say for whom. So a thread in each process tells the
-others every second how far its own has come, through the store that torchrun keeps, and looks at
-what they told. It ends its process, with the name of the one at fault, where
+others would wait for hours, and not one could say for whom. So a thread in each process reports
+every second how far its own has come, through the store that torchrun keeps, and looks at what the
+others reported. It ends its process, with the name of the one at fault, where
 
 * another one has not been heard of for half a minute;
 * another one, or its own, has been at work on the same thing for longer than allowed;
@@ -32,12 +32,12 @@ _SILENT_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Sign:
-    """What a process tells of itself.
+    """The report of a process to the others.
 
     Attributes:
         pid: Its process id.
         host: Its machine.
-        beats: Grows each time that it is told.
+        beats: Number of the report.
         stalled_seconds: How long it has been at work on the same thing.
         is_waiting: Whether that is waiting for the others.
         doing: What it is at, for messages.
@@ -80,10 +80,10 @@ class Progress:
 
 
 class Watch:
-    """The thread that tells the others of this process, and looks after them.
+    """The thread that reports this process to the others, and looks after them.
 
     Args:
-        store: Where processes tell of themselves; a connection that nothing else uses.
+        store: Where processes report; a connection that nothing else uses.
         rank: This process.
         count: How many there are.
         progress: How far this one has come.
@@ -121,7 +121,7 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tells the others that this process has come to its end, and ends the thread."""
+        """Reports that this process has come to its end, and ends the thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(_PERIOD_SECONDS * 5)
@@ -163,7 +163,7 @@ class Watch:
                 self._end(fault)
 
     def look(self) -> str:
-        """Returns why the training can't go on, having told of itself; empty where it can."""
+        """Reports; returns why the training can't go on, empty where it can."""
         try:
             self._report()
             self._listen()
@@ -189,9 +189,9 @@ class Watch:
         self._store.set(f"sign/{self._rank}", json.dumps(asdict(sign)))
 
     def _listen(self) -> None:
-        told: list[Any] = self._store.multi_get([f"sign/{rank}" for rank in range(self._count)])
+        reported: list[Any] = self._store.multi_get([f"sign/{rank}" for rank in range(self._count)])
         now = time.monotonic()
-        for rank, content in enumerate(told):
+        for rank, content in enumerate(reported):
             sign = Sign(**json.loads(content))
             if rank not in self._signs or self._signs[rank].beats != sign.beats:
                 self._heard_at[rank] = now

@@ -73,7 +73,11 @@ def test_tuned_on_other_data_with_a_new_tag(project: Path) -> None:
     start, tuned = (
         load_model_folder(project / "runs" / name / "model") for name in ("tiny", "tuned")
     )
-    assert tuned.tokenizer.source_pieces == [*start.tokenizer.source_pieces, "<own>", "<ph>"]
+    assert tuned.tokenizer.source_vocabulary.pieces == (
+        *start.tokenizer.source_vocabulary.pieces,
+        "<own>",
+        "<ph>",
+    )
     assert tuned.tokenizer.tags == ("<own>",)
     for ours, theirs in zip(
         tuned.model.named_parameters(), start.model.named_parameters(), strict=True

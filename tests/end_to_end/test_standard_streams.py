@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import mtkit
-from mtkit.training.average import update_model
+from mtkit.training.averaging.average import update_model
 
 CLOSING = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-"}
 SOME = [names for count in (1, 2, 3) for names in combinations(CLOSING, count)]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, PAD
 
@@ -41,7 +41,9 @@ def half_trained_model(norm: str, num_steps: int = 40, **others: str) -> Encoder
         source = _pad(draw_sources(generator, 32))
         inputs = source.roll(1, dims=1)
         inputs[:, 0] = BOS
-        logits = model.project(model(source, source != PAD, inputs))
+        logits = model.project(
+            model(source, PaddedLayout(source != PAD), inputs, PaddedLayout.without_padding(inputs))
+        )
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), source.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()

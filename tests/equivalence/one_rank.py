@@ -5,27 +5,30 @@ They are forked from one that has loaded all they need: loading takes longer tha
 
 import multiprocessing
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed import TCPStore
 
+from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.updates import Update
 from mtkit.data.prepared import open_prepared
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import load_recipe
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import join_processes, leave_processes
+from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
-from mtkit.training.loss import LossSums
-from mtkit.training.metrics import MetricsLog
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.progress import ProgressView
-from mtkit.training.validation import Validation
+from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
 
 # Torch loads its compiler for the first optimizer.
@@ -89,19 +92,23 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
     torch.manual_seed(recipe.seed)
     vocab_size = data.tokenizer.source_vocab_size
     model = EncoderDecoder(recipe.model, vocab_size, vocab_size).to(getattr(torch, job.dtype))
-    objective = _Recording(model, data, recipe, processes.device)
     learner = Learner.of(model, recipe)
+    batches = _RecordingBatches(
+        data, recipe, processes, dtype=getattr(torch, job.dtype), packs=False
+    )
+    objective = _Objective(learner, batches, None, label_smoothing=recipe.training.label_smoothing)
     checkpoints = CheckpointFolder(job.folder / "checkpoints")
     restored = restore_everywhere(checkpoints, learner, processes)
     state = TrainingState() if restored is None else restored.state
-    names = ("loss", "nll", "perplexity", "bleu", "chrf")
+    if not state.micro_batch_tokens:
+        limit = fit_micro_batch(recipe, objective, learner, processes)
+        state = replace(state, micro_batch_tokens=limit)
     Trainer(
         recipe=recipe,
         objective=objective,
         learner=learner,
         processes=processes,
         checkpoints=checkpoints,
-        validate=lambda: Validation(0.0, dict.fromkeys(names, 0.0), []),
         metrics=_Log(
             job.folder / "metrics.jsonl",
             picture=job.folder / "no.png",
@@ -117,27 +124,35 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
     tensors |= {
         f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()
     }
-    for update, parts in enumerate(objective.seen, start=state.step + 1):
+    for update, parts in enumerate(batches.seen, start=state.step + 1):
         none = torch.empty(0, dtype=torch.long)
         tensors[f"seen.{update}"] = torch.cat([none, *map(torch.from_numpy, parts)])
     save_file(tensors, job.folder / f"rank{rank}.safetensors")
     leave_processes(processes, has_ended=True)
 
 
-class _Recording(TranslationObjective):
-    """The objective, which notes the sentences of each micro-batch of each update."""
+class _RecordingBatches(TranslationBatches):
+    """The batches, which note the sentences of each micro-batch of each update."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: object, **settings: object) -> None:
+        super().__init__(*arguments, **settings)
         self.seen: list[list[Indices]] = []
 
-    def count_tokens(self, examples: Indices, epoch: int) -> int:
+    def update(self, *place: int) -> Update[TranslationBatch]:
         self.seen.append([])
-        return super().count_tokens(examples, epoch)
+        return super().update(*place)
 
-    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         self.seen[-1].append(micro_batch.sentences.astype("int64"))
-        return super().measure(micro_batch, epoch)
+        return super().gather(micro_batch, epoch)
+
+
+class _Objective(TranslationObjective):
+    """The objective without a development set."""
+
+    def validate(self) -> ValidationResult:
+        names = ("loss", "nll", "perplexity", "bleu", "chrf")
+        return ValidationResult(0.0, dict.fromkeys(names, 0.0), [])
 
 
 class _Log(MetricsLog):

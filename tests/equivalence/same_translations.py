@@ -77,7 +77,7 @@ def _compare(
     num_different, greatest_gap = 0, 0.0
     for expected, hypotheses in zip(alone, found, strict=True):
         assert len(expected) == len(hypotheses)
-        num_different += [h.tokens for h in expected] != [h.tokens for h in hypotheses]
+        num_different += [h.token_ids for h in expected] != [h.token_ids for h in hypotheses]
         for one, other in zip(expected, hypotheses, strict=True):
             greatest_gap = max(greatest_gap, abs(one.score - other.score))
     return Comparison(name, num_different, greatest_gap)

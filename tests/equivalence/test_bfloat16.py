@@ -25,6 +25,14 @@ KINDS = {
     "restricted": {"attention_window": 3},
     "learned": {"positions": "learned", "max_positions": 24, "activation": "gelu"},
     "tied by decoder": {"tied_embeddings": "decoder"},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 
 
@@ -102,7 +110,7 @@ def test_translations_in_bf16_are_near_those_in_fp32(beam_size: int) -> None:
         for precision in ("bf16", "fp32")
     )
     pairs = [(ours[0], theirs[0]) for ours, theirs in zip(found, expected, strict=True)]
-    same = [(ours, theirs) for ours, theirs in pairs if ours.tokens == theirs.tokens]
+    same = [(ours, theirs) for ours, theirs in pairs if ours.token_ids == theirs.token_ids]
     assert len(same) >= 9
     for ours, theirs in same:
         # bf16 keeps 8 bits of a logit of some 10: 2^-9 of it, a dozen times with random signs.

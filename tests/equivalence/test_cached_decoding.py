@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 29
@@ -21,6 +21,14 @@ KINDS = {
         "activation": "swiglu",
     },
     "wide values": {"d_key": 4, "d_value": 10, "tied_embeddings": "decoder"},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 of_every_kind = pytest.mark.parametrize("kind", KINDS)
 in_both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -33,21 +41,23 @@ def _build(kind: str, dtype: torch.dtype) -> EncoderDecoder:
     return EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE).to(dtype).eval()
 
 
-def _source() -> tuple[Tensor, Tensor]:
+def _source() -> tuple[Tensor, PaddedLayout]:
     lengths = torch.tensor(LENGTHS)
     is_token = torch.arange(max(LENGTHS)) < lengths[:, None]
-    return torch.randint(VOCAB_SIZE, (len(LENGTHS), max(LENGTHS))), is_token
+    return torch.randint(VOCAB_SIZE, (len(LENGTHS), max(LENGTHS))), PaddedLayout(is_token)
 
 
 def _uncached_logits(
-    model: EncoderDecoder, source: tuple[Tensor, Tensor], sentences: Tensor, target: Tensor
+    model: EncoderDecoder, source: tuple[Tensor, PaddedLayout], sentences: Tensor, target: Tensor
 ) -> Tensor:
     """Returns the logits after each row of `target`, whose source is named in `sentences`."""
-    return model.project(model(source[0][sentences], source[1][sentences], target))[:, -1]
+    layout = PaddedLayout(source[1].is_token[sentences])
+    target_layout = PaddedLayout.without_padding(target)
+    return model.project(model(source[0][sentences], layout, target, target_layout))[:, -1]
 
 
 def _uncached_beams(
-    model: EncoderDecoder, source: tuple[Tensor, Tensor], sentences: list[int], target: Tensor
+    model: EncoderDecoder, source: tuple[Tensor, PaddedLayout], sentences: list[int], target: Tensor
 ) -> Tensor:
     """Returns the same for hypotheses [batch, beam, tgt_len] of the sentences named."""
     batch, beam, _ = target.shape
@@ -167,7 +177,7 @@ def test_the_attention_that_is_kept_is_what_the_last_layer_used() -> None:
     assert kept is not None
     assert kept.shape == (3, 1, max(LENGTHS))
     torch.testing.assert_close(kept.sum(dim=-1), torch.ones(3, 1))
-    assert kept[:, 0].ne(0.0).equal(source[1])
+    assert kept[:, 0].ne(0.0).equal(source[1].is_token)
 
     # With one value of 1 per source position, attention returns its own weights.
     attention = model.decoder.layers[-1].cross_attention

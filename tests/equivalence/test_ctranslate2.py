@@ -19,7 +19,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.token_ids import BOS, EOS, PAD
 
@@ -110,13 +110,15 @@ def forced(model: EncoderDecoder, source: EncodedSource, target: Sequence[int]) 
     tokens = torch.tensor([source.tokens])
     begun = torch.tensor([[BOS, *target[:-1]]])
     with torch.no_grad():
-        states = model(tokens, torch.ones_like(tokens, dtype=torch.bool), begun)
+        states = model(
+            tokens, PaddedLayout.without_padding(tokens), begun, PaddedLayout.without_padding(begun)
+        )
         log_probabilities = model.project(states).log_softmax(dim=-1)[0]
     return [row[token].item() for row, token in zip(log_probabilities, target, strict=True)]
 
 
 def tokens_of(found: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
-    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
+    return [[hypothesis.token_ids for hypothesis in hypotheses] for hypotheses in found]
 
 
 def pairs_of(
@@ -137,7 +139,7 @@ def expect_near_ties_alone(
         assert [h.log_probability for h in found] == pytest.approx(
             [h.log_probability for h in expected], abs=_SCORES
         )
-        near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
+        near_ties += [h.token_ids for h in found] != [h.token_ids for h in expected]
     print(f"{near_ties} near-ties in {len(ours)} lines")
     assert near_ties <= 2
 
@@ -179,7 +181,7 @@ def test_source_tokens_without_any_attention_cost_what_they_do_in_our_engine(
         _SOURCES, settings
     )
     for expected, found in zip(ours, theirs, strict=True):
-        assert [h.tokens for h in found] == [h.tokens for h in expected]
+        assert [h.token_ids for h in found] == [h.token_ids for h in expected]
         # At such scores rounding moves a softmax by some thousandths.
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-3)
         assert [h.log_probability for h in found] == pytest.approx(
@@ -209,11 +211,11 @@ def test_each_output_has_its_own_limit_among_longer_neighbours(engine, beam_size
     num_cut = 0
     for source, hypotheses in zip(_SOURCES, together, strict=True):
         limit = len(source.tokens) + max_extra_tokens
-        assert max(len(h.tokens) for h in hypotheses) <= limit
-        assert {len(h.tokens) for h in hypotheses if h.reached_limit} <= {limit}
+        assert max(len(h.token_ids) for h in hypotheses) <= limit
+        assert {len(h.token_ids) for h in hypotheses if h.reached_limit} <= {limit}
         num_cut += any(h.reached_limit for h in hypotheses)
         (alone,) = engine.search([source], settings)
-        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        assert [h.token_ids for h in hypotheses] == [h.token_ids for h in alone]
         assert [h.score for h in hypotheses] == pytest.approx(
             [h.score for h in alone], abs=_NEAR_TIE
         )
@@ -226,9 +228,9 @@ def test_a_search_that_stops_early_finds_hardly_worse(engine, pre_norm, tmp_path
     assert {len(hypotheses) for hypotheses in quick} == {4}
     bests = [(one[0], other[0]) for one, other in zip(thorough, quick, strict=True)]
     assert all(quick.score <= best.score + _NEAR_TIE for best, quick in bests)
-    assert sum(quick.tokens == best.tokens for best, quick in bests) >= 0.9 * len(_SOURCES)
+    assert sum(quick.token_ids == best.token_ids for best, quick in bests) >= 0.9 * len(_SOURCES)
     # Or else nothing was stopped.
-    assert [h.tokens for _, h in pairs_of(quick)] != [h.tokens for _, h in pairs_of(thorough)]
+    assert [h.token_ids for _, h in pairs_of(quick)] != [h.token_ids for _, h in pairs_of(thorough)]
 
 
 def test_the_gnmt_form_ranks_what_the_power_form_found(engine):
@@ -238,13 +240,13 @@ def test_the_gnmt_form_ranks_what_the_power_form_found(engine):
     )
     num_moved = 0
     for one, other in zip(by_power, by_gnmt, strict=True):
-        assert {h.tokens for h in one} == {h.tokens for h in other}
+        assert {h.token_ids for h in one} == {h.token_ids for h in other}
         assert [h.score for h in other] == sorted((h.score for h in other), reverse=True)
         for hypothesis in other:
             # arXiv 1609.08144, equation 14.
-            divisor = (5 + len(hypothesis.tokens)) / 6
+            divisor = (5 + len(hypothesis.token_ids)) / 6
             assert hypothesis.score == pytest.approx(hypothesis.log_probability / divisor)
-        num_moved += [h.tokens for h in one] != [h.tokens for h in other]
+        num_moved += [h.token_ids for h in one] != [h.token_ids for h in other]
     assert num_moved
 
 
@@ -254,14 +256,14 @@ def test_a_prefix_opens_each_output_and_counts_in_its_score(engine, pre_norm, be
     free = engine.search(_SOURCES, settings)
     # A line without a prefix beside some with one.
     begun = [
-        EncodedSource(source.tokens, prefix=hypotheses[0].tokens[:-1][: place % 3])
+        EncodedSource(source.tokens, prefix=hypotheses[0].token_ids[:-1][: place % 3])
         for place, (source, hypotheses) in enumerate(zip(_SOURCES, free, strict=True))
     ]
     found = engine.search(begun, settings)
     for source, hypotheses, unforced in zip(begun, found, free, strict=True):
-        assert all(h.tokens[: len(source.prefix)] == source.prefix for h in hypotheses)
+        assert all(h.token_ids[: len(source.prefix)] == source.prefix for h in hypotheses)
         if beam_size == 1:
-            assert hypotheses[0].tokens == unforced[0].tokens
+            assert hypotheses[0].token_ids == unforced[0].token_ids
         if not source.prefix:
             # As without neighbours: by CTranslate2's own sums.
             assert tokens_of([hypotheses]) == tokens_of([unforced])
@@ -269,14 +271,14 @@ def test_a_prefix_opens_each_output_and_counts_in_its_score(engine, pre_norm, be
             assert [h.score for h in hypotheses] == pytest.approx(scores, abs=_NEAR_TIE)
             continue
         for hypothesis in hypotheses:
-            exact = sum(forced(pre_norm, source, hypothesis.tokens))
+            exact = sum(forced(pre_norm, source, hypothesis.token_ids))
             assert hypothesis.log_probability == pytest.approx(exact, abs=_NEAR_TIE)
-            divisor = length_penalty("power", 0.6, len(hypothesis.tokens))
+            divisor = length_penalty("power", 0.6, len(hypothesis.token_ids))
             assert hypothesis.score == pytest.approx(exact / divisor, abs=_NEAR_TIE)
 
-    other = next(token for token in range(4, VOCAB_SIZE) if token != free[0][0].tokens[0])
+    other = next(token for token in range(4, VOCAB_SIZE) if token != free[0][0].token_ids[0])
     (forced_away,) = engine.search([EncodedSource(_SOURCES[0].tokens, prefix=(other,))], settings)
-    assert {h.tokens[0] for h in forced_away} == {other}
+    assert {h.token_ids[0] for h in forced_away} == {other}
 
 
 def test_finds_our_n_best_behind_a_prefix(model, folder):
@@ -289,7 +291,7 @@ def test_finds_our_n_best_behind_a_prefix(model, folder):
     for lists in zip(ours.search(begun, power(4)), exact.search(begun, power(4)), strict=True):
         expected, found = (each[:3] for each in lists)
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=_NEAR_TIE)
-        num_near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
+        num_near_ties += [h.token_ids for h in found] != [h.token_ids for h in expected]
     assert num_near_ties <= 2
 
 
@@ -299,7 +301,7 @@ def test_the_output_that_ends_behind_its_prefix_is_rated_as_ours(model, folder, 
     ours, theirs = TorchEngine(model, "cpu"), CTranslate2Engine(folder)
     # The best output but for its </s>: so that ours nearly always looks at what ends there, too.
     begun = [
-        EncodedSource(source.tokens, prefix=hypotheses[0].tokens[:-1])
+        EncodedSource(source.tokens, prefix=hypotheses[0].token_ids[:-1])
         for source, hypotheses in zip(_SOURCES, ours.search(_SOURCES, settings), strict=True)
         if hypotheses[0].is_finished
     ]
@@ -308,7 +310,7 @@ def test_the_output_that_ends_behind_its_prefix_is_rated_as_ours(model, folder, 
         begun, ours.search(begun, settings), theirs.search(begun, settings), strict=True
     ):
         at_once = (*source.prefix, EOS)
-        expected, found = ([h.score for h in each if h.tokens == at_once] for each in lists)
+        expected, found = ([h.score for h in each if h.token_ids == at_once] for each in lists)
         if expected:
             assert found == pytest.approx(expected, abs=_NEAR_TIE)
             num_compared += 1
@@ -326,10 +328,12 @@ def test_no_output_passes_its_limit_for_its_prefix(engine, pre_norm, coverage_pe
     ours = TorchEngine(pre_norm, "cpu").search(begun, settings)
     for source, expected, found in zip(begun, ours, engine.search(begun, settings), strict=True):
         limit = max(len(source.tokens), len(source.prefix))
-        assert all(len(h.tokens) <= limit for h in found)
+        assert all(len(h.token_ids) <= limit for h in found)
         if len(source.prefix) == limit:
             # Nothing but the prefix has room.
-            assert [h.tokens for h in found] == [h.tokens for h in expected] == [source.prefix]
+            assert (
+                [h.token_ids for h in found] == [h.token_ids for h in expected] == [source.prefix]
+            )
 
 
 def test_what_a_setting_forbids_changes_no_probability(engine, pre_norm):
@@ -338,10 +342,10 @@ def test_what_a_setting_forbids_changes_no_probability(engine, pre_norm):
         found = engine.search(_SOURCES[:8], power(4, **change))
         assert found != plain
         for source, hypothesis in pairs_of(found):
-            exact = forced(pre_norm, source, hypothesis.tokens)
+            exact = forced(pre_norm, source, hypothesis.token_ids)
             assert hypothesis.token_log_probabilities == pytest.approx(exact, abs=_NEAR_TIE)
             assert hypothesis.log_probability == pytest.approx(sum(exact), abs=_NEAR_TIE)
-            words = hypothesis.tokens[: -1 if hypothesis.is_finished else None]
+            words = hypothesis.token_ids[: -1 if hypothesis.is_finished else None]
             if "min_length" in change:
                 assert len(words) >= min(9, len(source.tokens) + 8)
             else:
@@ -353,7 +357,7 @@ def test_what_a_setting_forbids_changes_no_probability(engine, pre_norm):
 def test_8_bits_come_near(pre_norm, engine, tmp_path):
     small = CTranslate2Engine(export(pre_norm, tmp_path, "int8"))
     sources = [source.tokens for source in _SOURCES]
-    targets = [hypotheses[0].tokens for hypotheses in engine.search(_SOURCES, power(1))]
+    targets = [hypotheses[0].token_ids for hypotheses in engine.search(_SOURCES, power(1))]
     pairs = [
         pair
         for each in zip(engine.score(sources, targets), small.score(sources, targets), strict=True)

@@ -52,7 +52,7 @@ def test_finds_the_n_best_that_transformers_finds(
             theirs.sequences_scores.tolist(), abs=_NEAR_TIE
         )
         outputs = [_cut(output) for output in theirs.sequences.tolist()]
-        near_ties += [hypothesis.tokens for hypothesis in hypotheses] != outputs
+        near_ties += [hypothesis.token_ids for hypothesis in hypotheses] != outputs
     print(f"{near_ties} near-ties in {len(sources)} lines")
     assert near_ties <= 2
     assert {h.is_finished for hypotheses in ours for h in hypotheses} == {True, False}

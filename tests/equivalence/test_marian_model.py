@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 
 PAD, BOS, EOS = 0, 2, 3
@@ -38,7 +38,14 @@ def test_logits_of_a_padded_batch_agree(marian_twin: Callable, activation: str) 
     target_tokens[:, 0] = BOS
 
     with torch.no_grad():
-        ours = model.project(model(source_tokens, source_is_token, target_tokens))
+        ours = model.project(
+            model(
+                source_tokens,
+                PaddedLayout(source_is_token),
+                target_tokens,
+                PaddedLayout.without_padding(target_tokens),
+            )
+        )
         # Without labels, as a caller that forces a known translation does.
         theirs = twin(
             input_ids=source_tokens,
@@ -57,7 +64,14 @@ def test_logits_of_one_sentence_without_a_mask_agree(marian_twin: Callable) -> N
 
     with torch.no_grad():
         source_is_token = torch.ones_like(source_tokens, dtype=torch.bool)
-        ours = model.project(model(source_tokens, source_is_token, target_tokens))
+        ours = model.project(
+            model(
+                source_tokens,
+                PaddedLayout(source_is_token),
+                target_tokens,
+                PaddedLayout.without_padding(target_tokens),
+            )
+        )
         theirs = marian_twin(model)(input_ids=source_tokens, decoder_input_ids=target_tokens).logits
 
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
@@ -74,7 +88,14 @@ def test_the_loss_marian_computes_from_labels_is_the_cross_entropy_of_our_logits
     shifted = torch.cat((torch.full((2, 1), BOS), labels[:, :-1]), dim=1)
 
     with torch.no_grad():
-        logits = model.project(model(source_tokens, source_is_token, shifted))
+        logits = model.project(
+            model(
+                source_tokens,
+                PaddedLayout(source_is_token),
+                shifted,
+                PaddedLayout.without_padding(shifted),
+            )
+        )
         ours = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
         theirs = marian_twin(model)(input_ids=source_tokens, labels=labels).loss
 

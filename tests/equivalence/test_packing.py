@@ -6,12 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.data.batches.collate import collate, lay_out, pack
+from mtkit.data.batches.collate import lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
 from mtkit.training.translation_loss import measure_translation
+
+from ..padded import pad_pairs
 
 VOCAB_SIZE = 23
 KINDS = {
@@ -19,6 +21,14 @@ KINDS = {
     "pre": {"norm": "pre", "activation": "swiglu", "positions": "learned", "max_positions": 40},
     "restricted": {"attention_window": 2},
     "wide values": {"d_key": 4, "d_value": 10},
+    "as elsewhere": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 2,
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "output_bias": True,
+        "activation": "silu",
+    },
 }
 sentence = st.lists(st.integers(4, VOCAB_SIZE - 1), max_size=9)
 pairs = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=5)
@@ -39,7 +49,7 @@ def test_packed_and_in_grids_is_padded(
     bounds = [0, *sorted(cut for cut in cuts if cut < len(pairs)), len(pairs)]
     grid_sizes = np.diff(bounds).tolist()
     outcomes = []
-    for batch in (collate(*sides), pack(*sides), lay_out(*sides, grid_sizes, row_step=row_step)):
+    for batch in (pad_pairs(*sides), pack(*sides), lay_out(*sides, grid_sizes, row_step=row_step)):
         model.zero_grad(set_to_none=True)
         sums = measure_translation(model, batch, label_smoothing=0.1)
         sums.loss.backward()
@@ -65,15 +75,15 @@ def test_a_row_written_out() -> None:
     target = Ragged.of([[5, EOS], [6, 4, 5, EOS]])
     batch = pack(source, target)
     assert batch.source_tokens.tolist() == [[7, 8, EOS, 9, EOS]]
-    assert batch.source.offsets.tolist() == [0, 3, 5]
-    assert batch.source.offsets.dtype == torch.int32
-    assert batch.source.places.tolist() == [0, 1, 2, 0, 1]
-    assert batch.source.longest == 3
+    assert batch.source_layout.offsets.tolist() == [0, 3, 5]
+    assert batch.source_layout.offsets.dtype == torch.int32
+    assert batch.source_layout.positions.tolist() == [[0, 1, 2, 0, 1]]
+    assert batch.source_layout.max_length == 3
     # 2 is <s>.
     assert batch.target_inputs.tolist() == [[2, 5, 2, 6, 4, 5]]
     assert batch.target_outputs.tolist() == [5, EOS, 6, 4, 5, EOS]
-    assert batch.target.offsets.tolist() == [0, 2, 6]
-    assert batch.target.longest == 4
+    assert batch.target_layout.offsets.tolist() == [0, 2, 6]
+    assert batch.target_layout.max_length == 4
     assert source.tokens.tolist() == [7, 8, EOS, 9, EOS]
 
 
@@ -83,14 +93,14 @@ def test_grids_written_out() -> None:
     batch = lay_out(source, target, [2, 1], row_step=5)
     # A grid of two by three and one of one by one, filled up to ten; 0 is padding.
     assert batch.source_tokens.tolist() == [[7, 8, EOS, 9, EOS, 0, EOS, 0, 0, 0]]
-    assert batch.source.shapes == ((2, 3), (1, 1))
-    assert batch.source.is_token.tolist() == [True] * 5 + [False, True] + [False] * 3
-    assert batch.source.places.tolist() == [0, 1, 2, 0, 1, 0, 0, 0, 0, 0]
-    assert batch.source.longest == 3
+    assert batch.source_layout.shapes == ((2, 3), (1, 1))
+    assert batch.source_layout.is_token.tolist() == [[True] * 5 + [False, True] + [False] * 3]
+    assert batch.source_layout.positions.tolist() == [[0, 1, 2, 0, 1, 0, 0, 0, 0, 0]]
+    assert batch.source_layout.max_length == 3
     # 2 is <s>.
     assert batch.target_inputs.tolist() == [[2, 5, 0, 0, 2, 6, 4, 5, 2, 7]]
-    assert batch.target.shapes == ((2, 4), (1, 2))
-    assert batch.target.tokens_at.tolist() == [0, 1, 4, 5, 6, 7, 8, 9]
+    assert batch.target_layout.shapes == ((2, 4), (1, 2))
+    assert batch.target_layout.token_indices.tolist() == [0, 1, 4, 5, 6, 7, 8, 9]
     assert batch.target_outputs.tolist() == [5, EOS, 6, 4, 5, EOS, 7, EOS]
 
 

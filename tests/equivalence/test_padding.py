@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 19
@@ -38,12 +38,21 @@ def _pad(sentences: list[list[int]], extra: int, padding_id: int) -> tuple[Tenso
     return torch.tensor(rows), torch.arange(width) < lengths[:, None]
 
 
+def _read(model: EncoderDecoder, source: Tensor, source_is_token: Tensor, target: Tensor) -> Tensor:
+    return model(
+        source, PaddedLayout(source_is_token), target, PaddedLayout.without_padding(target)
+    )
+
+
 def _run(
     model: EncoderDecoder, source: tuple[Tensor, Tensor], target: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Returns the states of real target positions, and all gradients of a function of them."""
     model.zero_grad(set_to_none=True)
-    states = model(*source, target[0])[target[1]]
+    target_layout = PaddedLayout(target[1])
+    states = target_layout.select_tokens(
+        model(source[0], PaddedLayout(source[1]), target[0], target_layout)
+    )
     weights = torch.linspace(-1.0, 1.0, states.numel(), dtype=states.dtype).view_as(states)
     (states * weights).sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
@@ -112,7 +121,7 @@ def test_a_batch_gives_what_its_sentences_give_alone(
     with torch.no_grad():
         source = _pad([source for source, _ in pairs], 0, padding_id)
         target_tokens, _ = _pad([target for _, target in pairs], 0, padding_id)
-        together = model(*source, target_tokens)
+        together = _read(model, *source, target_tokens)
         for states, (source_tokens, target) in zip(together, pairs, strict=True):
-            alone = model(*_pad([source_tokens], 0, 0), torch.tensor([target]))[0]
+            alone = _read(model, *_pad([source_tokens], 0, 0), torch.tensor([target]))[0]
             torch.testing.assert_close(states[: len(target)], alone, rtol=0, atol=TOLERANCE)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder
-from mtkit.network.attention import attend
+from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network.scaled_dot_product import attend
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 31
@@ -29,10 +29,11 @@ def build(window: int | None, *, num_layers: int = 1, norm: str = "post") -> Enc
     return EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE).double()
 
 
-def inputs() -> tuple[Tensor, Tensor, Tensor]:
+def inputs() -> tuple[Tensor, PaddedLayout, Tensor, PaddedLayout]:
     torch.manual_seed(12)
     is_token = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    return torch.randint(VOCAB_SIZE, (3, 9)), is_token, torch.randint(VOCAB_SIZE, (3, 8))
+    source, target = torch.randint(VOCAB_SIZE, (3, 9)), torch.randint(VOCAB_SIZE, (3, 8))
+    return source, PaddedLayout(is_token), target, PaddedLayout.without_padding(target)
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
@@ -80,9 +81,9 @@ def test_what_stands_beyond_the_window_has_no_gradient(window: int) -> None:
     # One layer: in two, a neighbour's neighbour is seen through the neighbour.
     layer = build(window).encoder.layers[0]
     states = torch.randn(1, 9, 16, dtype=torch.float64, requires_grad=True)
-    is_token = torch.ones(1, 9, dtype=torch.bool)
+    layout = PaddedLayout(torch.ones(1, 9, dtype=torch.bool))
     for place in range(9):
-        [gradient] = torch.autograd.grad(layer(states, is_token)[0, place].sin().sum(), states)
+        [gradient] = torch.autograd.grad(layer(states, layout)[0, place].sin().sum(), states)
         seen = [bool(row.abs().max() > 0) for row in gradient[0]]
         assert seen == [abs(place - other) <= window for other in range(9)]
 
@@ -91,12 +92,12 @@ def test_what_stands_beyond_the_window_has_no_gradient(window: int) -> None:
 def test_the_decoder_sees_as_far_back_and_never_ahead(window: int) -> None:
     layer = build(window).decoder.layers[0]
     states = torch.randn(1, 9, 16, dtype=torch.float64, requires_grad=True)
-    memory, is_token = (
-        torch.randn(1, 5, 16, dtype=torch.float64),
-        torch.ones(1, 5, dtype=torch.bool),
+    memory = torch.randn(1, 5, 16, dtype=torch.float64)
+    layout, memory_layout = (
+        PaddedLayout(torch.ones(1, length, dtype=torch.bool)) for length in (9, 5)
     )
     for place in range(9):
-        outcome = layer(states, memory, is_token)[0, place].sin().sum()
+        outcome = layer(states, layout, memory, memory_layout)[0, place].sin().sum()
         [gradient] = torch.autograd.grad(outcome, states)
         seen = [bool(row.abs().max() > 0) for row in gradient[0]]
         assert seen == [0 <= place - other <= window for other in range(9)]
@@ -106,9 +107,9 @@ def test_the_decoder_sees_as_far_back_and_never_ahead(window: int) -> None:
 @torch.no_grad()
 def test_cached_is_uncached(window: int) -> None:
     model = build(window, num_layers=2).eval()
-    source_tokens, is_token, target = inputs()
-    cache = model.start(source_tokens, is_token)
-    whole = model.project(model(source_tokens, is_token, target))
+    source, source_layout, target, target_layout = inputs()
+    cache = model.start(source, source_layout)
+    whole = model.project(model(source, source_layout, target, target_layout))
     for step in range(target.shape[1]):
         logits = model.step(target[:, step, None], cache)
         torch.testing.assert_close(logits[:, 0], whole[:, step], rtol=0.0, atol=1e-12)

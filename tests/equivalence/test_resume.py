@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from mtkit.data.batches.updates import Update
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
-from mtkit.training.metrics import MetricsLog, read_metrics
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.metrics import read_metrics
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.training.update import Updater
 
 WITHOUT_END = "training.max_steps=100000"
@@ -320,16 +323,16 @@ STRUCK, STOPPED_AT = (7, 8, 9, 11, 12, 13), 11
 def strike(patch: pytest.MonkeyPatch, steps: tuple[int, ...]) -> None:
     """Lets each of these steps come to a NaN in its gradient, the first time that it is made."""
     left = list(steps)
-    update = Updater.update
+    make = Updater.make
 
-    def update_struck(updater: Updater, step: int, *values, **settings):
+    def make_struck(updater: Updater, step: int, *values, **settings):
         with pytest.MonkeyPatch.context() as inner:
             if step in left:
                 left.remove(step)
                 inner.setattr(Updater, "_apply", lambda *_: math.nan)
-            return update(updater, step, *values, **settings)
+            return make(updater, step, *values, **settings)
 
-    patch.setattr(Updater, "update", update_struck)
+    patch.setattr(Updater, "make", make_struck)
 
 
 def without_times(state: dict) -> dict:
@@ -404,20 +407,43 @@ def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, sto
     assert whole.weights() != never_stopped.weights()
 
 
+@pytest.mark.parametrize("sampling", [(), (SAMPLING,)])
+def test_updates_that_are_loaded_ahead_as_for_a_gpu_are_the_same(
+    tiny_run, monkeypatch, sampling
+) -> None:
+    settings = (*sampling, "training.batch_tokens=700")
+    plain, ahead = tiny_run(*settings, name="plain"), tiny_run(*settings, name="ahead")
+    for run in (plain, ahead) if sampling else ():
+        prepare(run.recipe, run.workspace)
+    assert plain.train()
+    loaded = []
+
+    def prefetch(updater: Updater, update: Update) -> None:
+        updater._objective.batches.prefetch(update)
+        loaded.append(update)
+
+    monkeypatch.setattr(Updater, "_prefetch", prefetch)
+    train_in_two(ahead, 7)
+    assert len(loaded) == 12
+    # Over an epoch's end, too.
+    assert loaded[-1].epoch > 0
+    assert ahead.weights() == plain.weights()
+
+
 def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) -> None:
     wanted = "training.micro_batch_tokens=512"
     roomy = tiny_run(wanted, name="roomy")
     assert roomy.train()
     whole, parts = tiny_run(wanted, name="whole"), tiny_run(wanted, name="parts")
     with monkeypatch.context() as patch:
-        measure_largest = TranslationObjective.measure_largest
+        largest = TranslationBatches.largest
 
-        def measure_in_little_memory(objective: TranslationObjective, micro_batch_tokens: int):
-            if micro_batch_tokens > 500:
+        def largest_in_little_memory(batches: TranslationBatches, limit: int):
+            if limit > 500:
                 raise torch.OutOfMemoryError("injected")
-            return measure_largest(objective, micro_batch_tokens)
+            return largest(batches, limit)
 
-        patch.setattr(TranslationObjective, "measure_largest", measure_in_little_memory)
+        patch.setattr(TranslationBatches, "largest", largest_in_little_memory)
         assert whole.train()
         patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, 7))
         assert not parts.train()

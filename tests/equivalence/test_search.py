@@ -12,7 +12,7 @@ from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.step_model import EncoderDecoderSteps
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, LengthPenalty
 
 from .half_trained import draw_sources, encoded, half_trained_model
@@ -35,7 +35,7 @@ def count_near_ties(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
         assert [hypothesis.score for hypothesis in found] == pytest.approx(
             [hypothesis.score for hypothesis in expected], abs=_NEAR_TIE
         ), line
-        near_ties += [h.tokens for h in found] != [h.tokens for h in expected]
+        near_ties += [h.token_ids for h in found] != [h.token_ids for h in expected]
     print(f"{near_ties} near-ties in {len(ours)} lines")
     return near_ties
 
@@ -43,9 +43,9 @@ def count_near_ties(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
 class UncachedSteps:
     """A StepModel that reads the whole output anew at each step."""
 
-    def __init__(self, model: EncoderDecoder, source: Tensor, source_is_token: Tensor) -> None:
+    def __init__(self, model: EncoderDecoder, source: Tensor, source_layout: PaddedLayout) -> None:
         self._model = model
-        self._source, self._source_is_token = source, source_is_token
+        self._source, self._source_is_token = source, source_layout.is_token
         self._outputs = torch.empty((len(source), 1, 0), dtype=torch.int64)
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -53,8 +53,9 @@ class UncachedSteps:
         self._outputs = torch.cat((self._outputs, tokens[:, :, None]), dim=2)
         states = self._model(
             self._source.repeat_interleave(width, dim=0),
-            self._source_is_token.repeat_interleave(width, dim=0),
+            PaddedLayout(self._source_is_token.repeat_interleave(width, dim=0)),
             self._outputs.flatten(0, 1),
+            PaddedLayout.without_padding(self._outputs.flatten(0, 1)),
         )
         return self._model.project(states[:, -1]).log_softmax(dim=-1).view(batch, width, -1)
 
@@ -73,11 +74,11 @@ class UncachedSteps:
         return self._source_is_token
 
 
-def _pad(sources: list[list[int]]) -> tuple[Tensor, Tensor]:
+def _pad(sources: list[list[int]]) -> tuple[Tensor, PaddedLayout]:
     tokens = torch.nn.utils.rnn.pad_sequence(
         [torch.tensor(source) for source in sources], batch_first=True
     )
-    return tokens, tokens != 0
+    return tokens, PaddedLayout(tokens != 0)
 
 
 @pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
@@ -109,7 +110,7 @@ def test_batched_is_one_by_one(model, beam_size, penalty):
     assert count_near_ties(together, alone) <= 2
     # Otherwise sentences that leave the batch at different times wouldn't be tried.
     assert {h.is_finished for hypotheses in alone for h in hypotheses} == {True, False}
-    assert len({len(hypotheses[0].tokens) for hypotheses in alone}) > 5
+    assert len({len(hypotheses[0].token_ids) for hypotheses in alone}) > 5
 
 
 def test_a_beam_of_one_is_greedy_search(model):
@@ -136,14 +137,14 @@ def test_our_score_is_the_forced_score(model, beam_size):
         for hypothesis in hypotheses
     ]
     forced = engine.score(
-        [source for source, _ in pairs], [hypothesis.tokens for _, hypothesis in pairs]
+        [source for source, _ in pairs], [hypothesis.token_ids for _, hypothesis in pairs]
     )
     for (_, hypothesis), log_probabilities in zip(pairs, forced, strict=True):
         assert hypothesis.token_log_probabilities == pytest.approx(log_probabilities, abs=1e-5)
         log_probability = sum(log_probabilities)
         # A sum of a dozen fp32 numbers: 1e-5 per token.
         assert hypothesis.log_probability == pytest.approx(
-            log_probability, abs=1e-5 * len(hypothesis.tokens)
+            log_probability, abs=1e-5 * len(hypothesis.token_ids)
         )
 
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mtkit.network import EncoderDecoder
-from mtkit.network.decoder import Decoder
-from mtkit.network.encoder import Encoder
+from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -152,6 +151,10 @@ def _assert_agree(ours: Tensor, theirs: Tensor, tolerance: float, what: str) -> 
     assert difference <= tolerance * largest, f"{what}: {difference:.2e} of {largest:.2e}"
 
 
+def _without_padding(states: Tensor) -> PaddedLayout:
+    return PaddedLayout(torch.ones(states.shape[:2], dtype=torch.bool))
+
+
 def _source_is_token() -> Tensor:
     return torch.arange(7) < torch.tensor([7, 3, 5, 6])[:, None]
 
@@ -162,14 +165,15 @@ def _source_is_token() -> Tensor:
 def test_encoder_agrees(norm: str, activation: str, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     section = _section(norm=norm, activation=activation)
-    ours, theirs = Encoder(section).to(dtype), _torch_encoder(section).to(dtype)
+    ours = TransformerStack(section, 2, cross_attention=False, is_causal=False).to(dtype)
+    theirs = _torch_encoder(section).to(dtype)
     _shake(ours)
     _copy_weights(ours, theirs, names := _encoder_names(section))
     our_states = torch.randn(4, 7, 24, dtype=dtype, requires_grad=True)
     their_states = our_states.detach().clone().requires_grad_()
     is_token = _source_is_token()
 
-    our_output = ours(our_states, is_token)
+    our_output = ours(our_states, PaddedLayout(is_token))
     their_output = theirs(their_states, src_key_padding_mask=~is_token)
 
     _assert_agree(our_output, their_output, TOLERANCE[dtype], "output")
@@ -186,7 +190,8 @@ def test_encoder_agrees(norm: str, activation: str, dtype: torch.dtype) -> None:
 def test_decoder_agrees(norm: str, activation: str, dtype: torch.dtype) -> None:
     torch.manual_seed(2)
     section = _section(norm=norm, activation=activation)
-    ours, theirs = Decoder(section).to(dtype), _torch_decoder(section).to(dtype)
+    ours = TransformerStack(section, 2, cross_attention=True, is_causal=True).to(dtype)
+    theirs = _torch_decoder(section).to(dtype)
     _shake(ours)
     _copy_weights(ours, theirs, names := _decoder_names(section))
     our_states = torch.randn(4, 5, 24, dtype=dtype, requires_grad=True)
@@ -196,7 +201,7 @@ def test_decoder_agrees(norm: str, activation: str, dtype: torch.dtype) -> None:
     is_token = _source_is_token()
     is_future = torch.ones(5, 5, dtype=torch.bool).triu(1)
 
-    our_output = ours(our_states, our_memory, is_token)
+    our_output = ours(our_states, _without_padding(our_states), our_memory, PaddedLayout(is_token))
     their_output = theirs(
         their_states, their_memory, tgt_mask=is_future, memory_key_padding_mask=~is_token
     )
@@ -275,7 +280,13 @@ def test_tied_translator_agrees_at_unequal_depths(
     target_tokens = torch.randint(VOCAB_SIZE, (4, 6))
     is_token = _source_is_token()
 
-    our_logits = ours.project(ours(source_tokens, is_token, target_tokens))
+    states = ours(
+        source_tokens,
+        PaddedLayout(is_token),
+        target_tokens,
+        PaddedLayout.without_padding(target_tokens),
+    )
+    our_logits = ours.project(states)
     their_logits = theirs(source_tokens, is_token, target_tokens)
 
     _assert_agree(our_logits, their_logits, TOLERANCE[dtype], "logits")

@@ -45,7 +45,7 @@ LONGEST_SAVE_SECONDS = 0.03
 LONGEST_VALIDATION_SECONDS = 0.15
 LONGEST_DELAY_SECONDS = 0.5
 NO_PICTURES = """\
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 MetricsLog.draw = lambda log: None
 """
 PATIENCE_SECONDS = 300

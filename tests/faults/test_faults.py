@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
 
 TWO = ("--processes", "2")

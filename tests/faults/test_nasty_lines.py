@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 
 pytestmark = pytest.mark.slow
 

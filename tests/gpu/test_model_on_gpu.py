@@ -7,15 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import RowBatch, collate, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.network import EncoderDecoder, can_pack
+from mtkit.network import EncoderDecoder, PaddedLayout, can_pack
 from mtkit.network.cache import DecoderCache
 from mtkit.network.dropout import Dropout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
 from mtkit.training.precision import WorkingCopy
 from mtkit.training.translation_loss import measure_translation
+
+from ..padded import pad_pairs
 
 pytestmark = [
     pytest.mark.gpu,
@@ -53,6 +55,11 @@ def _inputs() -> tuple[Tensor, Tensor, Tensor]:
     return torch.randint(VOCAB_SIZE, (4, 9)), is_token, torch.randint(VOCAB_SIZE, (4, 8))
 
 
+def _read(model: EncoderDecoder, source: Tensor, source_is_token: Tensor, target: Tensor) -> Tensor:
+    layouts = PaddedLayout(source_is_token), PaddedLayout.without_padding(target)
+    return model(source, layouts[0], target, layouts[1])
+
+
 def _assert_close(on_gpu: Tensor, on_cpu: Tensor, share: float, what: str) -> None:
     largest = max(1.0, on_cpu.abs().max().item())
     difference = (on_gpu.cpu().float() - on_cpu).abs().max().item()
@@ -67,7 +74,7 @@ def test_logits_and_gradients_are_the_cpu_s(kind: str) -> None:
 
     logits = {}
     for name, model in (("cpu", on_cpu), ("cuda", on_gpu)):
-        logits[name] = model.project(model(*(part.to(name) for part in inputs)))
+        logits[name] = model.project(_read(model, *(part.to(name) for part in inputs)))
         logits[name].logsumexp(dim=-1).sum().backward()
 
     _assert_close(logits["cuda"].detach(), logits["cpu"].detach(), 1e-4, "logits")
@@ -84,9 +91,9 @@ def test_bf16_autocast_stays_near_fp32(kind: str) -> None:
 
     with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
         on_gpu_inputs = [part.cuda() for part in inputs]
-        logits = on_gpu.project(on_gpu(*on_gpu_inputs))
+        logits = on_gpu.project(_read(on_gpu, *on_gpu_inputs))
     with torch.no_grad():
-        expected = on_cpu.project(on_cpu(*inputs))
+        expected = on_cpu.project(_read(on_cpu, *inputs))
 
     assert logits.dtype == torch.bfloat16
     # bf16 keeps 8 bits: a rounding is 2^-9, and some twenty follow each other.
@@ -100,13 +107,13 @@ def test_cached_decoding_is_the_uncached_forward_pass(kind: str) -> None:
     source_tokens, is_token, _ = (part.cuda() for part in _inputs())
     sentences = torch.arange(4, device="cuda").repeat_interleave(2)
     prefix = torch.empty(4, 2, 0, dtype=torch.long, device="cuda")
-    cache = model.start(source_tokens, is_token)
+    cache = model.start(source_tokens, PaddedLayout(is_token))
     cache.select([0, 1, 2, 3], torch.zeros(4, 2, dtype=torch.long, device="cuda"))
     for parents in ([[0, 1]] * 4, [[1, 0], [0, 0], [1, 1], [1, 0]], [[0, 0], [1, 0]] * 2):
         tokens = torch.randint(VOCAB_SIZE, (4, 2, 1), device="cuda")
         prefix = torch.cat((prefix, tokens), dim=2)
         logits = model.step(tokens[:, :, 0], cache)
-        states = model(source_tokens[sentences], is_token[sentences], prefix.flatten(0, 1))
+        states = _read(model, source_tokens[sentences], is_token[sentences], prefix.flatten(0, 1))
         expected = model.project(states)[:, -1].view(4, 2, -1)
         torch.testing.assert_close(logits, expected, rtol=0, atol=1e-4)
         chosen = torch.tensor(parents, device="cuda")
@@ -118,7 +125,7 @@ def test_cached_decoding_is_the_uncached_forward_pass(kind: str) -> None:
 def test_positions_past_the_initial_table_grow_on_the_device() -> None:
     model = _build("post").cuda().eval()
     tokens = torch.zeros(1, 400, dtype=torch.long, device="cuda")
-    embedded = model.source_embedding(tokens)
+    embedded = model.source_embedding(tokens, PaddedLayout.without_padding(tokens))
     assert embedded.shape == (1, 400, 64)
     assert model.source_embedding.positions.table.device.type == "cuda"
 
@@ -149,10 +156,15 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
     ]
     outcomes = []
 
-    def in_grids(source: Ragged, target: Ragged) -> RowBatch:
+    def in_grids(source: Ragged, target: Ragged) -> TranslationBatch:
         return lay_out(source, target, [30, 20], row_step=64)
 
-    for model, make in ((on_cpu, collate), (on_gpu, collate), (on_gpu, in_grids), (on_gpu, pack)):
+    for model, make in (
+        (on_cpu, pad_pairs),
+        (on_gpu, pad_pairs),
+        (on_gpu, in_grids),
+        (on_gpu, pack),
+    ):
         model.zero_grad(set_to_none=True)
         device = next(model.parameters()).device
         sums = measure_translation(model, make(*sides).to(device), label_smoothing=0.1)
@@ -182,13 +194,13 @@ def test_each_tensor_s_gradient_in_bf16_keeps_its_digits_over_a_thousand_sentenc
         rows[:, ::2] = 7
         sides.append(Ragged.of([[*row, EOS] for row in rows.tolist()]))
     make = {
-        "padded": collate,
+        "padded": pad_pairs,
         "grids": lambda source, target: lay_out(source, target, [1_000, 600], row_step=64),
         "packed": pack,
     }[layout]
     gradients = {}
     for name, network, batch in (
-        ("fp32", model, collate(*sides)),
+        ("fp32", model, pad_pairs(*sides)),
         ("bf16", working.model, make(*sides)),
     ):
         model.zero_grad(set_to_none=True)
@@ -210,10 +222,10 @@ def test_no_attention_goes_to_cudnn_which_plans_for_every_shape() -> None:
             is_token = torch.arange(length, device="cuda") < torch.tensor(
                 [[length], [3], [length - 1]], device="cuda"
             )
-            states = model(tokens, is_token, tokens)
+            states = _read(model, tokens, is_token, tokens)
             model.project(states).float().logsumexp(dim=-1).sum().backward()
             with torch.no_grad():
-                cache = model.start(tokens, is_token)
+                cache = model.start(tokens, PaddedLayout(is_token))
                 for _ in range(3):
                     model.step(tokens[:, :1], cache)
     names = {event.key for event in profile.key_averages()}
@@ -236,8 +248,8 @@ def test_a_search_with_restricted_attention_reads_no_misaligned_mask(
     source = torch.randint(4, VOCAB_SIZE, (num_sentences, 11))
     is_token = torch.ones_like(source, dtype=torch.bool)
     caches: list[DecoderCache] = [
-        on_cpu.start(source, is_token),
-        on_gpu.start(source.cuda(), is_token.cuda()),
+        on_cpu.start(source, PaddedLayout(is_token)),
+        on_gpu.start(source.cuda(), PaddedLayout(is_token.cuda())),
     ]
     share = 1e-4 if dtype == torch.float32 else 0.05
     for _ in range(40):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
 from mtkit.training.metrics import read_metrics
-from mtkit.training.objective import TranslationObjective
+from mtkit.training.objectives.translation import TranslationObjective
 from mtkit.training.train import train
 
 pytestmark = [
@@ -168,22 +168,22 @@ def test_a_micro_batch_is_fitted_to_what_memory_there_is(tiny_run, short_of_memo
 def test_memory_that_runs_out_under_way_is_survived(tiny_run, monkeypatch) -> None:
     whole, struck = tiny_run(*NO_DROPOUT, name="whole"), tiny_run(*NO_DROPOUT, name="struck")
     assert train_on_gpu(whole)
-    measure = TranslationObjective.measure
-    at_step, kept = [0], []
+    loss = TranslationObjective.loss
+    at_step, struck_at = [0], []
 
-    def run_out(objective: TranslationObjective, examples, epoch):
-        measured = measure(objective, examples, epoch)
-        if at_step[0] == 7 and not kept:
-            kept.append(len(examples))
+    def run_out(objective: TranslationObjective, batch):
+        sums = loss(objective, batch)
+        if at_step[0] == 7 and not struck_at:
+            struck_at.append(7)
             # More than any GPU has.
             torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
-        return measured
+        return sums
 
     with monkeypatch.context() as patch:
         at_each_step(patch, lambda step: at_step.__setitem__(0, step))
-        patch.setattr(TranslationObjective, "measure", run_out)
+        patch.setattr(TranslationObjective, "loss", run_out)
         assert train_on_gpu(struck)
-    assert len(kept) == 1
+    assert struck_at == [7]
     state = last_state(struck)
     assert (state["step"], state["num_skipped"]) == (12, 0)
     assert 0 < state["micro_batch_tokens"] <= 128
@@ -194,16 +194,16 @@ def test_memory_that_runs_out_under_way_is_survived(tiny_run, monkeypatch) -> No
 
 def test_a_loss_that_is_no_number_is_left_out(tiny_run, monkeypatch) -> None:
     run = tiny_run()
-    measure = TranslationObjective.measure
+    loss = TranslationObjective.loss
     at_step = [0]
 
-    def spoil(objective: TranslationObjective, examples, epoch):
-        measured = measure(objective, examples, epoch)
-        return measured._replace(loss=measured.loss * torch.nan) if at_step[0] == 3 else measured
+    def spoil(objective: TranslationObjective, batch):
+        sums = loss(objective, batch)
+        return sums._replace(loss=sums.loss * torch.nan) if at_step[0] == 3 else sums
 
     with monkeypatch.context() as patch:
         at_each_step(patch, lambda step: at_step.__setitem__(0, step))
-        patch.setattr(TranslationObjective, "measure", spoil)
+        patch.setattr(TranslationObjective, "loss", spoil)
         assert train_on_gpu(run)
     assert (last_state(run)["step"], last_state(run)["num_skipped"]) == (12, 1)
     events = [m["text"] for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "event"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.dropout import Dropout
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
@@ -83,7 +83,8 @@ def test_dropout_is_where_section_5_4_has_it_and_nowhere_else(monkeypatch) -> No
     monkeypatch.setattr(Dropout, "add", note_add)
     monkeypatch.setattr(Dropout, "forward", note_forward)
     tokens = torch.tensor([[5, 6, 3]])
-    model(tokens, torch.ones_like(tokens, dtype=torch.bool), tokens)
+    layout = PaddedLayout.without_padding(tokens)
+    model(tokens, layout, tokens, layout)
     assert added == [0.1] * (6 * 2 + 6 * 3)
     # Two sums of embeddings and positions; the feed-forward layers' own are at 0.
     assert sorted(alone) == [0.0] * 12 + [0.1] * 2

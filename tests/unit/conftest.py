@@ -4,14 +4,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.model.folder import pack_weights, save_model_folder
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookTrainingCorpus
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 _VOCAB_SIZE = 48
 _SENTENCES = [

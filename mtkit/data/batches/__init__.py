@@ -6,5 +6,6 @@ length_order.py   a store's sentences by length, on disk
 permutation.py    a shuffle that takes no memory
 epoch.py          the sentences of each update: a pure function of weights, seed and epoch
 micro_batches.py  how an update is cut into what passes through the model at once
-collate.py        sentences to padded tensors; the only file of the room that needs torch
+updates.py        the updates of a training, in order, cut and loaded ahead
+collate.py        sentences to tensors and their layouts; the only file of the room that needs torch
 """

@@ -14,7 +14,7 @@ chance. With weight 1, that is every pair once.
 
 On the line, target lengths rise; at one target length, source lengths rise and at the next they
 fall, so that neighbours on the line are alike on both sides. The draws of one length class (target
-and source length) are shuffled anew in each epoch. The line is cut into groups, the groups are
+and source length) are shuffled again in each epoch. The line is cut into groups, the groups are
 shuffled, and each update takes some.
 """
 
@@ -43,7 +43,7 @@ def plan_epoch(
     length_groups: int,
     seed: int,
     epoch: int,
-) -> "Epoch":
+) -> "EpochPlan":
     """Returns the sentences of each update of one epoch.
 
     Sentences are lined up by length (those of one length shuffled) and cut into groups of at most
@@ -70,7 +70,7 @@ def plan_epoch(
         max_tokens=batch_tokens // length_groups,
     )
     generator = np.random.Generator(np.random.PCG64([_GROUP_STREAM, seed, epoch]))
-    return Epoch(line, starts, generator.permutation(len(starts) - 1), length_groups)
+    return EpochPlan(line, starts, generator.permutation(len(starts) - 1), length_groups)
 
 
 def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
@@ -83,7 +83,7 @@ def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
     return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
 
 
-class Epoch(Sequence[Indices]):
+class EpochPlan(Sequence[Indices]):
     """The sentences of each update, worked out when asked for.
 
     An update's sentences come in order of the line, alike ones side by side, as `split_update`
@@ -166,12 +166,12 @@ class _Line:
         self._class_starts = self._stratum_starts[heads]
         self._class_keys = derive_keys(_CLASS_STREAM, seed, epoch, count=len(heads))
 
-    def draw(self, places: Indices) -> Indices:
-        """Returns the rows that stand at some places of the line."""
-        classes = np.searchsorted(self._class_starts, places, side="right") - 1
+    def draw(self, positions: Indices) -> Indices:
+        """Returns the rows at some positions of the line."""
+        classes = np.searchsorted(self._class_starts, positions, side="right") - 1
         starts = self._class_starts[classes]
         shuffled = starts + permute(
-            places - starts, self.class_counts[classes], self._class_keys[classes]
+            positions - starts, self.class_counts[classes], self._class_keys[classes]
         )
         strata = np.searchsorted(self._stratum_starts, shuffled, side="right") - 1
         draws = self._taken[strata] + shuffled - self._stratum_starts[strata]
@@ -226,7 +226,7 @@ def _cut_line(
         max_tokens: Tokens a side in one group, at most.
     """
     starts: list[Indices] = []
-    place = source_room = target_room = 0
+    position = source_room = target_room = 0
     for count, source_length, target_length in zip(
         counts.tolist(), source_lengths.tolist(), target_lengths.tolist(), strict=True
     ):
@@ -235,12 +235,12 @@ def _cut_line(
         left = count - min(count, max(fitting, 0))
         if left:
             size = max(max_tokens // max(source_length, target_length, 1), 1)
-            starts.append(np.arange(place + count - left, place + count, size))
+            starts.append(np.arange(position + count - left, position + count, size))
             source_room = target_room = max_tokens
             left -= size * (len(starts[-1]) - 1)
         else:
             left = count
         source_room -= left * source_length
         target_room -= left * target_length
-        place += count
-    return np.concatenate([*starts, [place]]).astype(np.int64)
+        position += count
+    return np.concatenate([*starts, [position]]).astype(np.int64)

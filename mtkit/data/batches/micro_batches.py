@@ -8,14 +8,14 @@ import numpy as np
 
 from mtkit.data.batches.ragged import Indices
 
-_GRIDS_PER_PASS = 2
-"""What a pass costs beside its tokens, in grids: on one core 430 tokens of a model of 4+4 layers of
-128 numbers, 120 of the paper's base."""
-_ROW_STEPS = 12
-"""Least steps in a row, lest more than a twenty-fourth of it be filling, in the mean."""
-_SHARE_SLACK = 1.15
+SHARE_SLACK = 1.15
 """How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
 a little larger than the mean would make a second pass of a few sentences."""
+_GRIDS_PER_PASS = 2
+"""The cost of a pass beside its tokens, in grids: on one core 430 tokens of a model of 4+4 layers
+of 128 numbers, 120 of the paper's base."""
+_ROW_STEPS = 12
+"""Fewest steps in a row, lest more than a twenty-fourth of it be padding, in the mean."""
 _SENTENCES_AT_ONCE = 16
 _BOUNDS_AT_ONCE = 32
 _IMPOSSIBLE = 1 << 48
@@ -26,12 +26,12 @@ class MicroBatch:
     """Sentences that one process passes through the model together.
 
     Attributes:
-        sentences: Which, grid after grid: the sentences of a grid are padded to one length.
+        sentences: Their indices, grid after grid: the sentences of a grid are padded to one length.
         num_padded_tokens: Tokens of the side that has more, with padding.
         num_tokens: Tokens of both sides, without.
         num_slots: Tokens of both sides, with padding.
         grid_sizes: Sentences of each grid; where none is given, all make one grid.
-        row_step: What each side is filled up to a multiple of; `num_slots` counts it.
+        row_step: Each side is filled up to a multiple of it; `num_slots` counts it.
     """
 
     sentences: Indices
@@ -55,7 +55,7 @@ def split_update(
     """Returns each process's micro-batches of one update.
 
     The update is cut, without changing its order, into grids of alike sentences, so that padding,
-    and what a grid costs beside its tokens, come to the least. Grids make up micro-batches that,
+    and the cost of a grid beside its tokens, are minimal. Grids make up micro-batches that,
     padding included, hold at most `micro_batch_tokens` of either side. For several processes
     there are two ways, of which that is taken whose last process ends first: to deal out the whole
     update's grids, no fewer than there are processes, largest first, to the process with the least
@@ -67,11 +67,11 @@ def split_update(
         target_lengths: Tokens of each one's target, `</s>` counted.
         micro_batch_tokens: Bound of one pass.
         num_processes: How many processes share the update.
-        grid_slots: What a grid costs beside its tokens, in tokens that it might hold.
-        row_step: What a side of a micro-batch is filled up to a multiple of, at most: a power of
+        grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
+        row_step: A side of a micro-batch is filled up to a multiple of it, at most: a power of
             two, and no more than a twelfth of what a process has.
     """
-    update = _Update(sentences, source_lengths, target_lengths, grid_slots)
+    update = _Stretch(sentences, source_lengths, target_lengths, grid_slots)
 
     longest_row = int(update.longer.sum()) // num_processes
     step = 1 << max(min(row_step, longest_row // _ROW_STEPS), 1).bit_length() - 1
@@ -81,7 +81,7 @@ def split_update(
 
     if num_processes == 1:
         return [join(update.cut(micro_batch_tokens))]
-    share = int(update.longer.sum() / num_processes * _SHARE_SLACK)
+    share = int(update.longer.sum() / num_processes * SHARE_SLACK)
     grids = update.cut(min(micro_batch_tokens, share), min_grids=num_processes)
     dealt = [join(part) for part in _deal(grids, num_processes)]
     lengths = source_lengths + target_lengths
@@ -99,7 +99,7 @@ class _Grid:
     """Sentences that are padded to one length.
 
     Attributes:
-        sentences: Which.
+        sentences: Their indices.
         num_tokens: Tokens of both sides, without padding.
         num_source_slots: Source tokens with padding.
         num_target_slots: Target tokens with padding.
@@ -117,14 +117,14 @@ class _Grid:
 
 
 @dataclass(frozen=True)
-class _Update:
-    """An update, or a stretch of one.
+class _Stretch:
+    """Sentences of an update, side by side in its order.
 
     Attributes:
-        sentences: Which.
+        sentences: Their indices.
         source_lengths: Tokens of each one's source.
         target_lengths: Tokens of each one's target.
-        grid_slots: What a grid costs beside its tokens, in tokens that it might hold.
+        grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
     """
 
     sentences: Indices
@@ -137,12 +137,12 @@ class _Update:
         """Tokens of each one's longer side."""
         return np.maximum(self.source_lengths, self.target_lengths)
 
-    def take(self, places: Indices) -> "_Update":
-        """Returns what stands at some places."""
-        return _Update(
-            self.sentences[places],
-            self.source_lengths[places],
-            self.target_lengths[places],
+    def take(self, positions: Indices) -> "_Stretch":
+        """Returns its sentences at some positions."""
+        return _Stretch(
+            self.sentences[positions],
+            self.source_lengths[positions],
+            self.target_lengths[positions],
             self.grid_slots,
         )
 
@@ -266,7 +266,7 @@ def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]
 
 
 def _longest_way(processes: list[list[MicroBatch]], grid_slots: int) -> int:
-    """Returns what the process with most to do has to do, in tokens of both sides with padding."""
+    """Returns the load of the process with the most, in tokens of both sides with padding."""
     return max(
         sum(one.num_slots + (_GRIDS_PER_PASS + len(one.grid_sizes)) * grid_slots for one in part)
         for part in processes
@@ -277,13 +277,13 @@ _Dealt = TypeVar("_Dealt", MicroBatch, _Grid)
 
 
 def _deal(pieces: Sequence[_Dealt], num_processes: int) -> list[list[_Dealt]]:
-    """Returns each process's pieces: the largest first, to the one with the least so far."""
+    """Returns each process's pieces: the largest first, to the one with fewest tokens."""
     processes: list[list[_Dealt]] = [[] for _ in range(num_processes)]
     load = [0] * num_processes
     for piece in sorted(pieces, key=lambda piece: -piece.num_padded_tokens):
-        least = load.index(min(load))
-        processes[least].append(piece)
-        load[least] += piece.num_padded_tokens
+        lightest = load.index(min(load))
+        processes[lightest].append(piece)
+        load[lightest] += piece.num_padded_tokens
     return processes
 
 
@@ -297,8 +297,8 @@ def _choose_cuts(
 ) -> Indices:
     """Returns where the pieces after the first begin, the best cut between blocks there is.
 
-    Dynamic programming: the least padded cut of the first blocks into k pieces, for one k after the
-    other.
+    Dynamic programming: the cut of the first blocks into k pieces with the least padding, for one k
+    after the other.
     """
     starts = _block_starts(source_lengths, target_lengths, bound)
     num_blocks = len(starts)
@@ -308,26 +308,26 @@ def _choose_cuts(
         np.diff(starts, append=len(source_lengths)),
         bound,
     )
-    least_possible = int(source_lengths.sum() + target_lengths.sum())
+    min_possible = int(source_lengths.sum() + target_lengths.sum())
     widths = np.arange(1, costs.shape[1] + 1)
     # A piece of w blocks that ends behind block b begins behind block b - w; none begins before 0.
     begins = np.maximum(np.arange(1, num_blocks + 1)[:, None] - widths, 0)
-    least = np.full(num_blocks + 1, _IMPOSSIBLE)
-    least[0] = 0
+    lowest = np.full(num_blocks + 1, _IMPOSSIBLE)
+    lowest[0] = 0
     widths_by_count: list[Indices] = []
     best, best_count = 2 * _IMPOSSIBLE, 0
     # As long as one piece more could be worth what it costs.
     while (
-        best > least_possible + (len(widths_by_count) + 1) * piece_cost
+        best > min_possible + (len(widths_by_count) + 1) * piece_cost
         and len(widths_by_count) < num_blocks
     ):
-        totals = least[begins] + costs
+        totals = lowest[begins] + costs
         choice = totals.argmin(axis=1)
         widths_by_count.append(choice + 1)
-        least[1:] = np.minimum(totals[np.arange(num_blocks), choice], _IMPOSSIBLE)
-        least[0] = _IMPOSSIBLE
+        lowest[1:] = np.minimum(totals[np.arange(num_blocks), choice], _IMPOSSIBLE)
+        lowest[0] = _IMPOSSIBLE
         count = len(widths_by_count)
-        total = int(least[-1]) + count * piece_cost
+        total = int(lowest[-1]) + count * piece_cost
         if total < best and count >= min(min_pieces, num_blocks):
             best, best_count = total, count
     cuts = []

@@ -1,8 +1,8 @@
-"""A shuffle that takes no memory: where each place goes is computed, not stored.
+"""A shuffle that takes no memory: where each position goes is computed, not stored.
 
 A generalised Feistel network (Black and Rogaway, CT-RSA 2002) permutes a rectangle just larger than
 the wanted range, by turns adding to the row a keyed hash of the column and to the column one of the
-row; a place that lands outside the range is sent on until it lands inside.
+row; a position that lands outside the range is sent on until it lands inside.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Keys = NDArray[np.uint64]
 
 _NUM_ROUNDS = 20
-"""Enough that ranges of 2 to 8 places come out in every order equally often; 16 are too few."""
+"""Enough that ranges of 2 to 8 positions come out in every order equally often; 16 are too few."""
 _HALF = np.uint64(32)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits, odd: no two of its multiples are alike (SplitMix; Steele 2014)."""
@@ -33,11 +33,13 @@ def scale_keys(keys: Keys, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return ((_mix(keys) >> _HALF) * sizes.astype(np.uint64) >> _HALF).astype(np.int64)
 
 
-def permute(places: NDArray[np.int64], sizes: NDArray[np.int64], keys: Keys) -> NDArray[np.int64]:
-    """Returns where each place goes in the permutation of [0, size) that its key stands for.
+def permute(
+    positions: NDArray[np.int64], sizes: NDArray[np.int64], keys: Keys
+) -> NDArray[np.int64]:
+    """Returns where each position goes in the permutation of [0, size) that its key stands for.
 
     Args:
-        places: Numbers in [0, size).
+        positions: Numbers in [0, size).
         sizes: Size of each one's range, under 2^52.
         keys: Key of each one's permutation, from `derive_keys`.
     """
@@ -48,7 +50,7 @@ def permute(places: NDArray[np.int64], sizes: NDArray[np.int64], keys: Keys) -> 
     num_columns = (limits + num_rows - np.uint64(1)) // num_rows
     turns = np.arange(1, _NUM_ROUNDS + 1, dtype=np.uint64)[:, None]
     round_keys = _mix(keys + turns * _GOLDEN)
-    moved = _pass_through(places.astype(np.uint64), num_rows, num_columns, round_keys)
+    moved = _pass_through(positions.astype(np.uint64), num_rows, num_columns, round_keys)
     while (outside := np.flatnonzero(moved >= limits)).size:
         moved[outside] = _pass_through(
             moved[outside], num_rows[outside], num_columns[outside], round_keys[:, outside]
@@ -57,13 +59,13 @@ def permute(places: NDArray[np.int64], sizes: NDArray[np.int64], keys: Keys) -> 
 
 
 def _pass_through(
-    places: NDArray[np.uint64],
+    positions: NDArray[np.uint64],
     num_rows: NDArray[np.uint64],
     num_columns: NDArray[np.uint64],
     round_keys: Keys,
 ) -> NDArray[np.uint64]:
-    """Returns where places go in a permutation of [0, num_rows * num_columns)."""
-    column, row = np.divmod(places, num_rows)
+    """Returns where positions go in a permutation of [0, num_rows * num_columns)."""
+    column, row = np.divmod(positions, num_rows)
     for turn in range(0, _NUM_ROUNDS, 2):
         row = _add(row, num_rows, column, round_keys[turn])
         column = _add(column, num_columns, row, round_keys[turn + 1])

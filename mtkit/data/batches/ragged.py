@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
-"""Numbers of sentences, of places or of tokens."""
+"""Numbers of sentences, positions or tokens."""
 
 
 @dataclass(frozen=True)

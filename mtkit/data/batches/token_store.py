@@ -17,8 +17,9 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import digest_file, read_json, write_atomically
+from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 
 PAIR_COLUMNS = ("source", "target")
@@ -293,7 +294,7 @@ class _Column:
 
 
 class _StoreFacts(BaseModel):
-    """What opening needs of `store.json`; keys say pairs, as the first stores held pairs alone."""
+    """The part of `store.json` that opening needs; its keys say pairs, for stores of before."""
 
     num_rows: NonNegativeInt = Field(alias="num_pairs")
     corpus_sizes: list[NonNegativeInt] = Field(alias="corpus_pairs")

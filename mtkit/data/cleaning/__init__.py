@@ -6,13 +6,14 @@ repairs.py     stray characters that are mended rather than a reason to drop a p
 filters.py     filters that judge by characters: encoding, length, ratio, letters, script
 mentions.py    numbers and addresses, compared between the sides
 repetition.py  the same words again and again
+folding.py     lines in a form in which they are compared: letters and digits alone
 overlap.py     development and test sentences inside the training text
 language.py    scripts of a language, and language identification
 alignment.py   stretches whose two sides don't go together: a warning, not a filter
 """
 
 from mtkit.data.cleaning.alignment import Suspect
-from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_balance
+from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 
 __all__ = [
@@ -20,5 +21,5 @@ __all__ = [
     "Cleaner",
     "HeldOut",
     "Suspect",
-    "measure_balance",
+    "measure_length_ratio",
 ]

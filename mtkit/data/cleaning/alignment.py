@@ -66,7 +66,7 @@ def find_suspects(
 
 
 def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yields first and last place of each run of low windows."""
+    """Yields first and last index of each run of low windows."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_low, [0]))))
     # Runs whose windows overlap are one: sentences of like length follow each other in between.
     gaps = starts[edges[2::2]] - starts[edges[1:-1:2] - 1]
@@ -127,7 +127,9 @@ def _pearson(
 ) -> NDArray[np.float64]:
     """Returns correlations from means of values, of their squares and products."""
     variances = source_square - source**2, target_square - target**2
-    least = _MIN_DEVIATION**2
-    varies = np.minimum(*variances) >= least
-    deviations = np.sqrt(np.maximum(variances[0], least) * np.maximum(variances[1], least))
+    min_variance = _MIN_DEVIATION**2
+    varies = np.minimum(*variances) >= min_variance
+    deviations = np.sqrt(
+        np.maximum(variances[0], min_variance) * np.maximum(variances[1], min_variance)
+    )
     return np.where(varies, (product - source * target) / deviations, 1.0)

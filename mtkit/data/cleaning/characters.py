@@ -1,4 +1,4 @@
-"""What kind of character each code point is, and a block's lines as one array of them.
+"""The kind of each code point, and a block's lines as one array of them.
 
 A block of 10,000 lines is looked up in one table at once, so that a filter costs a few passes of
 numpy over a million characters rather than 10,000 loops of Python.
@@ -30,11 +30,11 @@ class Kind:
     DECIMAL = np.uint16(8)
     """General category Nd."""
     SPACE = np.uint16(16)
-    """What `str.isspace` says is one."""
+    """A space, by `str.isspace`."""
     BROKEN = np.uint16(32)
     """A control, surrogate, private-use character, noncharacter or U+FFFD."""
     CONTINUATION = np.uint16(64)
-    """What a byte 0x80 to 0xBF becomes when it's read as Windows-1252 or Latin-1."""
+    """A byte 0x80 to 0xBF read as Windows-1252 or Latin-1."""
     UNSPACED = np.uint16(128)
     """A letter or mark of a script written without spaces between words."""
     SCRIPTED = np.uint16(256)
@@ -82,9 +82,9 @@ class Text:
             return np.zeros(0, np.int64)
         return np.add.reduceat(values, self.starts, dtype=np.int64)
 
-    def lines_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the numbers of the lines that these places in `codes` lie in."""
-        return np.searchsorted(self.starts, places, side="right") - 1
+    def lines_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the numbers of the lines that these positions in `codes` lie in."""
+        return np.searchsorted(self.starts, positions, side="right") - 1
 
 
 def read_text(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
 from mtkit.data.cleaning.characters import build_table, is_script, read_text
-from mtkit.data.cleaning.filters import Block, Flags, find_misread
+from mtkit.data.cleaning.filters import Flags, RepairedPairs, find_misread
 from mtkit.data.cleaning.language import Languages, expand_script, scripts_of
 from mtkit.data.cleaning.mentions import find_other_addresses, find_other_numbers
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
@@ -29,8 +29,8 @@ class Cleaned:
     Attributes:
         sources: Source lines of the pairs that are kept, repaired, without spaces at their ends.
         targets: Their target lines.
-        places: Their places in the block, rising.
-        dropped: By filter, in order of application: places of the pairs that it is the first to
+        indices: Their indices in the block, rising.
+        dropped: By filter, in order of application: indices of the pairs that it is the first to
             drop, rising; filters that are off aren't in it.
         repaired: By kind of repair: lines changed, of both sides and of pairs dropped too.
         seconds: Time spent by filter, and on `characters`, `repairs` and `alignment`.
@@ -39,7 +39,7 @@ class Cleaned:
 
     sources: list[str]
     targets: list[str]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     dropped: dict[str, NDArray[np.int64]]
     repaired: dict[str, int]
     seconds: dict[str, float]
@@ -55,7 +55,7 @@ class Cleaner:
         *,
         source_language: str,
         target_language: str,
-        balance: float,
+        length_ratio: float,
         held_out: HeldOut,
     ) -> None:
         """Builds the tables, which takes some 0.2 s the first time in a process.
@@ -64,7 +64,7 @@ class Cleaner:
             settings: Section of the recipe.
             source_language: Language of the recipe.
             target_language: Language of the recipe.
-            balance: Target characters per source character, of `measure_balance`.
+            length_ratio: Target characters per source character, of `measure_length_ratio`.
             held_out: The development and test sets.
 
         Raises:
@@ -85,7 +85,7 @@ class Cleaner:
             if settings.language.enabled
             else None
         )
-        self._filters = list(_arrange(settings, scripts, languages, balance, held_out))
+        self._filters = list(_arrange(settings, scripts, languages, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
         """Returns what this cleaner can't do for these languages, a sentence each."""
@@ -95,7 +95,7 @@ class Cleaner:
         """Returns which pairs of a block are kept, and which filter drops each of the others.
 
         Args:
-            sources: Source lines, without their ends; U+FFFD where bytes were no UTF-8.
+            sources: Source lines, without their ends; U+FFFD where bytes were invalid UTF-8.
             targets: Target lines, as many.
         """
         if len(sources) != len(targets):
@@ -111,12 +111,12 @@ class Cleaner:
             watch.lap(name)
         suspects = find_suspects(block.source.lengths, block.target.lengths)
         watch.lap("alignment")
-        places = np.flatnonzero(is_left)
-        kept = places.tolist()
+        indices = np.flatnonzero(is_left)
+        kept = indices.tolist()
         return Cleaned(
-            [block.source.lines[place] for place in kept],
-            [block.target.lines[place] for place in kept],
-            places,
+            [block.source.lines[index] for index in kept],
+            [block.target.lines[index] for index in kept],
+            indices,
             dropped,
             repaired,
             dict(watch.seconds),
@@ -125,7 +125,7 @@ class Cleaner:
 
     def _read(
         self, sources: Sequence[str], targets: Sequence[str], watch: "_Stopwatch"
-    ) -> tuple[Block, dict[str, int]]:
+    ) -> tuple[RepairedPairs, dict[str, int]]:
         """Returns the pairs repaired and stripped, and how many lines each repair changed."""
         repairs = self._settings.encoding.enabled
         is_misread = np.zeros(len(sources), np.bool_)
@@ -145,7 +145,7 @@ class Cleaner:
             watch.lap("repairs")
             sides.append(text if clean_lines == text.lines else read_text(clean_lines, self._table))
             watch.lap("characters")
-        return Block(sides[0], sides[1], is_misread), repaired
+        return RepairedPairs(sides[0], sides[1], is_misread), repaired
 
     def _choose_scripts(self, side: str, chosen: tuple[str, ...], language: str) -> tuple[str, ...]:
         """Returns the scripts of a side, and notes where none is known."""
@@ -180,7 +180,7 @@ class _Stopwatch:
         self._lap_at = now
 
 
-_Find = Callable[[Block, Flags], Flags]
+_Find = Callable[[RepairedPairs, Flags], Flags]
 """Takes a block and the pairs that are still in it; returns which pairs to drop."""
 
 
@@ -188,7 +188,7 @@ def _arrange(
     settings: Cleaning,
     scripts: dict[str, tuple[str, ...]],
     languages: Languages | None,
-    balance: float,
+    length_ratio: float,
     held_out: HeldOut,
 ) -> Iterator[tuple[str, _Find]]:
     """Yields the filters that are on, by name, in order of application: quick ones first."""
@@ -199,7 +199,7 @@ def _arrange(
         yield "length", lambda block, _: filters.find_wrong_length(block, settings.length)
     if settings.length_ratio.enabled:
         ratio = settings.length_ratio
-        yield "length_ratio", lambda block, _: filters.find_uneven(block, ratio, balance)
+        yield "length_ratio", lambda block, _: filters.find_uneven(block, ratio, length_ratio)
     if settings.identical.enabled:
         yield "identical", filters.find_identical
     if settings.letters.enabled:
@@ -229,7 +229,7 @@ def _arrange(
         yield "language", languages.find_foreign
 
 
-def measure_balance(pairs: Iterable[Pair]) -> float:
+def measure_length_ratio(pairs: Iterable[Pair]) -> float:
     """Returns target characters per source character over pairs that go together.
 
     Args:

@@ -21,7 +21,7 @@ Chinese or Japanese is a third to a half as long."""
 
 
 @dataclass(frozen=True)
-class Block:
+class RepairedPairs:
     """Pairs that are judged together, repaired and stripped.
 
     Attributes:
@@ -39,12 +39,12 @@ class Block:
         return len(self.source.lines)
 
     def pairs(self, chosen: Flags) -> Iterator[tuple[int, str, str]]:
-        """Yields place, source and target of the chosen pairs."""
-        for place in np.flatnonzero(chosen).tolist():
-            yield place, self.source.lines[place], self.target.lines[place]
+        """Yields index, source and target of the chosen pairs."""
+        for index in np.flatnonzero(chosen).tolist():
+            yield index, self.source.lines[index], self.target.lines[index]
 
 
-def find_blank(block: Block) -> Flags:
+def find_blank(block: RepairedPairs) -> Flags:
     """Returns which pairs have a side without anything in it."""
     return _either(block, lambda text: text.lengths == 0)
 
@@ -74,12 +74,12 @@ def find_misread(text: Text) -> Flags:
     return found
 
 
-def find_broken(block: Block) -> Flags:
+def find_broken(block: RepairedPairs) -> Flags:
     """Returns which pairs were misread, or hold a character that stands for no text."""
     return block.is_misread | _either(block, lambda text: text.count(Kind.BROKEN) > 0)
 
 
-def find_wrong_length(block: Block, settings: Length) -> Flags:
+def find_wrong_length(block: RepairedPairs, settings: Length) -> Flags:
     """Returns which pairs have a side that is too long or too short."""
     return _either(
         block,
@@ -89,31 +89,31 @@ def find_wrong_length(block: Block, settings: Length) -> Flags:
     )
 
 
-def find_uneven(block: Block, settings: LengthRatio, balance: float) -> Flags:
+def find_uneven(block: RepairedPairs, settings: LengthRatio, length_ratio: float) -> Flags:
     """Returns which pairs differ too much in length.
 
     Args:
         block: Pairs.
         settings: Thresholds.
-        balance: Target characters per source character.
+        length_ratio: Target characters per source character.
     """
-    source = balance * block.source.lengths + settings.smoothing
+    source = length_ratio * block.source.lengths + settings.smoothing
     target = block.target.lengths + settings.smoothing
     ratio = target / source
     return np.maximum(ratio, 1 / ratio) > settings.max_ratio
 
 
-def find_identical(block: Block, chosen: Flags) -> Flags:
+def find_identical(block: RepairedPairs, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs have the same text on both sides."""
     found = np.zeros(len(block), np.bool_)
-    for place, source, target in block.pairs(chosen):
+    for index, source, target in block.pairs(chosen):
         # Most pairs part at the first letter, which takes a tenth of the time of folding all.
         if source[0].casefold()[0] == target[0].casefold()[0]:
-            found[place] = source.casefold().split() == target.casefold().split()
+            found[index] = source.casefold().split() == target.casefold().split()
     return found
 
 
-def find_few_letters(block: Block, settings: Letters) -> Flags:
+def find_few_letters(block: RepairedPairs, settings: Letters) -> Flags:
     """Returns which pairs have a side that is mostly no letters."""
 
     def judge(text: Text) -> Flags:
@@ -124,7 +124,7 @@ def find_few_letters(block: Block, settings: Letters) -> Flags:
 
 
 def find_foreign_script(
-    block: Block, settings: Script, *, has_source: bool, has_target: bool
+    block: RepairedPairs, settings: Script, *, has_source: bool, has_target: bool
 ) -> Flags:
     """Returns which pairs have a side whose letters are mostly of another script.
 
@@ -151,6 +151,6 @@ def _weigh(text: Text, kind: np.uint16) -> NDArray[np.int64]:
     return text.add(has_kind) + (_UNSPACED_WEIGHT - 1) * text.add(has_kind & is_unspaced)
 
 
-def _either(block: Block, judge: Callable[[Text], Flags]) -> Flags:
+def _either(block: RepairedPairs, judge: Callable[[Text], Flags]) -> Flags:
     """Returns which pairs have a side of which `judge` says so."""
     return judge(block.source) | judge(block.target)

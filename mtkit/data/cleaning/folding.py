@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.characters import Text, every_character, read_text
-from mtkit.data.normalization import RULES, Normalization, UnicodeNormalizer
+from mtkit.text.normalization import RULES, Normalization, UnicodeNormalizer
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers modulo 2^64 are all different for any line's length."""
@@ -113,8 +113,8 @@ def _hash_lines(text: Text) -> NDArray[np.uint64]:
     width = widths[codes]
     ends = np.cumsum(width, dtype=np.int64)
     begins = ends - width
-    place = begins - np.repeat(begins[text.starts], text.lengths + 1)
-    weighted = values[codes] * _powers(int(place.max()) + 1)[place]
+    position = begins - np.repeat(begins[text.starts], text.lengths + 1)
+    weighted = values[codes] * _powers(int(position.max()) + 1)[position]
     return np.add.reduceat(weighted, text.starts)
 
 

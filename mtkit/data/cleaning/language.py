@@ -1,4 +1,4 @@
-"""What Babel and py3langid know of languages: scripts, and which one a line is in."""
+"""Languages by Babel and py3langid: their scripts, and which one a line is in."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from babel.core import get_global, parse_locale
 
 from mtkit.data.cleaning.characters import is_script
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import LanguageIdentification
 
@@ -94,11 +94,11 @@ class Languages:
         ]
         self._identifier.set_languages(sorted({self._source, self._target, *others}))
 
-    def find_foreign(self, block: Block, chosen: Flags) -> Flags:
+    def find_foreign(self, block: RepairedPairs, chosen: Flags) -> Flags:
         """Returns which of the chosen pairs have a side in another language."""
         found = np.zeros(len(block), np.bool_)
-        for place, source, target in block.pairs(chosen):
-            found[place] = self._is_foreign(source, self._source) or self._is_foreign(
+        for index, source, target in block.pairs(chosen):
+            found[index] = self._is_foreign(source, self._source) or self._is_foreign(
                 target, self._target
             )
         return found

@@ -3,36 +3,36 @@
 import numpy as np
 
 from mtkit.data.cleaning.characters import Kind
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.recipe.cleaning import Numbers, Urls
 from mtkit.text.addresses import find_addresses
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
 
 
-def find_other_numbers(block: Block, settings: Numbers, chosen: Flags) -> Flags:
+def find_other_numbers(block: RepairedPairs, settings: Numbers, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs hold different numbers."""
     found = np.zeros(len(block), np.bool_)
     digits = [text.count(Kind.DECIMAL) for text in (block.source, block.target)]
     # So many numbers take at least so many digits.
     is_candidate = np.maximum(*digits) >= settings.min_numbers * len(str(settings.min_value))
-    for place, source, target in block.pairs(chosen & is_candidate):
+    for index, source, target in block.pairs(chosen & is_candidate):
         ours, theirs = (find_numbers(line, settings.min_value) for line in (source, target))
         if max(ours.total(), theirs.total()) < settings.min_numbers:
             continue
         # Few pairs need all readings, which take a hundred times as long.
-        found[place] = not (
+        found[index] = not (
             match_numbers(ours, theirs, settings.min_match)
             or have_matching_numbers(
-                source, target, share=settings.min_match, least=settings.min_value
+                source, target, share=settings.min_match, min_value=settings.min_value
             )
         )
     return found
 
 
-def find_other_addresses(block: Block, settings: Urls, chosen: Flags) -> Flags:
+def find_other_addresses(block: RepairedPairs, settings: Urls, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs hold different web or e-mail addresses."""
     found = np.zeros(len(block), np.bool_)
-    for place, source, target in block.pairs(chosen):
+    for index, source, target in block.pairs(chosen):
         if not (_may_hold_address(source) or _may_hold_address(target)):
             continue
         ours, theirs = source.casefold(), target.casefold()
@@ -40,7 +40,7 @@ def find_other_addresses(block: Block, settings: Urls, chosen: Flags) -> Flags:
         # One side may leave out "www.", which makes an address of a name.
         matched = sum(address in theirs for address in in_ours)
         matched += sum(address in ours for address in in_theirs)
-        found[place] = matched < settings.min_match * (len(in_ours) + len(in_theirs))
+        found[index] = matched < settings.min_match * (len(in_ours) + len(in_theirs))
     return found
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.repairs import repair
-from mtkit.data.normalization import Normalization
 from mtkit.recipe.cleaning import Overlap
+from mtkit.text.normalization import Normalization
 
 _THREE = regex.compile(r"\p{Script=Han}")
 _TWO = regex.compile(r"[\p{Script=Hiragana}\p{Script=Katakana}\uAC00-\uD7A3]")
@@ -74,7 +74,9 @@ def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
     return {folded: frozenset(found) for folded, found in numbers.items()}
 
 
-def find_overlap(block: Block, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
+def find_overlap(
+    block: RepairedPairs, settings: Overlap, held_out: HeldOut, chosen: Flags
+) -> Flags:
     """Returns which of the chosen pairs have a side that stands in the held-out sets."""
     found = np.zeros(len(block), np.bool_)
     if not len(block) or not (held_out.sources or held_out.targets):
@@ -82,13 +84,13 @@ def find_overlap(block: Block, settings: Overlap, held_out: HeldOut, chosen: Fla
     foldings = [make_folding(normalization) for normalization in held_out.normalizations]
     is_candidate = _is_in(foldings[0].hash(block.source), held_out.source_hashes)
     is_candidate |= _is_in(foldings[1].hash(block.target), held_out.target_hashes)
-    for place, *pair in block.pairs(chosen & is_candidate):
+    for index, *pair in block.pairs(chosen & is_candidate):
         source, target = (
             folding.fold([line])[0] for folding, line in zip(foldings, pair, strict=True)
         )
         sources = held_out.sources.get(source, frozenset())
         targets = held_out.targets.get(target, frozenset())
-        found[place] = (
+        found[index] = (
             (bool(sources) and count_letters(source) >= settings.min_letters)
             or (bool(targets) and count_letters(target) >= settings.min_letters)
             or bool(sources & targets)
@@ -105,6 +107,6 @@ def _is_in(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> Flags:
     """Returns which hashes are among the known ones, which are sorted."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
-    places = np.searchsorted(known, hashes)
-    is_known: Flags = known[np.minimum(places, len(known) - 1)] == hashes
+    indices = np.searchsorted(known, hashes)
+    is_known: Flags = known[np.minimum(indices, len(known) - 1)] == hashes
     return is_known

@@ -45,13 +45,13 @@ def repair(line: str) -> str:
 def repair_lines(text: Text) -> tuple[list[str], dict[str, int]]:
     """Returns the lines repaired and stripped, and how many each kind of repair changed."""
     lines = list(map(strip, text.lines))
-    places = np.flatnonzero(_IS_STRAY[np.minimum(text.codes, 0xFFFF)])
+    positions = np.flatnonzero(_IS_STRAY[np.minimum(text.codes, 0xFFFF)])
     # Line feeds between lines have no kind.
-    places = places[(text.codes[places] != 0x0A) | (text.kinds[places] != 0)]
-    owners = text.lines_at(places)
+    positions = positions[(text.codes[positions] != 0x0A) | (text.kinds[positions] != 0)]
+    owners = text.lines_at(positions)
     changed = {}
     for kind, repairs in _REPAIRS.items():
-        is_this = np.isin(text.codes[places], list(repairs))
+        is_this = np.isin(text.codes[positions], list(repairs))
         changed[kind] = len(np.unique(owners[is_this]))
     for number in np.unique(owners).tolist():
         lines[number] = repair(text.lines[number])

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.characters import Kind, Text
-from mtkit.data.cleaning.filters import Block, Flags
+from mtkit.data.cleaning.filters import Flags, RepairedPairs
 from mtkit.recipe.cleaning import Repetition
 
 _LONGEST_STRETCH = 4
@@ -12,10 +12,10 @@ _LONGEST_STRETCH = 4
 _WEIGHTS = np.random.Generator(np.random.PCG64(0)).integers(
     2**64, size=256, dtype=np.uint64
 ) | np.uint64(1)
-"""By place in a word: the sum of code point times weight, modulo 2^64, tells words apart."""
+"""By position in a word: the sum of code point times weight, modulo 2^64, tells words apart."""
 
 
-def find_repetitive(block: Block, settings: Repetition) -> Flags:
+def find_repetitive(block: RepairedPairs, settings: Repetition) -> Flags:
     """Returns which pairs have a side that repeats a stretch more often than allowed."""
     return _is_repetitive(block.source, settings.max_repeats) | _is_repetitive(
         block.target, settings.max_repeats
@@ -26,11 +26,11 @@ def _is_repetitive(text: Text, max_repeats: int) -> Flags:
     words, owners = _words(text)
     found = np.zeros(len(text.lines), np.bool_)
     found[owners[_repeats(words, owners, max_repeats)]] = True
-    places = np.flatnonzero(text.kinds & Kind.UNSPACED)
-    if len(places):
-        # Characters stand side by side where their places do; a gap parts stretches as a line does.
-        stretch = places - np.arange(len(places))
-        repeated = places[_repeats(text.codes[places], stretch, max_repeats)]
+    positions = np.flatnonzero(text.kinds & Kind.UNSPACED)
+    if len(positions):
+        # Neighbours have neighbouring positions; a gap parts stretches as a line does.
+        stretch = positions - np.arange(len(positions))
+        repeated = positions[_repeats(text.codes[positions], stretch, max_repeats)]
         found[text.lines_at(repeated)] = True
     return found
 
@@ -41,13 +41,13 @@ def _words(text: Text) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     is_inside = ((text.kinds & Kind.SPACE) == 0) & (text.codes != 0x0A)
     begins = is_inside.copy()
     begins[1:] &= ~is_inside[:-1]
-    places = np.flatnonzero(begins)
-    if not len(places):
-        return np.zeros(0, np.uint64), places
+    positions = np.flatnonzero(begins)
+    if not len(positions):
+        return np.zeros(0, np.uint64), positions
     owners = np.repeat(np.arange(len(text.lines)), text.add(begins))
     inside = np.flatnonzero(is_inside)
-    place_in_word = inside - places[np.cumsum(begins)[inside] - 1]
-    weighted = text.codes[inside] * _WEIGHTS[place_in_word % len(_WEIGHTS)]
+    position_in_word = inside - positions[np.cumsum(begins)[inside] - 1]
+    weighted = text.codes[inside] * _WEIGHTS[position_in_word % len(_WEIGHTS)]
     return np.add.reduceat(weighted, np.flatnonzero(begins[inside])), owners
 
 

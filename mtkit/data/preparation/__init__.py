@@ -1,16 +1,23 @@
-"""What `prepare` does, stage by stage, and what it says of it.
+"""The stages of `prepare`, and the report on them.
 
-stages.py         what is done is kept, what depends on something new is done again
-workers.py        a function over many items in several processes, results in order
-progress.py       how far a stage is
+stages.py          a stage done once is taken over, unless something that it depends on has changed
+stage_keys.py      what each stage depends on, as a digest
+facts.py           what the stages note in JSON, as types
+workers.py         a function over many items in several processes, results in order
+progress.py        how far a stage is
 
-clean_corpora.py  corpora to cleaned text
-cleaned_block.py  a block of pairs, cleaned in whatever process
-duplicates.py     exact duplicates in constant memory
-text_store.py     cleaned text on disk
-tokenize_text.py  cleaned text to tokens
+clean_corpora.py   corpora to cleaned text
+cleaned_block.py   a block of pairs, cleaned in whatever process
+tallies.py         counts of what becomes of the corpora
+duplicates.py      exact duplicates in constant memory
+text_store.py      cleaned text on disk, in named columns
+make_tokenizer.py  the recipe's tokenizer
+tokenize_text.py   cleaned text to tokens
+held_out.py        development and test sets
 
-report.py         what became of the corpora: table, JSON, warnings
-report_page.py    the same as a page for a browser
-preflight.py      what preparing would find, without writing data
+report.py          what became of the corpora
+notes.py           what a reader of the report should look at
+report_table.py    the report as tables on a terminal
+report_page.py     the same as a page for a browser, and as JSON
+preflight.py       what preparing would find, without writing data
 """

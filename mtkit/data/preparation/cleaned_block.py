@@ -9,15 +9,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import Suspect
-from mtkit.data.cleaning.clean import Cleaner, measure_balance
+from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.normalization import Normalization
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
+from mtkit.data.preparation.facts import ShownPair
 from mtkit.data.preparation.text_store import make_text_batch
-from mtkit.data.reused_vocabulary import choose_punctuation
 from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.data.tokenizer_choice import punctuation_languages
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
+from mtkit.text.normalization import Normalization
 from mtkit.text.punctuation import punctuation_normalizer
 
 NUM_SAMPLES = 5
@@ -29,41 +30,32 @@ _SCATTER = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A pair to read.
-
-    Attributes:
-        line: Its number within its corpus, from 1; 0 where it isn't known.
-        source: Its source, shortened.
-        target: Its target, shortened.
-    """
-
-    line: int
-    source: str
-    target: str
-
-
-@dataclass(frozen=True)
 class CleaningJob:
-    """What a worker process needs to clean blocks; picklable.
+    """The settings of a worker process that cleans blocks; picklable.
 
     Attributes:
         settings: The recipe's section.
         source_language: Language of the sources.
         target_language: Language of the targets.
-        balance: Target characters per source character, of the development set.
+        length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
-        drop_invalid: Whether a line that is no UTF-8 is dropped, rather than an error.
+        drop_invalid: Whether a line of invalid UTF-8 is dropped, rather than an error.
     """
 
     settings: Cleaning
     source_language: str
     target_language: str
-    balance: float
+    length_ratio: float
     held_out: HeldOut
     punctuation: tuple[str, str] | None
     drop_invalid: bool
+
+    @property
+    def duplicate_keys(self) -> tuple[DuplicateKey, ...]:
+        """The ways by which duplicates are found, if they are dropped."""
+        duplicates = self.settings.duplicates
+        return list_keys(duplicates.by) if duplicates.enabled else ()
 
     @classmethod
     def of(
@@ -82,17 +74,16 @@ class CleaningJob:
             dev: Its development set.
             tests: Its test sets, one after the other.
             normalizations: How its tokenizer normalises sources and targets.
-            drop_invalid: Drop lines that are no UTF-8, whatever the recipe says.
+            drop_invalid: Drop lines of invalid UTF-8, whatever the recipe says.
         """
         data = recipe.data
-        languages = (data.source_language, data.target_language)
-        punctuation = languages if choose_punctuation(recipe) == "moses" else None
+        punctuation = punctuation_languages(recipe)
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,
             source_language=data.source_language,
             target_language=data.target_language,
-            balance=measure_balance(dev),
+            length_ratio=measure_length_ratio(dev),
             held_out=HeldOut.of(held_out, normalizations),
             punctuation=punctuation,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
@@ -106,7 +97,7 @@ class CleanedBlock:
     Attributes:
         corpus: Which entry of `data.train` it is of.
         num_read: How many pairs it had.
-        num_invalid: Lines that were no UTF-8.
+        num_invalid: Lines of invalid UTF-8.
         num_skipped: Entries that were no pair, such as units in one language.
         text: The pairs that are left, as a part of a text store with `source` and `target`.
         keys: For each way of finding duplicates, 16 bytes a pair that is left.
@@ -127,10 +118,10 @@ class CleanedBlock:
     text: pa.RecordBatch
     keys: tuple[bytes, ...]
     num_dropped: dict[str, int]
-    samples: dict[str, list[Sample]]
+    samples: dict[str, list[ShownPair]]
     repaired: dict[str, int]
     suspects: list[Suspect]
-    longest: list[tuple[int, Sample]]
+    longest: list[tuple[int, ShownPair]]
     num_characters: dict[str, int]
     seconds: dict[str, float]
     notes: tuple[str, ...]
@@ -142,14 +133,12 @@ class BlockCleaner:
     def __init__(self, job: CleaningJob) -> None:
         self._job = job
         self._normalizers = tuple(map(punctuation_normalizer, job.punctuation or ()))
-        self._keys: tuple[DuplicateKey, ...] = (
-            list_keys(job.settings.duplicates.by) if job.settings.duplicates.enabled else ()
-        )
+        self._keys = job.duplicate_keys
         self._cleaner = Cleaner(
             job.settings,
             source_language=job.source_language,
             target_language=job.target_language,
-            balance=job.balance,
+            length_ratio=job.length_ratio,
             held_out=job.held_out,
         )
 
@@ -157,7 +146,7 @@ class BlockCleaner:
         """Returns what becomes of a block.
 
         Raises:
-            MtkitError: A line is no UTF-8, and such lines aren't dropped.
+            MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
         """
         sources, targets, num_invalid = decode_block(block, drop_invalid=self._job.drop_invalid)
         if self._normalizers:
@@ -167,10 +156,10 @@ class BlockCleaner:
             )
         cleaned = self._cleaner.clean(sources, targets)
 
-        def sample(places: NDArray[np.int64]) -> list[Sample]:
+        def sample(indices: NDArray[np.int64]) -> list[ShownPair]:
             return [
-                shorten(block.first + int(place) + 1, sources[place], targets[place])
-                for place in places
+                shorten(block.first + int(index) + 1, sources[index], targets[index])
+                for index in indices
             ]
 
         lengths = np.fromiter(map(len, sources), np.int64) + np.fromiter(
@@ -184,11 +173,11 @@ class BlockCleaner:
             num_skipped=block.num_skipped,
             text=make_text_batch({"source": cleaned.sources, "target": cleaned.targets}),
             keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
-            num_dropped={name: len(places) for name, places in cleaned.dropped.items()},
+            num_dropped={name: len(indices) for name, indices in cleaned.dropped.items()},
             samples={
-                name: sample(places[choose_scattered(places + block.first)])
-                for name, places in cleaned.dropped.items()
-                if len(places)
+                name: sample(indices[choose_scattered(indices + block.first)])
+                for name, indices in cleaned.dropped.items()
+                if len(indices)
             },
             repaired=cleaned.repaired,
             suspects=[
@@ -219,9 +208,9 @@ def _normalize_punctuation(
     return ((source([ours])[0], target([theirs])[0]) for ours, theirs in pairs)
 
 
-def shorten(line: int, source: str, target: str) -> Sample:
+def shorten(line: int, source: str, target: str) -> ShownPair:
     """Returns a pair to read, as long as a report shows."""
-    return Sample(line, *(_clip(text) for text in (source, target)))
+    return {"line": line, "source": _clip(source), "target": _clip(target)}
 
 
 def _clip(text: str) -> str:
@@ -229,6 +218,6 @@ def _clip(text: str) -> str:
 
 
 def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the places of a few numbers, the same few of a union of parts as of the whole."""
+    """Returns the indices of a few numbers, the same few of a union of parts as of the whole."""
     ranks = numbers.astype(np.uint64) * np.uint64(_SCATTER)
     return np.argsort(ranks, kind="stable")[:NUM_SAMPLES]

@@ -8,10 +8,12 @@ the same remainder, so that all copies of a pair come together.
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mtkit.data.preparation.text_store import open_duplicate_marks
 
 DuplicateKey = Literal["pair", "source", "target"]
 
@@ -44,7 +46,7 @@ def digest_pairs(sources: Sequence[str], targets: Sequence[str], key: DuplicateK
 def mark_repeated(
     path: Path, marks: NDArray[np.bool_], *, keys_at_once: int = _KEYS_AT_ONCE
 ) -> None:
-    """Leaves True in `marks` at each pair whose key an earlier pair has; others stay as they are.
+    """Sets `marks` to True at each pair whose key an earlier pair has; others stay as they are.
 
     Args:
         path: File of keys, 16 bytes each, in the pairs' order.
@@ -53,21 +55,23 @@ def mark_repeated(
     """
     num_parts = max(1, -(-len(marks) // keys_at_once))
     for part in range(num_parts):
-        places: list[NDArray[np.int64]] = []
+        indices: list[NDArray[np.int64]] = []
         keys: list[NDArray[np.void]] = []
         with path.open("rb") as stream:
             first = 0
             while len(block := np.fromfile(stream, dtype=_KEY, count=keys_at_once)):
                 chosen = np.flatnonzero(block["high"] % num_parts == part)
-                places.append(chosen + first)
+                indices.append(chosen + first)
                 keys.append(block[chosen])
                 first += len(block)
-        if places:
-            _mark_part(np.concatenate(keys), np.concatenate(places), marks)
+        if indices:
+            _mark_part(np.concatenate(keys), np.concatenate(indices), marks)
 
 
-def _mark_part(keys: NDArray[np.void], places: NDArray[np.int64], marks: NDArray[np.bool_]) -> None:
-    # The sort is stable: of equal keys the earliest place comes first.
+def _mark_part(
+    keys: NDArray[np.void], indices: NDArray[np.int64], marks: NDArray[np.bool_]
+) -> None:
+    # The sort is stable: of equal keys the lowest index comes first.
     order = np.argsort(keys["high"], kind="stable")
     is_tied = keys["high"][order[1:]] == keys["high"][order[:-1]]
     touched = np.zeros(len(keys), dtype=np.bool_)
@@ -75,7 +79,45 @@ def _mark_part(keys: NDArray[np.void], places: NDArray[np.int64], marks: NDArray
     touched[:-1] |= is_tied
     # The few whose halves agree are compared in full.
     order = order[touched]
-    keys, places = keys[order], places[order]
-    order = np.lexsort((places, keys["low"], keys["high"]))
+    keys, indices = keys[order], indices[order]
+    order = np.lexsort((indices, keys["low"], keys["high"]))
     repeated = keys[order[1:]] == keys[order[:-1]]
-    marks[np.sort(places[order[1:][repeated]])] = True
+    marks[np.sort(indices[order[1:][repeated]])] = True
+
+
+class KeyFiles:
+    """Digests of all pairs, on disk in their order while the corpora are read.
+
+    Args:
+        folder: Where; a text store's.
+        keys: The ways by which duplicates are found; none where they aren't dropped.
+    """
+
+    def __init__(self, folder: Path, keys: Sequence[DuplicateKey]) -> None:
+        self._folder = folder
+        self._paths = [folder / f"{key}.keys" for key in keys]
+        self._streams: list[IO[bytes]] = []
+
+    def __enter__(self) -> "KeyFiles":
+        self._streams = [path.open("wb") for path in self._paths]
+        return self
+
+    def append(self, keys: Sequence[bytes]) -> None:
+        """Takes in the keys of the next block, 16 bytes a row in each way."""
+        for stream, content in zip(self._streams, keys, strict=True):
+            stream.write(content)
+
+    def __exit__(self, *_: object) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    def mark_duplicates(self, pairs_per_corpus: Sequence[int]) -> list[NDArray[np.bool_]]:
+        """Returns for each corpus which of its pairs are duplicates.
+
+        The marks lie in a text store's file; the files of keys are gone afterwards.
+        """
+        marks = open_duplicate_marks(self._folder, sum(pairs_per_corpus))
+        for path in self._paths:
+            mark_repeated(path, marks)
+            path.unlink()
+        return np.split(marks, np.cumsum(pairs_per_corpus)[:-1])

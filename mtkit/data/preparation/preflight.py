@@ -1,4 +1,4 @@
-"""What `mtkit prepare` would find and make, without writing data: `mtkit prepare --check`."""
+"""A preparation without writing data: `mtkit prepare --check`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,43 +6,38 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Literal
 
-from mtkit.data.normalization import (
-    Normalization,
-    choose_normalization,
-    note_changed_targets,
-)
-from mtkit.data.preparation.clean_corpora import (
-    CleaningTally,
-    KeyFiles,
-    clean_blocks,
-    nothing_left,
-    read_held_out,
-    read_training_blocks,
-)
+from mtkit.data.normalization import choose_normalization, note_changed_targets
+from mtkit.data.preparation.clean_corpora import clean_blocks, nothing_left, read_training_blocks
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
-from mtkit.data.preparation.report import Epoch, Facts, Report, note_corpora, note_epoch
-from mtkit.data.preparation.tokenize_text import list_tags, tokenize_dev
-from mtkit.data.reused_vocabulary import extend_vocabulary, read_reused, reused_folder
+from mtkit.data.preparation.duplicates import KeyFiles
+from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus
+from mtkit.data.preparation.held_out import read_held_out, tokenize_dev
+from mtkit.data.preparation.notes import EpochSize, note_corpora, note_epoch
+from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.tallies import CleaningTally
+from mtkit.data.sources.corpora import Pair
+from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
-
-Pair = tuple[str, str]
+from mtkit.recipe.data import HeldOutCorpus
+from mtkit.text.normalization import Normalization
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 _SAMPLE_PAIRS = 50_000
 """Pairs by which tokens are estimated, at most."""
 _MIN_PIECES = 64
 _BYTES_PER_PAIR = 36
-"""What a pair takes beside tokens and text: offsets, its place in length order, a mark."""
+"""What a pair takes beside tokens and text: offsets, its index in length order, a mark."""
 _TEXT_SHRINKS_TO = 0.5
 """Bytes of compressed text by its number of characters, as measured on English-German text."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found.
+    """The findings.
 
     Attributes:
         report: As of a preparation; its tokens are left out.
@@ -85,7 +80,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         faults.append(nothing_left(corpora))
     with _faults_listed(faults):
         lengths = _estimate_lengths(recipe, found.sample.pairs, dev, is_all=found.sample.is_all)
-    epoch = _estimate_epoch(recipe, corpora, lengths)
+    epoch = _estimate_epoch(recipe, found.corpora, lengths)
     report = Report(
         recipe=recipe.name,
         languages=(recipe.data.source_language, recipe.data.target_language),
@@ -97,7 +92,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         seconds=dict(found.tally.seconds),
         notes=[
             *found.tally.notes,
-            *note_corpora(corpora, job.balance),
+            *note_corpora(corpora, job.length_ratio),
             *changes,
             *note_epoch(recipe, epoch),
         ],
@@ -106,8 +101,8 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What reading and cleaning every corpus found.
+class _CleanedCorpora:
+    """All corpora, read and cleaned.
 
     Attributes:
         corpora: What became of each, as in a report.
@@ -115,35 +110,36 @@ class _Found:
         sample: Pairs that are left.
     """
 
-    corpora: list[Facts]
+    corpora: list[ReportedCorpus]
     tally: CleaningTally
     sample: "_EvenSample"
 
 
 def _clean_all(
     recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
-) -> _Found:
+) -> _CleanedCorpora:
     tally, sample = CleaningTally(recipe), _EvenSample()
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
-        with KeyFiles(Path(folder), recipe.data.cleaning) as keys:
+        with KeyFiles(Path(folder), job.duplicate_keys) as keys:
             # One by one, so that a fault in one leaves the others to be looked at.
             for index in range(len(tally.corpora)):
                 blocks = read_training_blocks(recipe, index)
                 with _faults_listed(faults):
                     for block in clean_blocks(blocks, job, num_workers=num_workers):
                         tally.add(block)
-                        keys.append(block)
+                        keys.append(block.keys)
                         sample.take(block)
         marks = keys.mark_duplicates(tally.pairs_per_corpus)
-        corpora = [
-            corpus.as_facts(is_duplicate)
-            for corpus, is_duplicate in zip(tally.corpora, marks, strict=True)
+        corpora: list[ReportedCorpus] = [
+            {**counted.as_facts(is_duplicate), "weight": corpus.weight}
+            for corpus, counted, is_duplicate in zip(
+                recipe.data.train, tally.corpora, marks, strict=True
+            )
         ]
-    for corpus, facts in zip(recipe.data.train, corpora, strict=True):
-        facts |= {"weight": corpus.weight, "has_tag": bool(corpus.tag)}
+    for facts in corpora:
         if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
             faults.append(_invalid(facts))
-    return _Found(corpora, tally, sample)
+    return _CleanedCorpora(corpora, tally, sample)
 
 
 @contextmanager
@@ -157,7 +153,9 @@ def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
             faults.append(error)
 
 
-def _read_whole(recipe: Recipe, corpus: Any, split: str, faults: list[MtkitError]) -> list[Pair]:
+def _read_whole(
+    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"], faults: list[MtkitError]
+) -> list[Pair]:
     """Returns a development or test set; an empty list and a fault where it can't be read."""
     pairs: list[Pair] = []
     with _faults_listed(faults):
@@ -165,7 +163,7 @@ def _read_whole(recipe: Recipe, corpus: Any, split: str, faults: list[MtkitError
     return pairs
 
 
-def _invalid(facts: Facts) -> MtkitError:
+def _invalid(facts: CorpusFacts) -> MtkitError:
     count = facts["invalid_utf8"]
     return MtkitError(
         f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} no UTF-8",
@@ -189,10 +187,10 @@ class _EvenSample:
 
     def take(self, block: CleanedBlock) -> None:
         num_rows = block.text.num_rows
-        places = range(self._skip, num_rows, self._stride)
+        indices = range(self._skip, num_rows, self._stride)
         sources, targets = block.text.column("source"), block.text.column("target")
-        self.pairs += [(sources[place].as_py(), targets[place].as_py()) for place in places]
-        self._skip = self._skip + len(places) * self._stride - num_rows
+        self.pairs += [(sources[index].as_py(), targets[index].as_py()) for index in indices]
+        self._skip = self._skip + len(indices) * self._stride - num_rows
         while len(self.pairs) > _SAMPLE_PAIRS:
             # Every second one goes; the next to come is the one after as many again.
             self._skip += self._stride if len(self.pairs) % 2 else 0
@@ -214,9 +212,10 @@ def _estimate_lengths(
     tokenizer = _make_tokenizer(recipe, pairs, is_all=is_all)
     if dev:
         tokenize_dev(tokenizer, recipe, dev)
+    # As `prepare` does: their punctuation is normalised already, and their tags are no text.
     sides = (
-        tokenizer.encode_source([source for source, _ in pairs]),
-        tokenizer.encode_target([target for _, target in pairs]),
+        tokenizer.tokenize("source", [source for source, _ in pairs]),
+        tokenizer.tokenize("target", [target for _, target in pairs]),
     )
     source, target = (sum(map(len, sentences)) / len(pairs) for sentences in sides)
     return source, target
@@ -224,16 +223,17 @@ def _estimate_lengths(
 
 def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
-    settings, tags, kept = recipe.tokenizer, list_tags(recipe), reused_folder(recipe)
-    if kept is not None:
-        start = read_reused(kept, recipe)
-        return extend_vocabulary(start, tags=tags, symbols=settings.user_symbols)
-    if settings.pretrained is not None:
-        return SubwordTokenizer(*read_pretrained(settings), tags=tags)
+    punctuation = punctuation_languages(recipe)
+    tokenizer = find_tokenizer(recipe, punctuation)
+    if tokenizer is not None:
+        return tokenizer
+    settings, tags = recipe.tokenizer, list_tags(recipe)
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     while True:
         try:
-            return train_tokenizer(settings, *sides, seed=recipe.seed, tags=tags)
+            return train_tokenizer(
+                settings, *sides, seed=recipe.seed, tags=tags, punctuation=punctuation
+            )
         except MtkitError:
             # A sample may not yield as many pieces as the whole.
             if is_all or settings.vocab_size < _MIN_PIECES:
@@ -242,19 +242,21 @@ def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> Subwo
 
 
 def _estimate_epoch(
-    recipe: Recipe, corpora: list[Facts], lengths: tuple[float, float] | None
-) -> Epoch | None:
-    num_pairs = round(sum(facts["kept"] * facts["weight"] for facts in corpora))
+    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, float] | None
+) -> EpochSize | None:
+    pairs = [facts["kept"] * facts["weight"] for facts in corpora]
+    num_pairs = round(sum(pairs))
     if lengths is None:
         return None
     source, target = (round(length * num_pairs) for length in lengths)
-    source += round(sum(facts["kept"] * facts["weight"] * facts["has_tag"] for facts in corpora))
+    tagged = zip(pairs, recipe.data.train, strict=True)
+    source += round(sum(count for count, corpus in tagged if corpus.tag))
     updates = max(1, -(-max(source, target) // recipe.training.batch_tokens))
-    return Epoch(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
+    return EpochSize(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
 
 
 def _estimate_bytes(
-    recipe: Recipe, corpora: list[Facts], lengths: tuple[float, float] | None
+    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, float] | None
 ) -> int:
     num_pairs: int = sum(facts["kept"] for facts in corpora)
     num_characters: int = sum(

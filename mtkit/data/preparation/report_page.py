@@ -1,11 +1,16 @@
 """A report as one page for a browser: tables, histograms of lengths, sentences to read."""
 
 import io
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from html import escape
+from pathlib import Path
 from typing import Any
 
-Facts = dict[str, Any]
+from mtkit.data.preparation.facts import ReportedCorpus, ShownPair
+from mtkit.data.preparation.report import Report
+from mtkit.files import write_atomically
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 1rem }
@@ -19,25 +24,32 @@ svg { max-width: 100%; height: auto }
 """
 
 
-def render_page(report: Facts) -> str:
-    """Returns a self-contained HTML page on a report, as `Report` has it in tables."""
-    title = f"{report['recipe']}: {' → '.join(report['languages'])}"
+def write_report(report: Report, folder: Path) -> None:
+    """Writes `report.json`, and `report.html` to read in a browser."""
+    text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(folder / "report.json", text)
+    write_atomically(folder / "report.html", render_page(report))
+
+
+def render_page(report: Report) -> str:
+    """Returns a self-contained HTML page on a report."""
+    title = f"{report.recipe}: {' → '.join(report.languages)}"
     parts = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         f"<style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
-        *(f'<p class="note">{escape(note)}</p>' for note in report["notes"]),
-        *_corpora(report["corpora"]),
+        *(f'<p class="note">{escape(note)}</p>' for note in report.notes),
+        *_corpora(report.corpora),
         *_tokens(report),
-        *_seconds(report["seconds"], sum(corpus["read"] for corpus in report["corpora"])),
-        *(part for corpus in report["corpora"] for part in _samples(corpus)),
+        *_seconds(report.seconds, sum(corpus["read"] for corpus in report.corpora)),
+        *(part for corpus in report.corpora for part in _samples(corpus)),
         "</body></html>\n",
     ]
     return "\n".join(parts)
 
 
-def _corpora(corpora: Sequence[Facts]) -> list[str]:
+def _corpora(corpora: Sequence[ReportedCorpus]) -> list[str]:
     filters = dict.fromkeys(name for corpus in corpora for name in corpus["dropped"])
     repairs = dict.fromkeys(kind for corpus in corpora for kind in corpus["repaired"])
     rows: list[list[str]] = [
@@ -56,8 +68,8 @@ def _corpora(corpora: Sequence[Facts]) -> list[str]:
     return ["<h2>Corpora</h2>", *_table(["", *(corpus["name"] for corpus in corpora)], rows)]
 
 
-def _tokens(report: Facts) -> list[str]:
-    sides = [report["tokens"][side] for side in ("source", "target") if side in report["tokens"]]
+def _tokens(report: Report) -> list[str]:
+    sides = [report.tokens[side] for side in ("source", "target") if side in report.tokens]
     if not sides:
         return []
     rows = [
@@ -68,14 +80,14 @@ def _tokens(report: Facts) -> list[str]:
         ["unknown tokens", *(_share(side["unknown_tokens"], side["tokens"]) for side in sides)],
         ["unknown characters", *(_list_unknown(side["unknown_pieces"]) for side in sides)],
     ]
-    parts = ["<h2>Tokens</h2>", *_table(["", *report["languages"]], rows)]
-    epoch = report["epoch"]
+    parts = ["<h2>Tokens</h2>", *_table(["", *report.languages], rows)]
+    epoch = report.epoch
     if epoch is not None:
         parts.append(
-            f"<p>An epoch has {epoch['updates']:,} updates, {epoch['pairs']:,} pairs, "
-            f"{epoch['source_tokens']:,} source and {epoch['target_tokens']:,} target tokens.</p>"
+            f"<p>An epoch has {epoch.updates:,} updates, {epoch.pairs:,} pairs, "
+            f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens.</p>"
         )
-    return [*parts, _draw_lengths(report["languages"], [side["lengths"] for side in sides])]
+    return [*parts, _draw_lengths(report.languages, [side["lengths"] for side in sides])]
 
 
 def _list_unknown(pieces: dict[str, int]) -> str:
@@ -122,7 +134,7 @@ def _seconds(seconds: dict[str, float], num_read: int) -> list[str]:
     return ["<h2>Time of the cleaning</h2>", *_table(header, rows)]
 
 
-def _samples(corpus: Facts) -> Iterable[str]:
+def _samples(corpus: ReportedCorpus) -> Iterable[str]:
     for name, samples in corpus["samples"].items():
         yield f"<h2>{escape(corpus['name'])}: dropped by {escape(name)}</h2>"
         yield from _sentences(samples)
@@ -131,7 +143,7 @@ def _samples(corpus: Facts) -> Iterable[str]:
         yield from _sentences(corpus["longest"])
 
 
-def _sentences(samples: Sequence[Facts]) -> list[str]:
+def _sentences(samples: Sequence[ShownPair]) -> list[str]:
     rows = "\n".join(
         f'<tr><td class="number">{sample["line"] or ""}</td>'
         f'<td class="text">{escape(_visible(sample["source"]))}</td>'
@@ -154,14 +166,14 @@ def _share(count: int, total: int) -> str:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     head = "".join(
-        f"<th{' class=number' if place else ''}>{escape(cell)}</th>"
-        for place, cell in enumerate(header)
+        f"<th{' class=number' if index else ''}>{escape(cell)}</th>"
+        for index, cell in enumerate(header)
     )
     body = "\n".join(
         "<tr>"
         + "".join(
-            f"<td{' class=number' if place else ''}>{escape(cell)}</td>"
-            for place, cell in enumerate(row)
+            f"<td{' class=number' if index else ''}>{escape(cell)}</td>"
+            for index, cell in enumerate(row)
         )
         + "</tr>"
         for row in rows

@@ -3,21 +3,23 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.files import building, read_json, remove_folder, write_atomically
+from mtkit.files import read_json, write_atomically
+from mtkit.folders import building, remove_folder
 
 _RECORD_FILE = "stage.json"
 
-Facts = dict[str, Any]
+Facts = Mapping[str, Any]
+"""The findings of a stage, as JSON can express it."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class FinishedStage:
     """A finished stage.
 
     Attributes:
@@ -45,7 +47,7 @@ class Stages:
     def __init__(self, draft: Path, earlier: Path) -> None:
         self._draft, self._earlier = draft, earlier
 
-    def run(self, name: str, key: str, build: Callable[[Path], Facts]) -> Stage:
+    def run(self, name: str, key: str, build: Callable[[Path], Facts]) -> FinishedStage:
         """Returns a stage, done now unless its key is that of one done before.
 
         Args:
@@ -54,21 +56,21 @@ class Stages:
             build: Fills an empty folder, and returns the stage's facts.
         """
         folder = self._draft / name
-        for place in (folder, self._earlier / name):
-            record = read_record(place)
+        for found in (folder, self._earlier / name):
+            record = read_record(found)
             if record is not None and record["key"] == key:
-                if place != folder:
-                    _link_folder(place, folder)
-                return Stage(folder, record["facts"], is_new=False)
+                if found != folder:
+                    _link_folder(found, folder)
+                return FinishedStage(folder, record["facts"], is_new=False)
         with building(folder) as unfinished:
             facts = build(unfinished)
             record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
             text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
             write_atomically(unfinished / _RECORD_FILE, text + "\n")
-        return Stage(folder, facts, is_new=True)
+        return FinishedStage(folder, facts, is_new=True)
 
 
-def read_record(folder: Path) -> Facts | None:
+def read_record(folder: Path) -> dict[str, Any] | None:
     """Returns a finished stage's key and facts; None where it isn't finished and whole."""
     path = folder / _RECORD_FILE
     try:
@@ -88,7 +90,7 @@ def _list_files(folder: Path) -> dict[str, int]:
 
 
 def _link_folder(origin: Path, folder: Path) -> None:
-    """Leaves a folder that shares another's files, which never change once they are written."""
+    """Makes a folder that shares another's files, which never change once they are written."""
     with building(folder) as unfinished:
         for path in sorted(origin.rglob("*")):
             target = unfinished / path.relative_to(origin)
@@ -107,7 +109,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def clear_stages(draft: Path, names: tuple[str, ...]) -> None:
-    """Leaves nothing in a draft folder but finished stages of these names."""
+    """Removes everything in a draft folder but finished stages of these names."""
     if draft.is_dir():
         for path in draft.iterdir():
             if path.name not in names:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +14,16 @@ from numpy.typing import NDArray
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.workers import map_in_order
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import digest_file
-from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
-from mtkit.text.tokenizer import Resegment, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
@@ -32,7 +32,7 @@ _SAMPLED_PER_PART = 100
 
 @dataclass(frozen=True)
 class TokenizingJob:
-    """What a worker process needs to tokenise parts of a text store; picklable.
+    """The settings of a worker process that tokenises parts of a text store; picklable.
 
     Attributes:
         text: Folder of the text store.
@@ -52,7 +52,7 @@ class TokenizingJob:
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """A part of a text store to tokenise.
 
     Attributes:
@@ -128,7 +128,7 @@ class PartTokenizer:
             }
         self._widths = choose_widths(self._tokenizer)
 
-    def __call__(self, part: Part) -> TokenizedPart:
+    def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
         text: dict[str, list[str]] = unique.to_pydict()
@@ -201,8 +201,8 @@ def keep(tokens: Mapping[str, Ragged], is_kept: NDArray[np.bool_]) -> dict[str, 
 
 def tokenize_text(
     job: TokenizingJob, parts: Sequence[tuple[int, int]], folder: Path, *, num_workers: int
-) -> dict[str, Any]:
-    """Leaves the tokens of a text store, in order of length too; returns what they look like.
+) -> TrainFacts:
+    """Writes the tokens of a text store, in order of length too; returns what they look like.
 
     The files are the same whatever the number of workers.
 
@@ -244,59 +244,25 @@ def tokenize_text(
             {"kept": count, "too_long": long, "samples": examples}
             for count, long, examples in zip(kept, too_long, samples, strict=True)
         ],
-        **{
-            column: describe_column(found, tokenizer.vocab_sizes[column])
-            for column, found in counts.items()
-        },
+        "source": describe_column(counts["source"], tokenizer.source_vocab_size),
+        "target": describe_column(counts["target"], tokenizer.target_vocab_size),
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
 
 
-def list_tags(recipe: Recipe) -> list[str]:
-    """Returns the tags that a recipe puts before sources, each once."""
-    corpora = (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets)
-    return list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
-
-
-def tokenize_dev(
-    tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[tuple[str, str]]
-) -> dict[str, Ragged]:
-    """Returns the tokens of a development set by column, by which its loss is measured.
-
-    Pairs with a blank side, or a side of more than `max_tokens`, are left out.
-
-    Raises:
-        MtkitError: None is left.
-    """
-    max_tokens = recipe.data.cleaning.max_tokens
-    usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-    tokens = {
-        "source": Ragged.of(tokenizer.encode_source([source for source, _ in usable])),
-        "target": Ragged.of(tokenizer.encode_target([target for _, target in usable])),
-    }
-    is_short = find_short(tokens, max_tokens)
-    if not is_short.any():
-        raise MtkitError(
-            f"data.dev: no pair left: {len(pairs) - len(usable):,} with a blank side, "
-            f"{len(usable):,} longer than data.cleaning.max_tokens = {max_tokens}",
-            "are these the right files?",
-        )
-    return keep(tokens, is_short)
-
-
-def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[Part]:
+def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[TextPart]:
     """Yields each part of a text store with its duplicates; `parts` has its corpus and size."""
     first = 0
     for number, (corpus, num_rows) in enumerate(parts):
-        yield Part(number, corpus, ~text.is_duplicate(first, num_rows))
+        yield TextPart(number, corpus, ~text.is_duplicate(first, num_rows))
         first += num_rows
 
 
-def describe_column(counts: ColumnCounts, vocab_size: int) -> dict[str, Any]:
+def describe_column(counts: ColumnCounts, vocab_size: int) -> ColumnFacts:
     """Returns a column's counts, as JSON can express it."""
     num_tokens = int(counts.pieces.sum())
     used = counts.pieces[:vocab_size]
-    facts: dict[str, Any] = {
+    facts: ColumnFacts = {
         "tokens": num_tokens,
         "lengths": counts.lengths.tolist(),
         "pieces": vocab_size,

@@ -107,7 +107,7 @@ class _Worker:
         return content
 
     def stop(self) -> None:
-        """Leaves the process ended, whatever it was doing."""
+        """Ends the process, whatever it was doing."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None

@@ -1,4 +1,4 @@
-"""What a corpus is cut into: text that costs little to read and to send, decoded elsewhere."""
+"""Blocks of a corpus: text that costs little to read and to send, decoded elsewhere."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Protocol
 from mtkit.errors import MtkitError
 
 Decoded = tuple[list[str], list[str], int]
-"""Source lines, target lines, and how many lines were no UTF-8."""
+"""Source lines, target lines, and how many lines were invalid UTF-8."""
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _LINE_BREAK_BYTES = re.compile(rb"[\r\n]+")
@@ -22,7 +22,7 @@ LINES_PER_STEP = 256
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadSettings:
     """How a corpus is read.
 
     Attributes:
@@ -47,7 +47,7 @@ class Reading:
 
 
 class Origin(Protocol):
-    """Where a block comes from; knows how its bytes are decoded, and names their places."""
+    """Where a block comes from; knows how its bytes are decoded, and names their indices."""
 
     def decode(self, block: "Block", *, drop_invalid: bool) -> Decoded:
         """Returns what `decode_block` does."""
@@ -94,9 +94,9 @@ class RowOrigin:
     def decode(self, block: Block, *, drop_invalid: bool) -> Decoded:
         """Returns what `decode_block` does."""
 
-        def fault(place: int, error: UnicodeDecodeError) -> MtkitError:
+        def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
             return MtkitError(
-                f"{self.name}, row {self.first_row + place}: byte {error.start + 1} of the text "
+                f"{self.name}, row {self.first_row + index}: byte {error.start + 1} of the text "
                 f"is no UTF-8 (0x{error.object[error.start]:02x})",
                 "write the table anew with text in UTF-8",
             )
@@ -118,7 +118,7 @@ def decode_block(block: Block, *, drop_invalid: bool) -> Decoded:
         drop_invalid: Whether the caller drops what isn't UTF-8: it then holds U+FFFD.
 
     Raises:
-        MtkitError: A line that is no UTF-8, unless `drop_invalid`; tab-separated text with too few
+        MtkitError: A line of invalid UTF-8, unless `drop_invalid`; tab-separated text with too few
             columns; JSON that isn't, or lacks a side.
     """
     return block.origin.decode(block, drop_invalid=drop_invalid)
@@ -131,7 +131,7 @@ def decode_lines(
 
     Args:
         content: The lines.
-        fault: Makes the error to raise of a line's place from 0 and what is wrong with it; where
+        fault: Makes the error to raise of a line's index from 0 and what is wrong with it; where
             there is none, the line is decoded with U+FFFD.
     """
     try:
@@ -140,19 +140,19 @@ def decode_lines(
         # Only now is it worth looking at each line.
         pass
     lines, num_invalid = [], 0
-    for place, line in enumerate(content.split(b"\n")):
+    for index, line in enumerate(content.split(b"\n")):
         try:
             lines.append(line.decode())
         except UnicodeDecodeError as error:
             if fault is not None:
-                raise fault(place, error) from error
+                raise fault(index, error) from error
             lines.append(line.decode(errors="replace"))
             num_invalid += 1
     return lines, num_invalid
 
 
 def group_rows(
-    rows: Iterable[tuple[bytes, bytes] | None], name: str, reading: Reading
+    rows: Iterable[tuple[bytes, bytes] | None], name: str, reading: ReadSettings
 ) -> Iterator[Block]:
     """Yields rows in blocks; a line break inside one becomes a space.
 

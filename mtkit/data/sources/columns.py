@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mtkit.data.sources.blocks import Reading
+from mtkit.data.sources.blocks import ReadSettings
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.data import HubCorpus, PairedFileCorpus
 
@@ -30,7 +30,7 @@ class Columns:
     target_language: str
 
     @classmethod
-    def of(cls, corpus: PairedFileCorpus | HubCorpus, reading: Reading) -> "Columns":
+    def of(cls, corpus: PairedFileCorpus | HubCorpus, reading: ReadSettings) -> "Columns":
         """Returns what a corpus of the recipe asks for."""
         return cls(
             str(corpus.source_column),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.sources.blocks import Block, Reading, decode_block, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, decode_block, group_rows
 from mtkit.data.sources.data_sets import check_data_set, read_data_set_blocks
 from mtkit.data.sources.files import check_files, read_file_blocks
 from mtkit.data.sources.json_lines import read_json_blocks
@@ -52,7 +52,7 @@ def read_blocks(
         MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
             that can't be read; columns, members or languages that aren't there.
     """
-    reading = Reading(
+    reading = ReadSettings(
         index=index,
         pairs_per_block=pairs_per_block,
         max_pairs=corpus.max_pairs if isinstance(corpus, TrainingKeys) else None,

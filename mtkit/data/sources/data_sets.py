@@ -1,9 +1,9 @@
-"""What the `datasets` library can stream: data sets on the hub, local folders."""
+"""Corpora that the `datasets` library can stream: data sets on the hub, local folders."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import Columns
 from mtkit.data.sources.parquet import find_columns, texts_at
 from mtkit.errors import MtkitError
@@ -15,7 +15,7 @@ _FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
 and with that ran it, until the library switched that off."""
 
 
-def read_data_set_blocks(corpus: HubCorpus, reading: Reading) -> Iterator[Block]:
+def read_data_set_blocks(corpus: HubCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the rows of a data set in blocks.
 
     Raises:
@@ -61,9 +61,9 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
             yield from zip(*sides, strict=True)
             num_rows += table.num_rows
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        place = f", after row {num_rows:,}" if num_rows else ""
+        where = f", after row {num_rows:,}" if num_rows else ""
         raise MtkitError(
-            f"{name}{place}: {error}",
+            f"{name}{where}: {error}",
             "check its name, configuration and split, and that this machine reaches the hub; "
             "or name two text files instead: source = ..., target = ...",
         ) from error

@@ -8,7 +8,7 @@ from mtkit.data.sources.blocks import (
     LINES_PER_STEP,
     Block,
     Decoded,
-    Reading,
+    ReadSettings,
 )
 from mtkit.data.sources.lines import LineReader, check_has_content, decode_text, join_lines
 from mtkit.errors import MtkitError
@@ -40,7 +40,7 @@ class TextOrigin:
         return sources, targets, num_invalid + num_invalid_targets
 
 
-def read_file_blocks(corpus: FileCorpus, reading: Reading) -> Iterator[Block]:
+def read_file_blocks(corpus: FileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the pairs of two text files in blocks.
 
     Raises:
@@ -52,7 +52,7 @@ def read_file_blocks(corpus: FileCorpus, reading: Reading) -> Iterator[Block]:
 
 
 def read_aligned_blocks(
-    source: LineReader, target: LineReader, reading: Reading
+    source: LineReader, target: LineReader, reading: ReadSettings
 ) -> Iterator[Block]:
     """Yields the lines of two readers in blocks, pair by pair.
 

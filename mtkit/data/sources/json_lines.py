@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.data.sources.blocks import Block, Decoded, Reading, as_one_line
+from mtkit.data.sources.blocks import Block, Decoded, ReadSettings, as_one_line
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import (
     LineReader,
@@ -108,7 +108,7 @@ def _kind_of(value: Any) -> str:
     return _KINDS.get(type(value), "a number")
 
 
-def read_json_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_json_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields JSON lines in blocks, not yet parsed.
 
     Raises:

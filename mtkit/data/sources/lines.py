@@ -1,4 +1,4 @@
-"""Lines out of a text file, compressed or not; faults are told by file and line."""
+"""Lines out of a text file, compressed or not; faults are reported by file and line."""
 
 import bz2
 import codecs
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
 
-from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, Reading, decode_lines
+from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, ReadSettings, decode_lines
 from mtkit.errors import MtkitError
 from mtkit.recipe.data import COMPRESSIONS
 
@@ -119,7 +119,7 @@ class LineReader:
         )
 
 
-def take_blocks(reader: LineReader, reading: Reading) -> Iterator[tuple[int, list[bytes]]]:
+def take_blocks(reader: LineReader, reading: ReadSettings) -> Iterator[tuple[int, list[bytes]]]:
     """Yields raw lines in blocks, each with the number of its first from 0.
 
     Raises:
@@ -156,7 +156,7 @@ def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
         is_verbatim: Whether a "\r" and a byte-order mark stay, for who tells of them.
 
     Raises:
-        MtkitError: The file can't be read, or a line is no UTF-8.
+        MtkitError: The file can't be read, or a line is invalid UTF-8.
     """
     if not path.is_fifo():
         check_is_file(path, "is its name right?")
@@ -191,15 +191,15 @@ def decode_text(
         content: Raw lines as `join_lines` leaves them.
         name: The file's, for messages.
         first_line: Number of the first of them, from 1; a byte-order mark is taken off line 1.
-        drop_invalid: Whether a line that is no UTF-8 is decoded with U+FFFD rather than a fault.
+        drop_invalid: Whether a line of invalid UTF-8 is decoded with U+FFFD rather than a fault.
 
     Raises:
-        MtkitError: A line that is no UTF-8; whatever `drop_invalid`, a file that is UTF-16 or
+        MtkitError: A line of invalid UTF-8; whatever `drop_invalid`, a file that is UTF-16 or
             packed all through.
     """
 
-    def fault(place: int, error: UnicodeDecodeError) -> MtkitError:
-        number = first_line + place
+    def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
+        number = first_line + index
         return MtkitError(
             f"{name}:{number}: byte {error.start + 1} of the line is no UTF-8 "
             f"(0x{error.object[error.start]:02x})",
@@ -247,14 +247,14 @@ def compression_of(path: Path) -> str:
 
 @contextmanager
 def damage_told(
-    path: Path, packing: str, place: Callable[[], str], *, name: str = ""
+    path: Path, packing: str, progress: Callable[[], str], *, name: str = ""
 ) -> Iterator[None]:
     """Turns what decompression raises on damaged files into a `MtkitError`.
 
     Args:
         path: The file.
         packing: What it is packed with, a key of the magic numbers; empty where it is plain.
-        place: Returns how far reading has come, with a space before it.
+        progress: Returns how far reading has come, with a space before it.
         name: What to call it in the message; the path by default.
     """
     try:
@@ -266,7 +266,7 @@ def damage_told(
         with path.open("rb") as stream:
             is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
         raise MtkitError(
-            f"{name or path}: damaged {packing} file{place()}: {error}",
+            f"{name or path}: damaged {packing} file{progress()}: {error}",
             f"`{_TEST_COMMANDS[packing]} {path}` tells more; fetch or pack it anew"
             if is_such
             else f"it holds no {packing}: if it is plain text, call it {path.stem}",
@@ -310,7 +310,7 @@ def check_has_content(path: Path) -> None:
 
 
 def _explain_encoding(path: Path, number: int, line: bytes) -> str:
-    """Returns what to do about a line that is no UTF-8."""
+    """Returns what to do about a line of invalid UTF-8."""
     endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
     if number == 1:
         for compression, ending in endings.items():

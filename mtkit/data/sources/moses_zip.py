@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from mtkit.data.sources.blocks import Block, Reading
+from mtkit.data.sources.blocks import Block, ReadSettings
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.files import read_aligned_blocks
 from mtkit.data.sources.lines import LineReader, buffered, check_has_content, damage_told
@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.data import PairedFileCorpus
 
 
-def read_zip_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_zip_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the pairs of a Moses archive in blocks.
 
     Raises:
@@ -33,7 +33,7 @@ def read_zip_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Bloc
         yield from read_aligned_blocks(source, target, reading)
 
 
-def _find_members(archive: zipfile.ZipFile, path: Path, reading: Reading) -> tuple[str, str]:
+def _find_members(archive: zipfile.ZipFile, path: Path, reading: ReadSettings) -> tuple[str, str]:
     source_language, target_language = reading.source_language, reading.target_language
     members = [name for name in archive.namelist() if not name.endswith("/")]
     sources = _members_in(members, source_language)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import check_has_content
 from mtkit.errors import MtkitError
@@ -15,7 +15,7 @@ _BUFFER_BYTES = 1 << 20
 _ROWS_AT_ONCE = 4_096
 
 
-def read_parquet_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_parquet_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the rows of a Parquet file in blocks.
 
     Raises:
@@ -61,8 +61,8 @@ def find_columns(
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    place = schema.get_field_index(TRANSLATION)
-    kind = schema.field(place).type if place >= 0 else None
+    index = schema.get_field_index(TRANSLATION)
+    kind = schema.field(index).type if index >= 0 else None
     inside = [field.name for field in kind] if kind and pa.types.is_struct(kind) else []
     return columns.find(schema.names, inside, where)
 
@@ -90,5 +90,5 @@ def texts_at(table: Any, way: tuple[str, ...], where: str) -> list[bytes]:
             f"{where}: expected text in '{way[-1]}', found {kind}",
             "name other columns with source_column and target_column",
         )
-    # As bytes, what is no UTF-8 is told by row later on.
+    # As bytes, invalid UTF-8 is reported by row later on.
     return [text or b"" for text in column.cast(pa.large_binary()).to_pylist()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 from xml.parsers import expat
 
-from mtkit.data.sources.blocks import Block, Reading, group_rows
+from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
 from mtkit.errors import MtkitError
@@ -27,7 +27,7 @@ _OLD_LANGUAGE = "lang"
 _MAX_LANGUAGES = 100
 
 
-def read_tmx_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_tmx_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the units of a translation memory that hold both languages, in blocks.
 
     A block's `num_skipped` counts those that lack one.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.console import warn
-from mtkit.data.sources.blocks import Block, Decoded, Reading
+from mtkit.data.sources.blocks import Block, Decoded, ReadSettings
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import (
     LineReader,
@@ -43,22 +43,22 @@ class TsvOrigin:
         last = max(self.source_column, self.target_column)
         # What follows the last column that counts isn't cut.
         rows = [line.split("\t", last + 1) for line in lines]
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if len(row) <= last:
-                if lines[place].strip():
+                if lines[index].strip():
                     raise MtkitError(
-                        f"{self.name}:{self.first_line + place}: {plural(len(row), 'column')} "
+                        f"{self.name}:{self.first_line + index}: {plural(len(row), 'column')} "
                         f"between tabs, but column {last + 1} is to be read",
                         "mend the line; or, if others hold the text, say which: source_column = 1, "
                         "target_column = 2",
                     )
-                rows[place] = [""] * (last + 1)
+                rows[index] = [""] * (last + 1)
         sources = [row[self.source_column] for row in rows]
         targets = [row[self.target_column] for row in rows]
         return sources, targets, num_invalid
 
 
-def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Block]:
+def read_tsv_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
     """Yields the lines of tab-separated text in blocks, not yet cut into columns.
 
     Raises:
@@ -84,7 +84,7 @@ def read_tsv_blocks(corpus: PairedFileCorpus, reading: Reading) -> Iterator[Bloc
             yield block
 
 
-def _warn_of_names(block: Block, origin: TsvOrigin, reading: Reading) -> None:
+def _warn_of_names(block: Block, origin: TsvOrigin, reading: ReadSettings) -> None:
     """Warns where a first line that is read as text names the two languages."""
     start = block.source.split(b"\n", 1)[0]
     names = start.decode(errors="replace").strip().lower().split("\t")
@@ -97,7 +97,7 @@ def _warn_of_names(block: Block, origin: TsvOrigin, reading: Reading) -> None:
 
 
 def _find_columns(corpus: PairedFileCorpus, reader: LineReader) -> tuple[int, int]:
-    """Returns the places of both columns from 0; takes the first line if it names them."""
+    """Returns the indices of both columns; takes the first line if it names them."""
     wanted = (corpus.source_column or 1, corpus.target_column or 2)
     names: list[str] = []
     if any(isinstance(column, str) for column in wanted):

@@ -20,10 +20,10 @@ ScoreSentences = Callable[[str, Sequence[int]], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class BucketScores:
-    """What systems score on the sentences of one bucket.
+    """Scores of systems on the sentences of one bucket.
 
     Attributes:
-        name: What the sentences have in common.
+        name: The property that the sentences share.
         num_sentences: How many there are.
         scores: By system, then by metric; percentage points.
     """
@@ -35,11 +35,11 @@ class BucketScores:
 
 @dataclass(frozen=True)
 class ScoresByBucket:
-    """What systems score on kinds of sentences.
+    """Scores of systems by kind of sentence.
 
     Attributes:
-        name: What sentences are grouped by, as a heading.
-        explanation: What the buckets' names mean, as a sentence.
+        name: The property that sentences are grouped by, as a heading.
+        explanation: The meaning of the buckets' names, as a sentence.
         is_ordered: Whether buckets rise from one to the next.
         buckets: Those that have a sentence.
     """
@@ -85,16 +85,16 @@ def analyze(
         outputs: Each system's translations; the baseline first.
         references: One per sentence; of several sets, the first.
         score: Scores a system's translations of some sentences.
-        sentence_scores: What systems are compared by, sentence by sentence; None for no comparison.
-        sources: What was translated, where it is known.
+        sentence_scores: The scores that systems are compared by; None for no comparison.
+        sources: The source sentences, where they are known.
         training_text: Target side of a training corpus, which says what words are rare.
         origins: Where each sentence comes from.
         num_examples: How many sentences won, and how many lost, are shown.
     """
     flags = {
         name: [
-            find_flags(line, reference, sources[place] if sources is not None else None)
-            for place, (line, reference) in enumerate(zip(lines, references, strict=True))
+            find_flags(line, reference, sources[index] if sources is not None else None)
+            for index, (line, reference) in enumerate(zip(lines, references, strict=True))
         ]
         for name, lines in outputs.items()
     }
@@ -128,7 +128,7 @@ def analyze(
 def score_buckets(
     grouping: Grouping, systems: Sequence[str], score: ScoreSentences
 ) -> ScoresByBucket:
-    """Returns what each system scores on each bucket of a grouping."""
+    """Returns each system's scores on each bucket of a grouping."""
     return ScoresByBucket(
         grouping.name,
         grouping.explanation,

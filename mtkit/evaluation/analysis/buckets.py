@@ -9,11 +9,11 @@ from mtkit.evaluation.analysis.flags import FLAGS, Flag
 from mtkit.evaluation.analysis.words import is_unspaced, split_words
 
 _WORD_EDGES = (10, 20, 30, 40, 60)
-"""Most words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to 60."""
+"""Max words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to 60."""
 _CHARACTER_EDGES = (15, 30, 45, 60, 90)
 """One and a half times as many: a Chinese word has about so many characters."""
 _RARE_PERCENTAGES = (0, 10, 20, 30)
-"""Most percent of rare words of a bucket."""
+"""Max percent of rare words of a bucket."""
 _RARE_IN_TRAINING = 10
 """Occurrences in a training text below which a word is rare: seen too seldom to be learnt well."""
 _MAX_ORIGINS = 12
@@ -25,8 +25,8 @@ class Bucket:
     """Sentences that have something in common.
 
     Attributes:
-        name: What they have in common, such as `11–20`.
-        indices: Their places in the test set, from 0; in rising order.
+        name: The property that they share, such as `11–20`.
+        indices: Their indices in the test set, in rising order.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Grouping:
     """A test set in buckets; those without a sentence are left out.
 
     Attributes:
-        name: What the sentences are grouped by, as a heading.
-        explanation: What the buckets' names mean, as a sentence.
+        name: The property that sentences are grouped by, as a heading.
+        explanation: The meaning of the buckets' names, as a sentence.
         buckets: In the order to show them.
         is_ordered: Whether buckets rise from one to the next, so that a line may join them.
     """
@@ -61,11 +61,11 @@ def group_by_length(references: Sequence[str]) -> Grouping:
     ]
     lengths = [len(split_words(reference)) for reference in references]
     # An empty reference is among the shortest.
-    places = [sum(length > edge for edge in edges) for length in lengths]
+    bucket_indices = [sum(length > edge for edge in edges) for length in lengths]
     return Grouping(
         "Reference length",
         f"{unit.capitalize()} of the reference, punctuation not counted.",
-        _gather(places, names),
+        _gather(bucket_indices, names),
         is_ordered=True,
     )
 
@@ -84,29 +84,31 @@ def group_by_rare_words(
     """
     words = [split_words(reference) for reference in references]
     counts = Counter(word for sentence in words for word in sentence)
-    least = 2
+    min_count = 2
     explanation = "Percent of the reference's words that occur once in this test set's references."
     if training_text is not None:
         counts = _count_words(training_text, frozenset(counts))
-        least = _RARE_IN_TRAINING
+        min_count = _RARE_IN_TRAINING
         explanation = (
-            f"Percent of the reference's words that occur less than {least} times in the training "
-            "text, or never."
+            f"Percent of the reference's words that occur less than {min_count} times in the "
+            "training text, or never."
         )
     names = [
         "none",
         *(f"≤ {high} %" for high in _RARE_PERCENTAGES[1:]),
         f"> {_RARE_PERCENTAGES[-1]} %",
     ]
-    places = []
+    bucket_indices = []
     for sentence in words:
-        percentage = 100 * sum(counts[word] < least for word in sentence) / max(1, len(sentence))
-        places.append(sum(percentage > edge for edge in _RARE_PERCENTAGES))
-    return Grouping("Rare words", explanation, _gather(places, names), is_ordered=True)
+        percentage = (
+            100 * sum(counts[word] < min_count for word in sentence) / max(1, len(sentence))
+        )
+        bucket_indices.append(sum(percentage > edge for edge in _RARE_PERCENTAGES))
+    return Grouping("Rare words", explanation, _gather(bucket_indices, names), is_ordered=True)
 
 
 def _count_words(lines: Iterable[str], wanted: frozenset[str]) -> Counter[str]:
-    """Returns how often the wanted words occur; the others aren't kept."""
+    """Returns the counts of the wanted words alone."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(word for word in split_words(line) if word in wanted)
@@ -125,10 +127,10 @@ def group_by_origin(origins: Sequence[str]) -> Grouping:
         largest = {name for name, _ in sizes.most_common(_MAX_ORIGINS - 1)}
         num_others = len(names) - len(largest)
         names = [*(name for name in names if name in largest), f"{num_others:,} others"]
-    place_of = {name: place for place, name in enumerate(names)}
-    places = [place_of.get(origin, len(names) - 1) for origin in origins]
+    bucket_of = {name: bucket for bucket, name in enumerate(names)}
+    bucket_indices = [bucket_of.get(origin, len(names) - 1) for origin in origins]
     explanation = "Where the sentence comes from."
-    return Grouping("Origin", explanation, _gather(places, names), is_ordered=False)
+    return Grouping("Origin", explanation, _gather(bucket_indices, names), is_ordered=False)
 
 
 def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
@@ -141,10 +143,10 @@ def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
     """
     found = [frozenset[Flag]().union(*of_systems) for of_systems in zip(*flags, strict=True)]
     named = [
-        (str(flag), tuple(place for place, names in enumerate(found) if flag in names))
+        (str(flag), tuple(index for index, names in enumerate(found) if flag in names))
         for flag in FLAGS
     ]
-    named.append(("no flag", tuple(place for place, names in enumerate(found) if not names)))
+    named.append(("no flag", tuple(index for index, names in enumerate(found) if not names)))
     return Grouping(
         "Risk flags",
         "Sentences that are flagged for any system; with several flags they count in each.",
@@ -153,11 +155,11 @@ def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
     )
 
 
-def _gather(places: Sequence[int], names: Sequence[str]) -> tuple[Bucket, ...]:
-    """Returns a bucket for each name that is some sentence's place."""
+def _gather(bucket_indices: Sequence[int], names: Sequence[str]) -> tuple[Bucket, ...]:
+    """Returns the buckets that have a sentence; each sentence has its bucket's index."""
     indices: list[list[int]] = [[] for _ in names]
-    for index, place in enumerate(places):
-        indices[place].append(index)
+    for index, bucket in enumerate(bucket_indices):
+        indices[bucket].append(index)
     return tuple(
         Bucket(name, tuple(found)) for name, found in zip(names, indices, strict=True) if found
     )

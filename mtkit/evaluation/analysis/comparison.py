@@ -12,7 +12,7 @@ _NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """What one metric says of each sentence.
+    """One metric's score of each sentence.
 
     Attributes:
         metric: Its name.
@@ -27,7 +27,7 @@ class SentenceScores:
 
 @dataclass(frozen=True)
 class RankedSentence:
-    """A sentence's place in the test set, from 0, and how much better one system did there."""
+    """A sentence's index in the test set, and one system's gain over another there."""
 
     index: int
     gain: float
@@ -38,10 +38,10 @@ class Example:
     """A sentence that two systems translate differently well.
 
     Attributes:
-        index: Its place in the test set, from 0.
-        gain: How much better the system's score is than the baseline's; less than 0 where worse.
+        index: Its index in the test set.
+        gain: Of the system's score over the baseline's; negative where that is better.
         source: None where sources aren't known.
-        reference: What a translator wrote.
+        reference: A translator's.
         output: The system's translation.
         baseline_output: The baseline's.
         score: The system's score of the sentence.
@@ -60,7 +60,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many values lie between one edge and the next; the middle bin holds 0.
+    """Number of values from one edge to the next; the middle bin holds 0.
 
     The outermost bins hold what lies beyond them too.
     """
@@ -76,14 +76,14 @@ class SystemComparison:
     Attributes:
         system: Its name.
         baseline: The baseline's name.
-        metric: What the sentences are scored with.
+        metric: The metric that the sentences are scored by.
         higher_is_better: False for TER; gains are above 0 where the system is better, even so.
         num_won: Sentences that the system has the better score on.
         num_lost: Sentences that the baseline has the better score on.
         num_tied: All others.
         gains: How the gains are spread.
-        won: Sentences that the system wins most on, the greatest gain first.
-        lost: Sentences that it loses most on, the greatest loss first.
+        won: Sentences that the system wins most on, the largest gain first.
+        lost: Sentences that it loses most on, the largest loss first.
     """
 
     system: str
@@ -108,16 +108,16 @@ def compare_sentences(
     sources: Sequence[str] | None = None,
     num_examples: int = 10,
 ) -> SystemComparison:
-    """Returns how a system does beside a baseline, sentence by sentence.
+    """Returns the comparison of a system with a baseline, sentence by sentence.
 
     Args:
         system: A name in `outputs` and in the sentence scores.
         baseline: Another.
         outputs: Translations by system, one per sentence.
         references: One per sentence.
-        sentence_scores: What decides which of two translations is better.
-        sources: What was translated, where it is known.
-        num_examples: How many sentences won, and how many lost, are kept.
+        sentence_scores: The scores that decide which of two translations is better.
+        sources: The source sentences, where they are known.
+        num_examples: How many sentences won, and how many lost, are shown.
     """
     ours, theirs = sentence_scores.values[system], sentence_scores.values[baseline]
     higher_is_better = sentence_scores.higher_is_better
@@ -187,14 +187,16 @@ def count_gains(gains: Sequence[float]) -> Histogram:
     """Returns gains in bins of one round width; the middle one holds 0."""
     sizes = sorted(map(abs, gains)) or [0.0]
     # One in a hundred may lie beyond, or else a few outliers leave all others in three bins.
-    greatest = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _MIN_RANGE)
-    least_width = greatest / (_BINS_PER_SIDE + 0.5)
-    power = 10.0 ** math.floor(math.log10(least_width))
-    width = power * next(step for step in _NICE_STEPS if step * power >= least_width * (1 - 1e-9))
-    num_sides = max(1, math.ceil(greatest / width - 0.5))
+    max_size = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _MIN_RANGE)
+    min_width = max_size / (_BINS_PER_SIDE + 0.5)
+    power = 10.0 ** math.floor(math.log10(min_width))
+    width = power * next(step for step in _NICE_STEPS if step * power >= min_width * (1 - 1e-9))
+    num_sides = max(1, math.ceil(max_size / width - 0.5))
     counts = [0] * (2 * num_sides + 1)
     for gain in gains:
-        place = math.floor(abs(gain) / width + 0.5)
-        counts[num_sides + (min(place, num_sides) if gain > 0 else -min(place, num_sides))] += 1
-    edges = tuple((place - num_sides - 0.5) * width for place in range(len(counts) + 1))
+        bin_index = math.floor(abs(gain) / width + 0.5)
+        counts[
+            num_sides + (min(bin_index, num_sides) if gain > 0 else -min(bin_index, num_sides))
+        ] += 1
+    edges = tuple((edge - num_sides - 0.5) * width for edge in range(len(counts) + 1))
     return Histogram(edges, tuple(counts))

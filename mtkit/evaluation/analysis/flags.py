@@ -53,8 +53,8 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
 
     Args:
         hypothesis: The translation.
-        reference: What a translator wrote. What it does is no fault of the hypothesis either.
-        source: What was translated; without it, nothing is found untranslated, and numbers and
+        reference: A translator's. Its own faults are none of the hypothesis.
+        source: The source sentence; without it, nothing is found untranslated, and numbers and
             addresses are the reference's, which may have others than the source.
     """
     if hypothesis.split() == reference.split():
@@ -81,13 +81,13 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
 
 
 def count_flags(flags: Sequence[frozenset[Flag]]) -> dict[str, int]:
-    """Returns how many sentences have each flag, in the order of `FLAGS`."""
+    """Returns the number of sentences that have each flag, in the order of `FLAGS`."""
     counts = Counter(flag for found in flags for flag in found)
     return {flag: counts[flag] for flag in FLAGS}
 
 
 def _count_repeats(text: str) -> int:
-    """Returns how many times in a row its most repeated stretch stands; 1 where none is a loop."""
+    """Returns the longest run of repeats of one stretch; 1 where none is a loop."""
     loops = (
         len(match.group()) // len(match.group(1))
         for match in _CHARACTER_LOOP.finditer("".join(text.casefold().split()))
@@ -98,17 +98,17 @@ def _count_repeats(text: str) -> int:
 def _count_word_repeats(words: Sequence[str]) -> int:
     if len(set(words)) == len(words):
         return 1
-    most = 1
+    max_repeats = 1
     for size in range(1, min(_LONGEST_STRETCH, len(words) // 2) + 1):
         # "No, no, no" is speech, and so is "on and on and on"; a clause said twice is not.
-        least = 4 if size == 1 else 3 if size < 5 else 2
+        min_repeats = 4 if size == 1 else 3 if size < 5 else 2
         num_same = 0
         for word, earlier in zip(words[size:], words, strict=False):
             num_same = num_same + 1 if word == earlier else 0
             times = num_same // size + 1
-            if times >= least:
-                most = max(most, times)
-    return most
+            if times >= min_repeats:
+                max_repeats = max(max_repeats, times)
+    return max_repeats
 
 
 def _is_untranslated(hypothesis: str, reference: str, source: str) -> bool:
@@ -132,11 +132,11 @@ def _share(words: Sequence[str], others: Sequence[str]) -> float:
 def _has_other_numbers(hypothesis: str, reference: str, source: str | None) -> bool:
     ours, expected = find_numbers(hypothesis), find_numbers(reference)
     given = expected if source is None else find_numbers(source)
-    # The reference may spell a number out, or tell the time by another clock.
+    # The reference may spell a number out, or give the time by another clock.
     missing = (given & expected) - ours
     invented = ours - given - expected
     is_large = any(float(number) > _MAX_SPELLED_OUT for number in missing | invented)
-    # A small number that is gone may be spelled out; one in the place of another isn't.
+    # A small number that is gone may be spelled out; one in another's stead isn't.
     if not (is_large or (missing and invented)):
         return False
     # 120,000 may be written 12万, and "101 102" be one number or two.

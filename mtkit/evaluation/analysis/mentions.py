@@ -45,7 +45,7 @@ def _read_number(written: str) -> list[str]:
 
 
 def _are_groups(parts: list[str], separators: list[str]) -> bool:
-    """Returns whether digits are one whole number: 7 or 1,234,567, or 12,34,567 as in India."""
+    """Checks that digits are one whole number: 7 or 1,234,567, or 12,34,567 as in India."""
     if not separators:
         return True
     middle_sizes = {len(part) for part in parts[1:-1]}

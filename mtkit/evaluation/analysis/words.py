@@ -39,7 +39,7 @@ def split_words(text: str) -> list[str]:
 
 
 def is_unspaced(texts: Sequence[str]) -> bool:
-    """Returns whether most words of these texts are characters of scripts without spaces."""
+    """Checks that most words of these texts are characters of scripts without spaces."""
     num_words = num_characters = 0
     for text in texts:
         words = split_words(text)

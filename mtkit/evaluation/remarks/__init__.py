@@ -1,4 +1,4 @@
-"""What looks wrong with translations that are to be scored, before anybody believes the score.
+"""Faults of translations that are to be scored, found before anybody believes the score.
 
 Each check sees one fault that makes scores meaningless or beyond comparison, and says nothing where
 the text doesn't show it. That hypotheses and references are exchanged, say, no text of two good

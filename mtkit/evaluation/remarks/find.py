@@ -20,12 +20,12 @@ def find_remarks(
     target_language: str = "",
     lowercase: bool = False,
 ) -> list[Remark]:
-    """Returns what looks wrong, the gravest first.
+    """Returns remarks on faults, the gravest first.
 
     Args:
         hypotheses: One system's translations, one a sentence.
         references: Sets of references, as many lines each; the first alone is looked at.
-        sources: What was translated, as many lines; some faults can't be seen without.
+        sources: The source sentences, as many lines; some faults can't be seen without.
         tokenize: BLEU's tokeniser, or `auto`.
         target_language: The language that the text should be in; empty where unknown.
         lowercase: Case is not regarded anyway.

@@ -1,4 +1,4 @@
-"""What was done to the text: cut into pieces, tokenised, lowercased, saved on Windows."""
+"""Checks that the text wasn't cut into pieces, tokenised, lowercased, or saved on Windows."""
 
 import re
 from collections.abc import Iterator

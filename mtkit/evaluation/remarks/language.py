@@ -1,4 +1,4 @@
-"""Whether the text is in the language that it should be in, and cut as that language needs."""
+"""Checks that the text is in its language, and that BLEU's tokeniser fits that."""
 
 from collections.abc import Collection, Iterator
 
@@ -36,7 +36,7 @@ def find_other_language(
     if script in _JAPANESE:
         alike = _JAPANESE
         kana = [side.share_of(_KANA) for side in (hypothesis, reference)]
-        # Chinese and Japanese share ideographs; kana tells them apart.
+        # Chinese and Japanese share ideographs; only Japanese has kana.
         if hypothesis.share_of(_JAPANESE) >= 0.2 and max(kana) > 0.1 and min(kana) < 0.05:
             yield Remark(
                 "language",

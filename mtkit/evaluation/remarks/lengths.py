@@ -1,4 +1,4 @@
-"""Whether text is missing, at its end or in all."""
+"""Checks that no text is missing, at a line's end or in all."""
 
 import re
 from collections import Counter

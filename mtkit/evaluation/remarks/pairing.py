@@ -1,4 +1,4 @@
-"""Whether the sides are what they are called, and their lines belong together."""
+"""Checks that each side is what it is called, and that lines belong together."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
         )
     if source is None:
         return
-    copied, kept = (
+    copied, in_references = (
         sum(bool(line) and line == original for line, original in pairs)
         for pairs in (
             zip(hypothesis.lines, source.lines, strict=True),
@@ -36,17 +36,17 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
         )
     )
     num_lines = len(source.lines)
-    if copied - kept >= max(3, 0.1 * num_lines):
+    if copied - in_references >= max(3, 0.1 * num_lines):
         yield Remark(
             "copied-source",
             f"{of_all(copied, num_lines)} hypotheses equal their source sentence, of the "
-            f"references {kept:,}. The system copies instead of translating, or the sources "
-            "were scored: check the file, and the training data for untranslated pairs.",
+            f"references {in_references:,}. The system copies instead of translating, or the "
+            "sources were scored: check the file, and the training data for untranslated pairs.",
         )
-    if kept >= max(3, 0.5 * num_lines):
+    if in_references >= max(3, 0.5 * num_lines):
         yield Remark(
             "copied-source",
-            f"{of_all(kept, num_lines)} references equal their source sentence: name the "
+            f"{of_all(in_references, num_lines)} references equal their source sentence: name the "
             "translation, not the source, as the reference.",
         )
 
@@ -62,7 +62,7 @@ def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         moved = np.zeros(num_lines)
         inner = range(max(0, -step), num_lines - max(0, step))
         moved[inner.start : inner.stop] = [_overlap(ours[i], theirs[i + step]) for i in inner]
-        # The stretch of the greatest sum of gains: where the running sum rises most.
+        # The stretch of the largest sum of gains: where the running sum rises most.
         sums = np.concatenate([[0.0], np.cumsum(moved - unmoved)])
         rises = sums - np.minimum.accumulate(sums)
         end = int(rises.argmax())

@@ -9,7 +9,7 @@ class Remark:
 
     Attributes:
         kind: One word for it, such as `tokenized`; for programs.
-        text: What was seen, with numbers, what it may mean, and what to do.
+        text: The finding, with numbers, its possible meaning, and advice.
     """
 
     kind: str
@@ -17,5 +17,5 @@ class Remark:
 
 
 def of_all(count: int, total: int) -> str:
-    """Returns how many of all, in words."""
+    """Returns a count of all, in words."""
     return f"{count:,} of {total:,}"

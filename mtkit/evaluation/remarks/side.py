@@ -40,7 +40,7 @@ class Side:
 
     @cached_property
     def is_tokenized(self) -> bool | None:
-        """Whether spaces stand before commas and full stops; None where too little tells."""
+        """Whether spaces stand before commas and full stops; None where the text is too short."""
         spaced = len(_SPACED_MARK.findall(self.text))
         glued = len(_GLUED_MARK.findall(self.text))
         if spaced + glued < _MIN_MARKS or 0.4 * glued < spaced < 2.5 * glued:
@@ -49,7 +49,7 @@ class Side:
 
     @cached_property
     def letters(self) -> Counter[str]:
-        """How many letters there are of each script."""
+        """Number of letters of each script."""
         scripts: Counter[str] = Counter()
         for character, count in Counter(self.text).items():
             if character.isalpha():
@@ -58,7 +58,7 @@ class Side:
 
     @cached_property
     def num_letters(self) -> int:
-        """How many letters there are."""
+        """Number of letters."""
         return sum(self.letters.values())
 
     def share_of(self, scripts: Iterable[str]) -> float:
@@ -67,7 +67,7 @@ class Side:
 
     @cached_property
     def words(self) -> Counter[str]:
-        """How often each word of letters alone occurs, in lower case."""
+        """Occurrences of each word of letters alone, in lower case."""
         return Counter(word for word in self.text.lower().split() if word.isalpha())
 
     @cached_property
@@ -77,5 +77,5 @@ class Side:
         return [frozenset(line.split() if apart else line) for line in self.lines]
 
     def count(self, pattern: re.Pattern[str]) -> int:
-        """Returns how many lines have what a pattern looks for."""
+        """Returns the number of lines that a pattern is found in."""
         return sum(map(bool, map(pattern.search, self.lines))) if pattern.search(self.text) else 0

@@ -1,4 +1,4 @@
-"""Which words of a translation its reference doesn't have."""
+"""Words of a translation that its reference doesn't have, marked."""
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -25,23 +25,23 @@ def mark_differences(translation: str, reference: str) -> tuple[Stretch, ...]:
     Words are matched in their order, so one that stands elsewhere in the reference differs too.
     """
     pieces = split_text(translation)
-    words = [place for place, piece in enumerate(pieces) if not piece.isspace()]
+    words = [index for index, piece in enumerate(pieces) if not piece.isspace()]
     matcher = SequenceMatcher(
         None,
         [piece for piece in split_text(reference) if not piece.isspace()],
-        [pieces[place] for place in words],
+        [pieces[index] for index in words],
         autojunk=False,
     )
     is_matched = [False] * len(pieces)
     for block in matcher.get_matching_blocks():
-        for place in words[block.b : block.b + block.size]:
-            is_matched[place] = True
+        for index in words[block.b : block.b + block.size]:
+            is_matched[index] = True
     stretches: list[Stretch] = []
-    for place, piece in enumerate(pieces):
-        differs = not is_matched[place]
+    for index, piece in enumerate(pieces):
+        differs = not is_matched[index]
         if piece.isspace():
             # White space is of what lies around it: marked between two marked words.
-            neighbours = is_matched[max(0, place - 1) : place + 2 : 2]
+            neighbours = is_matched[max(0, index - 1) : index + 2 : 2]
             differs = len(neighbours) == 2 and not any(neighbours)
         if stretches and stretches[-1].differs == differs:
             stretches[-1] = Stretch(stretches[-1].text + piece, differs)

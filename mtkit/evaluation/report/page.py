@@ -73,7 +73,7 @@ def render_page(
         title: Its heading.
         test_set: Name of what was translated.
         num_sentences: How many sentences it has.
-        facts: What else a reader should know of how the scores came about, by a word for it.
+        facts: Other conditions of the scores that a reader should know, by name.
         source_language: Language tag (BCP 47) of the sources, for fonts and screen readers.
         target_language: That of references and translations.
     """

@@ -290,7 +290,7 @@ def _as_svg(figure: Figure, attributes: str) -> str:
     """Returns a figure as an element of HTML, with titles, and with CSS variables as colours.
 
     Args:
-        figure: What is drawn.
+        figure: The drawing.
         attributes: The element's; no two plots of a page that have marks may share them.
     """
     for axes in figure.axes:

@@ -61,7 +61,7 @@ def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[Score
     ]
 
 
-def as_tables(rows: Sequence[ScoreRow]) -> list[dict[str, Any]]:
+def as_tables(rows: Sequence[ScoreRow]) -> list[dict[str, object]]:
     """Returns the rows as JSON can express them, values in full precision."""
     return [asdict(row) for row in rows]
 
@@ -83,7 +83,7 @@ def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
     """Returns the rows as a JSON list of objects, values in full precision.
 
     Args:
-        rows: What was scored.
+        rows: The scores.
         is_ascii: Whether all other characters are written as JSON's own escapes.
     """
     return json.dumps(as_tables(rows), indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
@@ -158,12 +158,12 @@ def _describe_difference(difference: Difference | None) -> tuple[str, str]:
 
 
 def is_significant(score: SystemScore) -> bool:
-    """Returns whether a score differs from the baseline's by more than chance explains."""
+    """Checks that a score differs from the baseline's by more than chance explains."""
     return score.difference is not None and score.difference.p_value < SIGNIFICANCE_LEVEL
 
 
 def is_better(score: SystemScore) -> bool:
-    """Returns whether a score is better than the baseline's, be it by chance."""
+    """Checks that a score is better than the baseline's, be it by chance."""
     if score.difference is None:
         return False
     return score.difference.value > 0 if score.higher_is_better else score.difference.value < 0
@@ -201,8 +201,8 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
     """
     metrics = list_metrics(results)
     header = ["System"] + [
-        f"{_escape_markdown(metric.name)} {'↑' if metric.higher_is_better else '↓'}[^{place}]"
-        for place, metric in enumerate(metrics, start=1)
+        f"{_escape_markdown(metric.name)} {'↑' if metric.higher_is_better else '↓'}[^{number}]"
+        for number, metric in enumerate(metrics, start=1)
     ]
     rows = [header, ["---"] + ["---:"] * len(metrics)]
     for result in results:
@@ -214,9 +214,9 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
         rows.append([_escape_markdown(result.name), *cells])
     table = "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
     footnotes = "".join(
-        f"[^{place}]: {_escape_markdown(metric.name)}, "
+        f"[^{number}]: {_escape_markdown(metric.name)}, "
         f"{'higher' if metric.higher_is_better else 'lower'} is better: `{metric.signature}`\n"
-        for place, metric in enumerate(metrics, start=1)
+        for number, metric in enumerate(metrics, start=1)
     )
     return f"{table}\n{footnotes}"
 

@@ -18,15 +18,20 @@ class EncodedSource:
         prefix: Target tokens that every output begins with.
         draw: Numbers that tell the sentence from others: what is sampled for it depends on them
             and the seed alone.
+        span: Where its text begins and ends in the line that it is a part of, in characters.
     """
 
     tokens: Sequence[int]
     prefix: Sequence[int] = ()
     draw: tuple[int, ...] = ()
+    span: tuple[int, int] = (0, 0)
 
 
 class Engine(Protocol):
-    """Something that holds a model and finds outputs with it."""
+    """Something that holds a model and finds outputs with it.
+
+    Several threads may call it: one that can do one thing at a time lets calls take turns.
+    """
 
     @property
     def max_tokens(self) -> int | None:
@@ -65,10 +70,10 @@ class Engine(Protocol):
 
 
 def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
-    """Returns the greatest length of a source's output, `</s>` counted.
+    """Returns the maximum length of a source's output, `</s>` counted.
 
     Args:
-        source: What is translated; a prefix longer than it counts in its place.
+        source: What is translated; a prefix longer than it counts instead.
         settings: How many more tokens an output may have.
         max_tokens: What the model can take; None without an end.
 

@@ -1,4 +1,4 @@
-"""An engine in several processes, which share out among them what is searched together.
+"""An engine in several processes, each of which searches a shard of a batch.
 
 Threads that share a small network's products wait for each other at each of them, a hundred times a
 step; processes that search a batch each don't (docs/log.md). The processes are forks, made when
@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -23,7 +24,8 @@ from typing import Literal
 import torch
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batches import search_in_batches, share_out
+from mtkit.inference.batching import make_shards
+from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.recipe.inference import Inference
@@ -52,8 +54,8 @@ def open_processes(
     """
     if sys.platform != "linux" or device.type != "cpu":
         return engine
-    most = min(torch.get_num_threads(), _MAX_PROCESSES)
-    num_processes = most if processes == "auto" else processes
+    max_processes = min(torch.get_num_threads(), _MAX_PROCESSES)
+    num_processes = max_processes if processes == "auto" else processes
     return engine if num_processes == 1 else ParallelEngine(engine, num_processes)
 
 
@@ -72,6 +74,8 @@ class ParallelEngine:
         self._engine = engine
         self._num_processes = num_processes
         self._workers: list[_Worker] = []
+        # Held around the engine, too: a fork would wait for ever for a lock in it.
+        self._lock = threading.Lock()
         weakref.finalize(self, _end, self._workers)
 
     @property
@@ -90,33 +94,41 @@ class ParallelEngine:
         """Returns each source's hypotheses, as the engine finds them.
 
         Args:
-            sources: What is shared out; longest first is quickest.
+            sources: What is sharded; longest first is quickest.
             settings: How to search; `batch_tokens` bounds what each process searches at a time.
 
         Raises:
             MtkitError: What the engine raises; a process was killed.
         """
-        num_shares = min(self._num_processes, len(sources) // _MIN_SENTENCES)
-        if num_shares < 2:
-            return search_in_batches(self._engine, sources, settings)
-        lengths = [len(source.tokens) for source in sources]
-        batches = share_out(lengths, settings.batch_tokens, num_shares)
-        found = self._search_beside(
-            [[sources[place] for place in batch] for batch in batches], settings
-        )
-        outputs: _Found = [[] for _ in sources]
-        for batch, of_batch in zip(batches, found, strict=True):
-            for place, hypotheses in zip(batch, of_batch, strict=True):
-                outputs[place] = hypotheses
-        return outputs
+        with self._lock:
+            num_shards = min(self._num_processes, len(sources) // _MIN_SENTENCES)
+            if num_shards < 2:
+                return search_in_batches(self._engine, sources, settings)
+            return self._search_shards(sources, settings, num_shards)
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
         """Returns the log-probability of each token of each given target, as the engine does."""
-        return self._engine.score(source_batch, target_batch)
+        with self._lock:
+            return self._engine.score(source_batch, target_batch)
 
-    def _search_beside(
+    def _search_shards(
+        self, sources: Sequence[EncodedSource], settings: Inference, num_shards: int
+    ) -> _Found:
+        """Returns each source's hypotheses, searched by so many processes."""
+        lengths = [len(source.tokens) for source in sources]
+        batches = make_shards(lengths, settings.batch_tokens, num_shards)
+        found = self._search_in_workers(
+            [[sources[index] for index in batch] for batch in batches], settings
+        )
+        outputs: _Found = [[] for _ in sources]
+        for batch, of_batch in zip(batches, found, strict=True):
+            for index, hypotheses in zip(batch, of_batch, strict=True):
+                outputs[index] = hypotheses
+        return outputs
+
+    def _search_in_workers(
         self, batches: Sequence[Sequence[EncodedSource]], settings: Inference
     ) -> list[_Found]:
         """Returns what is found for each batch; the next goes to whichever process is free."""
@@ -130,13 +142,13 @@ class ParallelEngine:
         try:
             while waiting or at_work:
                 while waiting and idle:
-                    worker, place = idle.pop(), waiting.popleft()
-                    worker.give(batches[place], settings)
-                    at_work[worker.connection] = worker, place
+                    worker, index = idle.pop(), waiting.popleft()
+                    worker.send(batches[index], settings)
+                    at_work[worker.connection] = worker, index
                 for ready in wait(list(at_work)):
                     assert isinstance(ready, Connection)
-                    worker, place = at_work.pop(ready)
-                    found[place] = worker.take()
+                    worker, index = at_work.pop(ready)
+                    found[index] = worker.receive()
                     idle.append(worker)
         except BaseException:
             # A fault or Ctrl-C leaves others at work on what nobody waits for any more.
@@ -168,8 +180,8 @@ class _Worker:
     parent: int
     connection: Connection
 
-    def give(self, batch: Sequence[EncodedSource], settings: Inference) -> None:
-        """Has it search.
+    def send(self, batch: Sequence[EncodedSource], settings: Inference) -> None:
+        """Sends it a batch to search.
 
         Raises:
             MtkitError: It has ended.
@@ -179,8 +191,8 @@ class _Worker:
         except OSError as error:
             raise self._explain_end() from error
 
-    def take(self) -> _Found:
-        """Returns what it has found.
+    def receive(self) -> _Found:
+        """Returns the hypotheses that it has found.
 
         Raises:
             MtkitError: It has ended, or the engine raised it.
@@ -246,7 +258,7 @@ def _end(workers: list[_Worker]) -> None:
 
 
 def _find_exit_code(pid: int) -> int | None:
-    """Returns what a process ended with that is about to; None where it can't be told any more."""
+    """Returns what a process ended with that is about to; None where nobody knows."""
     for _ in range(100):
         try:
             ended, status = os.waitpid(pid, os.WNOHANG)

@@ -1,5 +1,6 @@
 """PyTorch as the engine, on a CPU or one GPU."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +25,9 @@ from mtkit.inference.search.step_model import (
     log_of_mean,
 )
 from mtkit.model.folder import load_model_folder
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking
-from mtkit.network.device import find_device, limit_threads, suit_precision
+from mtkit.network.device import find_device, limit_threads, send, suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -37,7 +38,7 @@ _MIN_WIDTH_IN_BFLOAT16 = 256
 
 
 class TorchEngine:
-    """Searches with a network in memory, or with several that speak together.
+    """Searches with a network in memory, or with several that speak together; a batch at a time.
 
     Args:
         model: The network, or those of an ensemble; between calls it may be trained on.
@@ -49,6 +50,8 @@ class TorchEngine:
     ) -> None:
         self._models = [model] if isinstance(model, EncoderDecoder) else list(model)
         self._device = torch.device(device)
+        # A network has one mode, training or evaluation, and tables that grow.
+        self._lock = threading.Lock()
 
     @property
     def max_tokens(self) -> int | None:
@@ -80,7 +83,7 @@ class TorchEngine:
             min_length=settings.min_length,
             no_repeat_ngram=settings.no_repeat_ngram,
         )
-        with _evaluating(self._models):
+        with self._lock, _evaluating(self._models):
             model = self._read([source.tokens for source in sources], settings)
             if settings.sampling is not None:
                 return sample(
@@ -110,7 +113,7 @@ class TorchEngine:
     ) -> list[list[float]]:
         """Returns the log-probability of each token of each target, as `search` would have it."""
         sources, targets = self._pad(source_batch), self._pad(target_batch)
-        with _evaluating(self._models):
+        with self._lock, _evaluating(self._models):
             log_probs = torch.stack(
                 [score_targets(model, *sources, targets[0]) for model in self._models]
             )
@@ -120,22 +123,19 @@ class TorchEngine:
         ]
 
     def _read(self, source_batch: Sequence[Sequence[int]], settings: Inference) -> StepModel:
-        tokens, is_token = self._pad(source_batch)
+        tokens, layout = self._pad(source_batch)
         members = [
             EncoderDecoderSteps(
-                model, tokens, is_token, keeps_attention=settings.coverage_penalty > 0.0
+                model, tokens, layout, keeps_attention=settings.coverage_penalty > 0.0
             )
             for model in self._models
         ]
         return members[0] if len(members) == 1 else EnsembleSteps(members)
 
-    def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Returns token lists as one tensor, padded at the end, and which of it are tokens."""
-        tokens, is_token = pad(Ragged.of(batch))
-        return (
-            torch.from_numpy(tokens).to(self._device),
-            torch.from_numpy(is_token).to(self._device),
-        )
+    def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
+        """Returns token lists as one tensor, padded at the end, and where they stand."""
+        tokens, layout = pad(Ragged.of(batch))
+        return send(tokens, self._device), layout.to(self._device)
 
 
 def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
@@ -150,10 +150,10 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         MtkitError: There is no such device; there is no model, or it is damaged.
     """
     limit_threads()
-    place = find_device(device)
-    models = [load_model_folder(folder, device=place).model for folder in folders]
-    engine = TorchEngine([make_ready(model, settings, place) for model in models], place)
-    return open_processes(engine, place, settings.processes)
+    chosen = find_device(device)
+    models = [load_model_folder(folder, device=chosen).model for folder in folders]
+    engine = TorchEngine([make_ready(model, settings, chosen) for model in models], chosen)
+    return open_processes(engine, chosen, settings.processes)
 
 
 def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device) -> EncoderDecoder:
@@ -192,13 +192,13 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
 
 @contextmanager
 def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Leaves every part of the models in the mode, training or evaluation, that it was in."""
+    """Has models in evaluation mode, and puts every part back into the mode that it was in."""
     in_training = [part for model in models for part in model.modules() if part.training]
     for model in models:
         model.eval()
     try:
         # In torch.inference_mode a table of positions that grows here couldn't be written to again
-        # when training goes on; no_grad is as fast (docs/log.md).
+        # when training resumes; no_grad is as fast (docs/log.md).
         with torch.no_grad():
             yield
     finally:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.coverage import coverage_penalty
-from mtkit.inference.search.endings import close_ranks, end_output
+from mtkit.inference.search.endings import compact, end_output
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
@@ -54,7 +54,7 @@ def beam_search(
 
     Args:
         model: A model that has read the batch's sources.
-        max_lengths: Greatest output length of each sentence, `</s>` counted.
+        max_lengths: Maximum output length of each sentence, `</s>` counted.
         beam_size: Hypotheses that live on per sentence.
         n_best: Hypotheses returned per sentence, `beam_size` at most and where it isn't given; the
             fewer, the sooner none can be found that is better.
@@ -82,7 +82,7 @@ class _Beam:
 
     Attributes:
         pools: Where each sentence's outputs go.
-        sentences: Which of the batch's sentences each place holds.
+        sentences: Which of the batch's sentences each row holds.
         newest_BW: Each hypothesis's newest token.
         history_BWT: All its tokens.
         totals_BW: Its log-probability.
@@ -97,8 +97,8 @@ class _Beam:
         self.history_BWT = torch.empty((batch, 1, 0), dtype=torch.int64, device=device)
         self.totals_BW = torch.zeros((batch, 1), device=device)
         self.penalties_BW = torch.zeros((batch, 1), device=device)
-        # Each token's own log-probability is told from the totals after it and before it.
-        self._course_BWT = torch.empty((batch, 1, 0), device=device)
+        # Cumulative log-probabilities; a token's own is the difference between two of them.
+        self._cumulative_BWT = torch.empty((batch, 1, 0), device=device)
         self._coverage_BWS: Tensor | None = None
 
     def attend(self, attention_BWS: Tensor, source_is_token_BS: Tensor, beta: float) -> None:
@@ -112,7 +112,7 @@ class _Beam:
         log_probs_BWV: Float[Tensor, "batch beam vocab"],
         beam_size: int,
     ) -> Int[Tensor, "batch new_beam"]:
-        """Leaves the best continuations alive, and ended ones in the pools; returns their parents.
+        """Keeps the best continuations alive, puts ended ones into pools; returns the parents.
 
         Args:
             log_probs_BWV: What may follow each hypothesis; written into.
@@ -121,14 +121,14 @@ class _Beam:
         batch, width, vocab = log_probs_BWV.shape
         extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
         # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
-        candidates_BK, places_BK = top_k(extended_BC, min(2 * beam_size, width * vocab))
-        parents_BK, tokens_BK = places_BK // vocab, places_BK % vocab
+        candidates_BK, indices_BK = top_k(extended_BC, min(2 * beam_size, width * vocab))
+        parents_BK, tokens_BK = indices_BK // vocab, indices_BK % vocab
         is_eos_BK = tokens_BK == EOS
         history_BKT = torch.cat(
             (_take(self.history_BWT, parents_BK), tokens_BK[:, :, None]), dim=-1
         )
-        course_BKT = torch.cat(
-            (_take(self._course_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
+        cumulative_BKT = torch.cat(
+            (_take(self._cumulative_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
         )
         length = history_BKT.shape[2]
         is_last_B = torch.tensor([length >= pool.limit for pool in self.pools])
@@ -137,46 +137,46 @@ class _Beam:
         # -inf marks what is no candidate at all: a token never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
         entering = may_enter_BK.nonzero(as_tuple=True)
-        for place, tokens, course, adjustment in zip(
+        for row, tokens, cumulative, adjustment in zip(
             entering[0].tolist(),
             history_BKT[entering].tolist(),
-            course_BKT[entering].tolist(),
+            cumulative_BKT[entering].tolist(),
             self.penalties_BW.gather(1, parents_BK)[entering].tolist(),
             strict=True,
         ):
-            self.pools[place].add(tokens, course, adjustment)
+            self.pools[row].add(tokens, cumulative, adjustment)
 
         unfinished_BK = candidates_BK.masked_fill(is_eos_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
         parents_BW = parents_BK.gather(1, ranks_BW)
         self.newest_BW = tokens_BK.gather(1, ranks_BW)
         self.history_BWT = _take(history_BKT, ranks_BW)
-        self._course_BWT = _take(course_BKT, ranks_BW)
+        self._cumulative_BWT = _take(cumulative_BKT, ranks_BW)
         self.penalties_BW = self.penalties_BW.gather(1, parents_BW)
         if self._coverage_BWS is not None:
             self._coverage_BWS = _take(self._coverage_BWS, parents_BW)
         return parents_BW
 
     def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
-        """Leaves the sentences that go on; returns their places so far, and hypotheses' parents."""
+        """Drops finished sentences; returns the others' rows so far, and hypotheses' parents."""
         length = self.history_BWT.shape[2]
         # The best live hypothesis comes first.
-        goes_on = [
+        is_alive = [
             pool.may_still_take(best, length)
             for pool, best in zip(self.pools, self.totals_BW[:, 0].tolist(), strict=True)
         ]
-        kept = close_ranks(goes_on)
-        if len(kept) == len(goes_on):
+        kept = compact(is_alive)
+        if len(kept) == len(is_alive):
             return kept, parents_BW
-        self.pools = [self.pools[place] for place in kept]
-        self.sentences = [self.sentences[place] for place in kept]
-        places = torch.tensor(kept, dtype=torch.int64, device=parents_BW.device)
-        self.newest_BW, self.totals_BW = self.newest_BW[places], self.totals_BW[places]
-        self.history_BWT, self._course_BWT = self.history_BWT[places], self._course_BWT[places]
-        self.penalties_BW = self.penalties_BW[places]
+        self.pools = [self.pools[row] for row in kept]
+        self.sentences = [self.sentences[row] for row in kept]
+        rows = torch.tensor(kept, dtype=torch.int64, device=parents_BW.device)
+        self.newest_BW, self.totals_BW = self.newest_BW[rows], self.totals_BW[rows]
+        self.history_BWT, self._cumulative_BWT = self.history_BWT[rows], self._cumulative_BWT[rows]
+        self.penalties_BW = self.penalties_BW[rows]
         if self._coverage_BWS is not None:
-            self._coverage_BWS = self._coverage_BWS[places]
-        return kept, parents_BW[places]
+            self._coverage_BWS = self._coverage_BWS[rows]
+        return kept, parents_BW[rows]
 
 
 class _Pool:
@@ -190,21 +190,26 @@ class _Pool:
         self._size, self._penalty = size, penalty
         self._stop_margin = limit if stop_margin is None else stop_margin
 
-    def add(self, tokens: list[int], course: list[float], adjustment: float) -> None:
+    def add(
+        self,
+        tokens: list[int],
+        cumulative_log_probabilities: list[float],
+        adjustment: float,
+    ) -> None:
         """Takes an output in, and lets the worst go where there are too many.
 
         Args:
             tokens: The output.
-            course: Its log-probability up to each token.
+            cumulative_log_probabilities: Its log-probability up to each token.
             adjustment: What is added to its score.
         """
-        hypothesis = end_output(tokens, course, self._penalty, adjustment)
+        hypothesis = end_output(tokens, cumulative_log_probabilities, self._penalty, adjustment)
         bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
         del self.hypotheses[self._size :]
 
     def may_still_take(self, log_probability: float, length: int) -> bool:
-        """Returns whether what a live hypothesis becomes within the margin could still enter."""
-        # Neither for a dead hypothesis nor for one that is no number.
+        """Checks whether what a live hypothesis becomes within the margin could still enter."""
+        # Neither for a dead hypothesis nor for one that is NaN.
         if length >= self.limit or not log_probability > -torch.inf:
             return False
         if len(self.hypotheses) < self._size:

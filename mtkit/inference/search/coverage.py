@@ -1,4 +1,4 @@
-"""How outputs that leave out some of the source are told from those that don't."""
+"""A penalty for outputs that leave out some of the source."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor

@@ -5,7 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.endings import close_ranks, end_output
+from mtkit.inference.search.endings import compact, end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.recipe.inference import LengthPenalty
@@ -22,7 +22,7 @@ def greedy_search(
 
     Args:
         model: A model that has read the batch's sources.
-        max_lengths: Greatest output length of each sentence, `</s>` counted.
+        max_lengths: Maximum output length of each sentence, `</s>` counted.
         penalty: What the score divides by; it has no influence on what is found.
         rules: What may not be emitted.
     """
@@ -30,30 +30,34 @@ def greedy_search(
     sentences = list(range(len(limits)))
     found: list[list[Hypothesis]] = [[] for _ in limits]
     history_BT = torch.empty((len(limits), 0), dtype=torch.int64, device=max_lengths.device)
-    course_BT = torch.empty((len(limits), 0), device=max_lengths.device)
+    cumulative_BT = torch.empty((len(limits), 0), device=max_lengths.device)
     newest_B = torch.full_like(max_lengths, BOS)
     while sentences:
         log_probs_BV = model.step(newest_B[:, None])
         rules.apply(log_probs_BV, history_BT[:, None], sentences)
         best_B, newest_B = log_probs_BV[:, 0].max(dim=-1)
-        before_B = course_BT[:, -1] if course_BT.shape[1] else torch.zeros_like(best_B)
+        before_B = cumulative_BT[:, -1] if cumulative_BT.shape[1] else torch.zeros_like(best_B)
         history_BT = torch.cat((history_BT, newest_B[:, None]), dim=1)
-        course_BT = torch.cat((course_BT, (before_B + best_B)[:, None]), dim=1)
+        cumulative_BT = torch.cat((cumulative_BT, (before_B + best_B)[:, None]), dim=1)
         length = history_BT.shape[1]
-        goes_on = [
+        is_alive = [
             token != EOS and length < limits[sentence]
             for sentence, token in zip(sentences, newest_B.tolist(), strict=True)
         ]
-        if all(goes_on):
+        if all(is_alive):
             continue
-        for place, sentence in enumerate(sentences):
-            if not goes_on[place]:
+        for row, sentence in enumerate(sentences):
+            if not is_alive[row]:
                 found[sentence].append(
-                    end_output(history_BT[place].tolist(), course_BT[place].tolist(), penalty)
+                    end_output(history_BT[row].tolist(), cumulative_BT[row].tolist(), penalty)
                 )
-        kept = close_ranks(goes_on)
-        sentences = [sentences[place] for place in kept]
+        kept = compact(is_alive)
+        sentences = [sentences[row] for row in kept]
         kept_B = torch.tensor(kept, dtype=torch.int64, device=max_lengths.device)
         model.select(kept, torch.zeros_like(kept_B)[:, None])
-        newest_B, history_BT, course_BT = newest_B[kept_B], history_BT[kept_B], course_BT[kept_B]
+        newest_B, history_BT, cumulative_BT = (
+            newest_B[kept_B],
+            history_BT[kept_B],
+            cumulative_BT[kept_B],
+        )
     return found

@@ -16,7 +16,7 @@ class OutputRules:
 
     Args:
         prefixes: Tokens that each sentence's output begins with.
-        min_length: Fewest tokens of an output, `</s>` not counted.
+        min_length: Minimum number of tokens of an output, `</s>` not counted.
         no_repeat_ngram: Length of the sequences that may come only once.
     """
 
@@ -28,7 +28,7 @@ class OutputRules:
         no_repeat_ngram: int | None = None,
     ) -> None:
         self._prefixes = prefixes
-        self._longest_prefix = max(map(len, prefixes), default=0)
+        self._max_prefix = max(map(len, prefixes), default=0)
         self._min_length = min_length
         self._no_repeat_ngram = no_repeat_ngram
 
@@ -38,32 +38,32 @@ class OutputRules:
         history: Int[Tensor, "batch beam tgt_len"],
         sentences: Sequence[int],
     ) -> None:
-        """Leaves -inf where a token may not follow.
+        """Writes -inf where a token may not follow.
 
         Args:
             log_probs: What the model says of the next token; written into.
             history: Each hypothesis's tokens so far, `<s>` not counted.
-            sentences: Which prefix belongs to each place of the batch.
+            sentences: Which prefix belongs to each row of the batch.
         """
         length = history.shape[2]
         log_probs[..., (PAD, BOS)] = -torch.inf
         forced = self._find_forced(sentences, length)
-        kept = [log_probs[place, :, token].clone() for place, token in forced]
+        kept = [log_probs[row, :, token].clone() for row, token in forced]
         if length < self._min_length:
             log_probs[..., EOS] = -torch.inf
         if self._no_repeat_ngram is not None and length >= self._no_repeat_ngram:
             _forbid_repeats(log_probs, history, self._no_repeat_ngram)
-        for (place, token), values in zip(forced, kept, strict=True):
-            log_probs[place] = -torch.inf
-            log_probs[place, :, token] = values
+        for (row, token), values in zip(forced, kept, strict=True):
+            log_probs[row] = -torch.inf
+            log_probs[row, :, token] = values
 
     def _find_forced(self, sentences: Sequence[int], length: int) -> list[tuple[int, int]]:
-        """Returns the places whose prefix goes on, with the token that it goes on with."""
-        if length >= self._longest_prefix:
+        """Returns the rows whose prefix isn't complete, with its next token."""
+        if length >= self._max_prefix:
             return []
         return [
-            (place, self._prefixes[sentence][length])
-            for place, sentence in enumerate(sentences)
+            (row, self._prefixes[sentence][length])
+            for row, sentence in enumerate(sentences)
             if length < len(self._prefixes[sentence])
         ]
 
@@ -77,7 +77,7 @@ def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
     ngrams_BWGN = history_BWT.unfold(2, n, 1)
     newest_BWN = history_BWT[:, :, history_BWT.shape[2] - n + 1 :]
     is_begun_BWG = (ngrams_BWGN[..., :-1] == newest_BWN[:, :, None]).all(dim=-1)
-    sentences, hypotheses, places = is_begun_BWG.nonzero(as_tuple=True)
+    sentences, hypotheses, positions = is_begun_BWG.nonzero(as_tuple=True)
     log_probs_BWV[
-        sentences, hypotheses, ngrams_BWGN[sentences, hypotheses, places, -1]
+        sentences, hypotheses, ngrams_BWGN[sentences, hypotheses, positions, -1]
     ] = -torch.inf

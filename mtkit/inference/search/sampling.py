@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.endings import close_ranks, end_output
+from mtkit.inference.search.endings import compact, end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.recipe.inference import LengthPenalty, Sampling
@@ -31,10 +31,10 @@ def sample(
 
     Args:
         model: A model that has read the batch's sources.
-        max_lengths: Greatest output length of each sentence, `</s>` counted.
+        max_lengths: Maximum output length of each sentence, `</s>` counted.
         sampling: Among which tokens to draw, and the seed.
         num_samples: How many outputs to draw; the same may come twice.
-        draws: What tells each sentence's random numbers from another's.
+        draws: Numbers that each sentence's random numbers are seeded with.
         penalty: What the score divides by; it has no influence on what is drawn.
         rules: What may not be emitted.
     """
@@ -49,38 +49,38 @@ def sample(
     model.select(sentences, torch.zeros(shape, dtype=torch.int64, device=device))
     newest_BW = torch.full(shape, BOS, device=device)
     history_BWT = torch.empty((*shape, 0), dtype=torch.int64, device=device)
-    course_BWT = torch.empty((*shape, 0), device=device)
+    cumulative_BWT = torch.empty((*shape, 0), device=device)
     is_open_BW = torch.ones(shape, dtype=torch.bool, device=device)
-    in_place_BW = torch.arange(num_samples, device=device).expand(shape)
+    own_parents_BW = torch.arange(num_samples, device=device).expand(shape)
     while sentences:
         log_probs_BWV = model.step(newest_BW)
         rules.apply(log_probs_BWV, history_BWT, sentences)
         length = history_BWT.shape[2]
         newest_BW = draw(log_probs_BWV, random_BWT[:, :, length], sampling)
         drawn_BW1 = log_probs_BWV.gather(2, newest_BW[:, :, None])
-        before_BW1 = course_BWT[:, :, -1:] if length else torch.zeros_like(drawn_BW1)
+        before_BW1 = cumulative_BWT[:, :, -1:] if length else torch.zeros_like(drawn_BW1)
         history_BWT = torch.cat((history_BWT, newest_BW[:, :, None]), dim=2)
-        course_BWT = torch.cat((course_BWT, before_BW1 + drawn_BW1), dim=2)
+        cumulative_BWT = torch.cat((cumulative_BWT, before_BW1 + drawn_BW1), dim=2)
         is_last_B = torch.tensor([length + 1 >= limits[sentence] for sentence in sentences])
         ends_BW = is_open_BW & ((newest_BW == EOS) | is_last_B.to(device)[:, None])
-        for place, tokens, course in zip(
+        for row, tokens, cumulative in zip(
             ends_BW.nonzero()[:, 0].tolist(),
             history_BWT[ends_BW].tolist(),
-            course_BWT[ends_BW].tolist(),
+            cumulative_BWT[ends_BW].tolist(),
             strict=True,
         ):
-            found[sentences[place]].append(end_output(tokens, course, penalty))
+            found[sentences[row]].append(end_output(tokens, cumulative, penalty))
         is_open_BW = is_open_BW & ~ends_BW
-        kept = close_ranks(is_open_BW.any(dim=1).tolist())
+        kept = compact(is_open_BW.any(dim=1).tolist())
         if len(kept) == len(sentences):
             continue
-        sentences = [sentences[place] for place in kept]
+        sentences = [sentences[row] for row in kept]
         kept_B = torch.tensor(kept, dtype=torch.int64, device=device)
-        model.select(kept, in_place_BW[: len(kept)])
-        newest_BW, history_BWT, course_BWT = (
+        model.select(kept, own_parents_BW[: len(kept)])
+        newest_BW, history_BWT, cumulative_BWT = (
             newest_BW[kept_B],
             history_BWT[kept_B],
-            course_BWT[kept_B],
+            cumulative_BWT[kept_B],
         )
         is_open_BW, random_BWT = is_open_BW[kept_B], random_BWT[kept_B]
     return [sorted(outputs, key=lambda output: -output.score) for outputs in found]
@@ -93,8 +93,8 @@ def draw(
 ) -> Int[Tensor, "batch beam"]:
     """Returns a token for each hypothesis, drawn among those that `sampling` leaves.
 
-    Where there is none, or log-probabilities are no numbers, that is any token; its own
-    log-probability tells.
+    Where there is none, or log-probabilities are NaN, that is any token; its own
+    log-probability shows it.
 
     Args:
         log_probs: What may come next; -inf for what may not.
@@ -106,8 +106,8 @@ def draw(
     sums = probabilities.cumsum(dim=-1)
     targets = random[..., None] * sums[..., -1:]
     last = ((probabilities > 0.0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)
-    places = torch.searchsorted(sums, targets, right=True).minimum(last)
-    return tokens.gather(-1, places)[..., 0]
+    indices = torch.searchsorted(sums, targets, right=True).minimum(last)
+    return tokens.gather(-1, indices)[..., 0]
 
 
 def trim(
@@ -132,7 +132,7 @@ def trim(
 def _random_numbers(seed: int, draw: Sequence[int], num_samples: int, length: int) -> np.ndarray:
     """Returns numbers in [0, 1) for each of a sentence's outputs [num_samples, length].
 
-    An output's numbers stay the same whatever the number of outputs and their greatest length.
+    An output's numbers stay the same whatever the number of outputs and their maximum length.
     """
     return np.stack(
         [

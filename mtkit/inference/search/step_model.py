@@ -1,4 +1,4 @@
-"""What a search asks of a model."""
+"""A model as a search sees it, step by step."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 
 
 @runtime_checkable
@@ -33,8 +33,8 @@ class StepModel(Protocol):
         """Keeps these sentences, in this order, and in each of them these hypotheses.
 
         Args:
-            sentences: Places in the batch so far.
-            parents: For each hypothesis to come, the place of the one that it goes on from, among
+            sentences: Indices in the batch so far.
+            parents: For each hypothesis to come, the index of the one that it continues, among
                 its own sentence's so far; one may be named several times.
         """
         ...
@@ -57,7 +57,7 @@ class EncoderDecoderSteps:
     Args:
         model: The network, in evaluation mode.
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
-        source_is_token: False at padding.
+        source_layout: Where the sources stand.
         keeps_attention: Whether `source_attention` will be asked for.
     """
 
@@ -65,12 +65,12 @@ class EncoderDecoderSteps:
         self,
         model: EncoderDecoder,
         source_tokens: Int[Tensor, "batch src_len"],
-        source_is_token: Bool[Tensor, "batch src_len"],
+        source_layout: PaddedLayout,
         *,
         keeps_attention: bool = False,
     ) -> None:
         self._model = model
-        self._cache = model.start(source_tokens, source_is_token)
+        self._cache = model.start(source_tokens, source_layout)
         self._cache.keeps_attention = keeps_attention
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
@@ -78,7 +78,7 @@ class EncoderDecoderSteps:
         logits = self._model.step(tokens, self._cache)
         if logits.dtype != torch.float32:
             return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
-        # In their own place: fresh memory of that size costs as much as the softmax (docs/log.md).
+        # In place: fresh memory of that size costs as much as the softmax (docs/log.md).
         return torch.log_softmax(logits, dim=-1, out=logits)
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:

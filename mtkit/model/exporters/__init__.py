@@ -1,1 +1,8 @@
-"""Model folders in the forms of other programs."""
+"""Models in the forms of other programs.
+
+ctranslate2.py          a network's weights as CTranslate2's own files
+ctranslate2_names.py    its weights by CTranslate2's names
+ctranslate2_weights.py  a file of such, checked before the library reads it
+ctranslate2_files.py    the folder of an export: its files, and what they say of it
+ctranslate2_library.py  the package itself, its devices and threads
+"""

@@ -1,6 +1,7 @@
 """A network's weights as CTranslate2's own files."""
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,11 @@ from mtkit.model.exporters.ctranslate2_files import (
     SIZES_KEY,
 )
 from mtkit.model.exporters.ctranslate2_library import load_library
+from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
+from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
-from mtkit.network.attention import CrossAttention, SelfAttention
-from mtkit.network.decoder import DecoderLayer
 from mtkit.network.embeddings import InputEmbedding
-from mtkit.network.encoder import EncoderLayer
-from mtkit.network.feed_forward import FeedForward
-from mtkit.network.positions import LearnedPositions, sinusoids
+from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 
@@ -52,30 +51,6 @@ def check_quantization(quantization: str) -> None:
         )
 
 
-def check_convertible(model: Model) -> None:
-    """Checks that CTranslate2 can run a network of this shape.
-
-    Raises:
-        MtkitError: It can't.
-    """
-    width = model.d_model / model.num_heads
-    lacks = []
-    if model.attention_window is not None:
-        lacks.append(
-            f"restricted self-attention (model.attention_window = {model.attention_window})"
-        )
-    if (model.d_key, model.d_value) != (width, width):
-        lacks.append(
-            f"heads of another width than d_model / num_heads = {width:g} "
-            f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
-        )
-    if lacks:
-        raise MtkitError(
-            "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
-            'translate with engine = "torch", or train a model without',
-        )
-
-
 def write_ctranslate2(
     model: EncoderDecoder,
     folder: Path,
@@ -85,7 +60,7 @@ def write_ctranslate2(
     quantization: str,
     made_from: str = "",
 ) -> None:
-    """Leaves a network in an existing folder, in files of CTranslate2's.
+    """Writes a network to an existing folder, in files of CTranslate2's.
 
     Args:
         model: The network; it stays as it was.
@@ -113,8 +88,7 @@ def write_ctranslate2(
         # Coverage is measured by the last layer's attention, the mean of all its heads.
         alignment_heads=shape.num_heads,
     )
-    _set_encoder(spec.encoder, model, max_tokens)
-    _set_decoder(spec.decoder, model, max_tokens)
+    _set_weights(spec, model, max_tokens)
     source, target = map(_name_uniquely, pieces)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
@@ -141,82 +115,43 @@ def _find_activation(shape: Model, specs: Any) -> Any:
             return specs.Activation.RELU
         case "gelu":
             return specs.Activation.GELU
-        case "swiglu":
+        case "gelu_tanh":
+            return specs.Activation.GELUTanh
+        case "silu" | "swiglu":
             return specs.Activation.SWISH
 
 
-def _set_encoder(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
-    _set_embedding(spec.embeddings[0], spec.position_encodings, model.source_embedding, max_tokens)
-    for layer_spec, layer in zip(spec.layer, model.encoder.layers, strict=True):
-        assert isinstance(layer, EncoderLayer)
-        _set_self_attention(layer_spec.self_attention, layer.attention, layer.attention_norm)
-        _set_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_norm)
-    if isinstance(model.encoder.final_norm, nn.LayerNorm):
-        _set_norm(spec.layer_norm, model.encoder.final_norm)
+def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
+    """Sets every weight of CTranslate2's specification of a network."""
+    weights = distinct_weights(model)
+    vocab_sizes = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    for one in list_exported(model.model, (len(vocab_sizes[0]), len(vocab_sizes[1]))):
+        path = one.name.split("/")
+        owner = reduce(_find_part, path[:-1], spec)
+        setattr(owner, path[-1], _copy(weights[one.origin][slice(*one.rows)]))
+    for of_side, embedding in (
+        (spec.encoder, model.source_embedding),
+        (spec.decoder, model.target_embedding),
+    ):
+        of_side.position_encodings.encodings = _list_positions(embedding, max_tokens)
 
 
-def _set_decoder(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
-    _set_embedding(spec.embeddings, spec.position_encodings, model.target_embedding, max_tokens)
-    for layer_spec, layer in zip(spec.layer, model.decoder.layers, strict=True):
-        assert isinstance(layer, DecoderLayer)
-        _set_self_attention(
-            layer_spec.self_attention, layer.self_attention, layer.self_attention_norm
-        )
-        _set_cross_attention(
-            layer_spec.attention, layer.cross_attention, layer.cross_attention_norm
-        )
-        _set_feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_norm)
-    if isinstance(model.decoder.final_norm, nn.LayerNorm):
-        _set_norm(spec.layer_norm, model.decoder.final_norm)
-    spec.projection.weight = _copy(model.output_embedding.weight)
+def _find_part(spec: Any, name: str) -> Any:
+    """Returns an attribute by CTranslate2's name: of a list `layer` the second is `layer_1`."""
+    if hasattr(spec, name):
+        return getattr(spec, name)
+    attribute, _, index = name.rpartition("_")
+    return getattr(spec, attribute)[int(index)]
 
 
-def _set_embedding(
-    spec: Any, positions_spec: Any, embedding: InputEmbedding, max_tokens: int
-) -> None:
-    spec.weight = _copy(embedding.tokens.weight)
+def _list_positions(embedding: InputEmbedding, max_tokens: int) -> npt.NDArray[np.float32]:
+    """Returns the vectors of positions, [position, d_model]."""
     positions = embedding.positions
     table = (
-        positions.weight
-        if isinstance(positions, LearnedPositions)
-        else sinusoids(max_tokens, positions.d_model)
+        positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )
     # CTranslate2 scores one token more than it is given; what that comes to is thrown away.
-    positions_spec.encodings = np.concatenate((_copy(table), _copy(table[-1:])))
-
-
-def _set_self_attention(spec: Any, attention: SelfAttention, norm: nn.LayerNorm) -> None:
-    _set_linear(spec.linear[0], attention.query_key_value)
-    _set_linear(spec.linear[1], attention.output)
-    _set_norm(spec.layer_norm, norm)
-
-
-def _set_cross_attention(spec: Any, attention: CrossAttention, norm: nn.LayerNorm) -> None:
-    _set_linear(spec.linear[0], attention.query)
-    _set_linear(spec.linear[1], attention.key_value)
-    _set_linear(spec.linear[2], attention.output)
-    _set_norm(spec.layer_norm, norm)
-
-
-def _set_feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
-    if feed_forward.activation == "swiglu":
-        weights, biases = (
-            part.chunk(2) for part in (feed_forward.inner.weight, feed_forward.inner.bias)
-        )
-        spec.linear_0.weight, spec.linear_0_noact.weight = map(_copy, weights)
-        spec.linear_0.bias, spec.linear_0_noact.bias = map(_copy, biases)
-    else:
-        _set_linear(spec.linear_0, feed_forward.inner)
-    _set_linear(spec.linear_1, feed_forward.output)
-    _set_norm(spec.layer_norm, norm)
-
-
-def _set_linear(spec: Any, linear: nn.Linear) -> None:
-    spec.weight, spec.bias = _copy(linear.weight), _copy(linear.bias)
-
-
-def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = _copy(norm.weight), _copy(norm.bias)
+    return np.concatenate((_copy(table), _copy(table[-1:])))
 
 
 def _copy(weight: Tensor) -> npt.NDArray[np.float32]:

@@ -1,5 +1,6 @@
-"""What an export adds to CTranslate2's own files, read again: length, sizes, names, origin."""
+"""The folder of an export: which files it holds, and what CTranslate2's own say of the model."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,30 +8,39 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
-from mtkit.text.tokenizer import MAX_PIECES
+from mtkit.model.card import CARD_FILE
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
+from mtkit.text.tokenizer import TOKENIZER_FILES
+from mtkit.text.vocabulary import MAX_PIECES
 
+ENGINE_FOLDER = "ctranslate2"
+"""Folder of CTranslate2's files in a model folder."""
 LENGTH_KEY = "max_tokens"
-"""Under this key CTranslate2's config.json tells the greatest length of source and output."""
+"""Key of CTranslate2's config.json: the maximum length of source and output."""
 SIZES_KEY = "vocab_sizes"
-"""And under this one the number of source and of target pieces."""
+"""The number of source and of target pieces."""
 ORIGIN_KEY = "made_from"
-"""Under this one the digest of the model that was exported; absent in older exports."""
+"""The digest of the model that was exported; absent in older exports."""
 QUANTIZATION_KEY = "quantization"
-"""And under this one the number type that was asked for."""
+"""The number type that was asked for."""
 EXPORT_AGAIN = "make it anew with `mtkit export`, or copy the whole folder again"
 
-MODEL_FILE, _CONFIG_FILE = "model.bin", "config.json"
+MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_PIECE_BYTES = 512
 """As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
 _VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
 
+_MODEL_FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, *TOKENIZER_FILES)
+"""Files of an export beside CTranslate2's own."""
+_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
+"""The name that `write_atomically` gives a file before it is whole."""
 
 _VocabSize = Annotated[int, Field(ge=1, le=MAX_PIECES)]
 
 
 class _Added(BaseModel):
-    """What an export adds to CTranslate2's config.json, by the keys above."""
+    """An export's additions to CTranslate2's config.json, by the keys above."""
 
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     vocab_sizes: tuple[_VocabSize, _VocabSize]
@@ -38,27 +48,56 @@ class _Added(BaseModel):
     quantization: Annotated[str, Field(max_length=64)] = ""
 
 
-def holds_export(folder: Path) -> bool:
-    """Returns whether a folder is one that an export filled, and holds nothing else."""
+def _holds_export(folder: Path) -> bool:
+    """Checks that a folder is one that an export filled, and holds nothing else."""
     return folder.is_dir() and all(map(is_of_export, folder.iterdir())) and _is_marked(folder)
 
 
+def check_output(output: Path, model_folder: Path) -> None:
+    """Checks that nothing but an older export would be replaced.
+
+    Raises:
+        MtkitError: Something else lies there.
+    """
+    if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
+        raise MtkitError(f"{output}: holds the model itself", "name another folder with --output")
+    if not output.exists():
+        return
+    hint = "name a new folder with --output, or remove this one first"
+    if not output.is_dir():
+        raise MtkitError(f"{output}: is no folder", hint)
+    found = sorted(output.iterdir())
+    others = [path.name for path in found if not _may_lie_there(path)]
+    if others or (found and output / ENGINE_FOLDER not in found):
+        named = others[0] if others else found[0].name
+        raise MtkitError(f"{output}: holds something else than an exported model: {named}", hint)
+
+
+def _may_lie_there(path: Path) -> bool:
+    """Checks that an export may have written a file or folder within its own."""
+    if path.name == ENGINE_FOLDER:
+        return _holds_export(path)
+    # A command that writes the card just now, or was killed then, leaves a draft of it.
+    draft = _DRAFT.fullmatch(path.name)
+    return (draft[1] if draft is not None else path.name) in _MODEL_FILES and path.is_file()
+
+
 def is_of_export(path: Path) -> bool:
-    """Returns whether a path is a file that an export leaves for CTranslate2."""
-    return path.name in (MODEL_FILE, _CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
+    """Checks that a path is a file that an export writes for CTranslate2."""
+    return path.name in (MODEL_FILE, _OWN_CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
 
 
 def _is_marked(folder: Path) -> bool:
-    """Returns whether the config in a folder is one that `mtkit export` wrote."""
+    """Checks that the config in a folder is one that `mtkit export` wrote."""
     try:
-        config = _read_json(folder / _CONFIG_FILE)
+        config = _read_json(folder / _OWN_CONFIG_FILE)
     except MtkitError:
         return False
     return isinstance(config, dict) and LENGTH_KEY in config
 
 
 def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
-    """Returns the greatest length, and the source's and target's names of tokens for CTranslate2.
+    """Returns the maximum length, and the source's and target's names of tokens for CTranslate2.
 
     Raises:
         MtkitError: A file is missing or damaged.
@@ -87,7 +126,7 @@ def read_origin(folder: Path) -> tuple[str, str]:
 
 
 def _read_added(folder: Path) -> _Added:
-    path = folder / _CONFIG_FILE
+    path = folder / _OWN_CONFIG_FILE
     try:
         return _Added.model_validate(_read_json(path))
     except ValidationError as error:

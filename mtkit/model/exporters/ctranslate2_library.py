@@ -1,4 +1,4 @@
-"""CTranslate2's package: found, and told what to run on."""
+"""CTranslate2's package: loaded; its devices and threads."""
 
 import os
 from typing import Any
@@ -48,6 +48,6 @@ def find_device(name: str, library: Any) -> tuple[str, int]:
 
 
 def count_threads() -> int:
-    """Returns how many threads one translation may take: what OpenMP is told, or all processors."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else count_processors()
+    """Returns how many threads one translation may take: OpenMP's, or all processors."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else count_processors()

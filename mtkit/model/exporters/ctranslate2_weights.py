@@ -1,4 +1,4 @@
-"""CTranslate2's file of weights, looked through before the library reads it.
+"""CTranslate2's file of weights, checked before the library reads it.
 
 The library believes the file: what it says of its own sizes, and that they go together. A wrong
 one would have it write and read where nothing of it is.
@@ -14,6 +14,8 @@ from typing import BinaryIO
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
 from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, is_of_export
+from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
+from mtkit.model.parameters import Shape
 from mtkit.recipe.model import Model
 
 _BINARY_VERSION = 6
@@ -41,7 +43,7 @@ class _Variable:
         value: What a scalar says; 0 for others.
     """
 
-    shape: tuple[int, ...]
+    shape: Shape
     kind: int
     value: int = 0
 
@@ -96,6 +98,7 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
     Raises:
         MtkitError: It doesn't.
     """
+    check_convertible(model)
     found = dict(_read_variables(path).by_name)
     for name, shape in _list_shapes(model, vocab_sizes, max_tokens):
         variable = found.pop(name, None)
@@ -130,39 +133,13 @@ def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
 
 def _list_shapes(
     model: Model, vocab_sizes: tuple[int, int], max_tokens: int
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yields name and shape of every weight, as `write_ctranslate2` leaves them."""
-    d_model, d_ff = model.d_model, model.d_ff
-    yield "encoder/embeddings_0/weight", (vocab_sizes[0], d_model)
-    yield "decoder/embeddings/weight", (vocab_sizes[1], d_model)
-    yield "decoder/projection/weight", (vocab_sizes[1], d_model)
-    self_attention = {
-        "self_attention/linear_0": (3 * d_model, d_model),
-        "self_attention/linear_1": (d_model, d_model),
-    }
-    feed_forward = {"ffn/linear_0": (d_ff, d_model), "ffn/linear_1": (d_model, d_ff)}
-    if model.activation == "swiglu":
-        feed_forward["ffn/linear_0_noact"] = (d_ff, d_model)
-    attention = {
-        "attention/linear_0": (d_model, d_model),
-        "attention/linear_1": (2 * d_model, d_model),
-        "attention/linear_2": (d_model, d_model),
-    }
-    for side, count, maps in (
-        ("encoder", model.num_encoder_layers, self_attention | feed_forward),
-        ("decoder", model.num_decoder_layers, self_attention | attention | feed_forward),
-    ):
+) -> Iterator[tuple[str, Shape]]:
+    """Yields name and shape of every weight, as `write_ctranslate2` writes them."""
+    for weight in list_exported(model, vocab_sizes):
+        yield weight.name, weight.shape
+    for side in ("encoder", "decoder"):
         # One more than it says: mtkit/model/exporters/ctranslate2.py.
-        yield f"{side}/position_encodings/encodings", (max_tokens + 1, d_model)
-        norms = [""] if model.norm == "pre" else []
-        for layer in range(count):
-            for name, shape in maps.items():
-                yield f"{side}/layer_{layer}/{name}/weight", shape
-                yield f"{side}/layer_{layer}/{name}/bias", shape[:1]
-            norms += [f"layer_{layer}/{part}/" for part in {name.split("/")[0] for name in maps}]
-        for place in norms:
-            yield f"{side}/{place}layer_norm/gamma", (d_model,)
-            yield f"{side}/{place}layer_norm/beta", (d_model,)
+        yield f"{side}/position_encodings/encodings", (max_tokens + 1, model.d_model)
 
 
 def _read_variables(path: Path) -> _Variables:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.network.dropout import draw_mask, drop_by
+from mtkit.network.cpu.dropout import draw_mask, drop_by
 
 
 def attend_on_cpu(
@@ -25,9 +25,9 @@ def attend_on_cpu(
     """Returns softmax(Q K^T / sqrt(d_key)) V of each head; see `attend`.
 
     Args:
-        queries: What asks.
-        keys: What is compared with the queries.
-        values: What is returned, weighted.
+        queries: One for each position that attends.
+        keys: One for each position that may be attended to.
+        values: As many; their weighted means are returned.
         is_visible: Which keys a query may attend to; all where it isn't given. A query that may see
             none attends to all alike.
         dropout: Share of attention weights dropped.
@@ -70,7 +70,7 @@ def _lengthen(
 
 
 def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Returns what to add to scores [batch * heads, queries, memory], or to be spread to that."""
+    """Returns a bias on scores, [batch * heads, queries, memory] or to be broadcast to that."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
     bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
     if is_visible.shape[0] == 1:

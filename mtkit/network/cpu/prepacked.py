@@ -1,8 +1,8 @@
-"""Products with weights that learn no more, on a processor.
+"""Products with prepacked weights, for inference only, on a processor.
 
 PyTorch multiplies in fp32 by MKL, which keeps to AVX2 on processors that Intel didn't make. oneDNN
 takes what a processor has, about twice as much on one with AVX512, and lays a matrix out once as
-its kernels read it (docs/log.md). What comes out differs by rounding.
+its kernels read it (docs/log.md). Results differ by rounding.
 """
 
 import math
@@ -18,11 +18,11 @@ _STEPS = ((128, 128), (32, 32), (0, 8))
 
 
 class PrepackedMatrix:
-    """A matrix in oneDNN's own layout, and what is added to its products.
+    """A matrix in oneDNN's own layout, and a bias.
 
     Args:
         weight: The matrix, on a processor.
-        bias: What is added; nothing where it isn't given.
+        bias: A number for each output; none where it isn't given.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class PrepackedMatrix:
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
         rows = inputs.reshape(num_rows, inputs.shape[-1])
-        num_zeros = -num_rows % next(step for least, step in _STEPS if num_rows >= least)
+        num_zeros = -num_rows % next(step for min_rows, step in _STEPS if num_rows >= min_rows)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows,
             self._weight,
@@ -53,19 +53,19 @@ class PrepackedMatrix:
 
 
 class PrepackedLinear(nn.Module):
-    """A linear map that learns no more."""
+    """A linear map for inference only."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self._matrix = PrepackedMatrix(linear.weight, linear.bias)
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns what the linear map does."""
+        """Returns each row times the weight, transposed, plus the bias."""
         return self._matrix.multiply(inputs)
 
 
 def gains_by_prepacking(device: torch.device) -> bool:
-    """Returns whether a device multiplies faster with weights that are laid out once.
+    """Checks that a device multiplies faster with weights that are laid out once.
 
     On AMD's processors with AVX512 it does; on Intel's, where MKL takes it too, it wasn't tried.
     """
@@ -79,7 +79,7 @@ def gains_by_prepacking(device: torch.device) -> bool:
 
 
 def prepack_linear_maps(network: nn.Module) -> None:
-    """Puts fixed maps in the place of a network's linear ones, whose weights are given up."""
+    """Replaces a network's linear maps by prepacked ones; their weights are given up."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.Linear):

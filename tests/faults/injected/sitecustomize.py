@@ -2,8 +2,8 @@
 
 MTKIT_TEST_FAULT is `kind:rank:first-last`, of steps, each of which the fault strikes once:
 
-    oom     a GPU's out-of-memory error while a micro-batch is measured
-    nan     a loss that is no number
+    oom     a GPU's out-of-memory error in the loss of a micro-batch
+    nan     a loss of NaN
     sleep   the process hangs for ever
     die     the process is killed
     freeze  the process is stopped, its threads too
@@ -18,17 +18,17 @@ def _inject(kind: str, steps: set[int]) -> None:
     import torch
 
     from mtkit.training import update
-    from mtkit.training.objective import TranslationObjective
+    from mtkit.training.objectives.translation import TranslationObjective
 
-    seed_step, measure = update.seed_step, TranslationObjective.measure
+    seed_step, loss = update.seed_step, TranslationObjective.loss
     at_step = [0]
 
     def note_step(seed: int, step: int, rank: int) -> None:
         at_step[0] = step
         seed_step(seed, step, rank)
 
-    def fail(self, examples, epoch):
-        sums = measure(self, examples, epoch)
+    def fail(self, batch):
+        sums = loss(self, batch)
         if at_step[0] not in steps:
             return sums
         steps.discard(at_step[0])
@@ -46,7 +46,7 @@ def _inject(kind: str, steps: set[int]) -> None:
         return sums
 
     update.seed_step = note_step
-    TranslationObjective.measure = fail
+    TranslationObjective.loss = fail
 
 
 _fault = os.environ.get("MTKIT_TEST_FAULT", "")

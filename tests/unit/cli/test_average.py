@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
-from mtkit.training.checkpoint import CheckpointFolder
+from mtkit.training.checkpoint_folder import CheckpointFolder
 
 
 def run(*arguments: str) -> Any:

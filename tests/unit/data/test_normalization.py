@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from mtkit.data.normalization import RULES, choose_normalization, note_changed_targets
+from mtkit.data.normalization import choose_normalization, note_changed_targets
 from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import prepare
 from mtkit.recipe import Recipe, load_recipe
+from mtkit.text.normalization import RULES
 from mtkit.workspace import Workspace
 
 RECIPE = """\

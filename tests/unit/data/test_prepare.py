@@ -378,3 +378,15 @@ def test_workers_are_no_more_than_a_containers_quota(
     else:
         prepare(recipe, workspace)
     assert asked == [3]
+
+
+def test_a_text_stage_of_before_is_taken_over(project: Path, capsys) -> None:
+    """Up to 0.1 its facts called the length ratio balance."""
+    prepare(*open_run(project))
+    _, workspace = open_run(project)
+    path = workspace.data / "text" / "stage.json"
+    path.write_text(path.read_text().replace('"length_ratio": ', '"balance": '))
+    assert '"balance": ' in path.read_text()
+    capsys.readouterr()
+    prepare(*open_run(project, "tokenizer.vocab_size=90"))
+    assert "text: unchanged, taken over" in capsys.readouterr().err

@@ -12,7 +12,8 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.recipe.tokenizer import Sampling, Tokenizer
 from mtkit.text.token_ids import EOS
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 PAIRS = list(generate_pairs("train", 200))
 ROWS = np.arange(200)

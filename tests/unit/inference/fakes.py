@@ -29,11 +29,15 @@ class CharacterTokenizer:
         return line[: len(line) - len(rest)], rest
 
     @property
-    def target_pieces(self) -> "_Pieces":
-        return _Pieces()
+    def target_vocabulary(self) -> "_Vocabulary":
+        return _Vocabulary()
 
 
-class _Pieces:
+class _Vocabulary:
+    @property
+    def pieces(self) -> "_Vocabulary":
+        return self
+
     def __getitem__(self, token: int) -> str:
         return "</s>" if token == EOS else chr(token - 4)
 

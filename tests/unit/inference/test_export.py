@@ -7,14 +7,15 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference import export as export_module
+from mtkit.inference.engine_comparison import EngineComparison, check_quality
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.export import ExportReport, export, judge
-from mtkit.inference.parity import Comparison
+from mtkit.inference.export import ExportReport, export
 from mtkit.inference.translate import Translator
 from mtkit.model.config import open_model_folder
-from mtkit.model.folder import load_model_folder, pack_weights, save_model_folder
+from mtkit.model.folder import load_model_folder, save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]
@@ -66,7 +67,7 @@ def test_an_export_is_a_model_folder_for_another_engine(both):
     model = load_model_folder(both / "model").model
     expected = TorchEngine(model, "cpu").search(sources, settings)
     found = engine.search(sources, settings)
-    assert [h.tokens for h in found[0]] == [h.tokens for h in expected[0]]
+    assert [h.token_ids for h in found[0]] == [h.token_ids for h in expected[0]]
 
 
 def test_the_card_tells_of_the_export_and_keeps_the_rest(both):
@@ -80,7 +81,7 @@ def test_the_other_clients_of_ctranslate2_can_read_it(both):
     """Its own vocabulary holds the pieces, and its config names what begins and ends a text."""
     files = both / "exported" / "ctranslate2"
     pieces = json.loads((files / "shared_vocabulary.json").read_text())
-    assert pieces == open_model_folder(both / "model").tokenizer.source_pieces
+    assert tuple(pieces) == open_model_folder(both / "model").tokenizer.source_vocabulary.pieces
     config = json.loads((files / "config.json").read_text())
     assert config["decoder_start_token"] == "<s>"
     assert config["eos_token"] == "</s>"
@@ -138,6 +139,9 @@ def test_a_diverged_model_is_refused(tmp_path, make_recipe, make_model, tokenize
     ("shape", "message"),
     [
         ({"attention_window": 3}, r"restricted self-attention \(model.attention_window = 3\)"),
+        ({"scale_embeddings": False}, r"aren't scaled \(model.scale_embeddings = false\)"),
+        ({"embedding_norm": True}, r"norm of embeddings \(model.embedding_norm = true\)"),
+        ({"output_bias": True}, r"bias of the output \(model.output_bias = true\)"),
         ({"d_key": 4, "d_value": 8}, r"d_model / num_heads = 8 \(model.d_key = 4"),
         ({"d_key": 8, "d_value": 4}, "model.d_value = 4"),
     ],
@@ -192,9 +196,9 @@ def test_what_is_put_there_meanwhile_stays(folder, output, monkeypatch):
     def judge_with_pause(*arguments):
         output.mkdir()
         (output / "thesis.txt").write_text("ten years of work")
-        judge(*arguments)
+        check_quality(*arguments)
 
-    monkeypatch.setattr(export_module, "judge", judge_with_pause)
+    monkeypatch.setattr(export_module, "check_quality", judge_with_pause)
     with pytest.raises(MtkitError, match=r"something else than an exported model: thesis\.txt"):
         export(folder, output, lines=_LINES)
     assert [path.name for path in output.iterdir()] == ["thesis.txt"]
@@ -247,23 +251,23 @@ def test_no_line_to_compare_on(folder, output, lines):
     assert "--lines FILE" in caught.value.hint
 
 
-def compared(**others: object) -> Comparison:
+def compared(**others: object) -> EngineComparison:
     facts = {"num_lines": 200, "num_equal": 150, "agreement": 90.0, "bleu": (30.0, 29.5)}
-    return Comparison(**{**facts, "lines_per_second": (10.0, 90.0), **others})
+    return EngineComparison(**{**facts, "lines_per_second": (10.0, 90.0), **others})
 
 
 def test_a_loss_of_more_than_one_bleu_is_refused(capsys):
-    judge(compared(bleu=(30.0, 29.0)), "int8")
-    judge(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
+    check_quality(compared(bleu=(30.0, 29.0)), "int8")
+    check_quality(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
     assert capsys.readouterr().err == ""
     with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU where torch has 30.0 on 200 lines"):
-        judge(compared(bleu=(30.0, 28.9)), "int8")
+        check_quality(compared(bleu=(30.0, 28.9)), "int8")
 
 
 def test_without_references_little_agreement_is_warned_of(capsys):
-    judge(compared(bleu=None), "int8")
+    check_quality(compared(bleu=None), "int8")
     assert capsys.readouterr().err == ""
-    judge(compared(bleu=None, agreement=69.0), "int8")
+    check_quality(compared(bleu=None, agreement=69.0), "int8")
     assert capsys.readouterr().err.startswith("warning: int8: the output has 69.0 BLEU")
 
 

@@ -23,7 +23,8 @@ from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
-from mtkit.model.folder import load_model_folder, read_card, write_scores
+from mtkit.model.card import read_card, write_scores
+from mtkit.model.folder import load_model_folder
 
 LOAD = """
 import json, resource, sys

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.files import building
-from mtkit.inference.identity import digest_model, identify, reading
+from mtkit.folders import building
+from mtkit.inference.identity import identify
+from mtkit.model.digest import digest_model, reading
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
 

@@ -7,16 +7,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
+from mtkit.model.card import write_scores
 from mtkit.model.config import read_settings
-from mtkit.model.folder import (
-    load_model_folder,
-    load_weights,
-    pack_weights,
-    read_weights,
-    save_model_folder,
-    write_scores,
-    write_tensors,
-)
+from mtkit.model.folder import load_model_folder, save_model_folder
+from mtkit.model.weights import load_weights, pack_weights, read_weights, write_tensors
 from mtkit.recipe.inference import Inference
 
 _SHARED = {

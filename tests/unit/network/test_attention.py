@@ -5,7 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.network.attention import CrossAttention, SelfAttention, attend
+from mtkit.network import PaddedLayout
+from mtkit.network.attention import CrossAttention, SelfAttention
+from mtkit.network.scaled_dot_product import attend
+from mtkit.recipe.model import Model
 
 assert_equal_in_fp64 = functools.partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
 
@@ -128,7 +131,7 @@ def _set_linear(linear: torch.nn.Linear, weight: list[list[float]], bias: list[f
 
 
 def test_self_attention_by_hand() -> None:
-    attention = SelfAttention(2, num_heads=2, d_key=1, d_value=1, dropout=0.0)
+    attention = SelfAttention(Model(d_model=2, num_heads=2, d_key=1, d_value=1))
     # Rows: two heads of queries, of keys, of values. Head 0 asks for ln 2 times the first number
     # and head 1 for nothing; head 0 returns the first number, head 1 the second plus 1.
     _set_linear(
@@ -139,36 +142,39 @@ def test_self_attention_by_hand() -> None:
     _set_linear(attention.output, [[1, 0], [0, 10]], [0, 0.5])
     # Head 0's keys are 0 and 1: weights 1/3 and 2/3, so 2/3. Head 1 takes the mean of 4 + 1 and
     # 8 + 1, so 7, and 10 * 7 + 0.5.
-    output = attention(torch.tensor([[[0.0, 4.0], [1.0, 8.0]]]))
+    output = attention(
+        torch.tensor([[[0.0, 4.0], [1.0, 8.0]]]), PaddedLayout(torch.ones(1, 2, dtype=torch.bool))
+    )
     torch.testing.assert_close(output, torch.tensor([[[2 / 3, 70.5], [2 / 3, 70.5]]]))
 
 
 def test_cross_attention_by_hand() -> None:
-    attention = CrossAttention(2, num_heads=1, d_key=1, d_value=2, dropout=0.0)
+    attention = CrossAttention(Model(d_model=2, num_heads=1, d_key=1, d_value=2))
     _set_linear(attention.query, [[1, 0]], [0])
     # A key is the source's first number; a value is its two numbers, swapped.
     _set_linear(attention.key_value, [[1, 0], [0, 1], [1, 0]], [0, 0, 0])
     _set_linear(attention.output, [[1, 0], [0, 1]], [0, 0])
     memory = torch.tensor([[[0.0, 4.0], [1.0, 8.0], [9.0, 9.0]]])
-    keys, values = attention.project_memory(memory)
+    layout = PaddedLayout(torch.tensor([[True, True, False]]))
+    (keys,), (values,) = attention.project_memory(memory, layout)
     assert keys.tolist() == [[[[0.0], [1.0], [9.0]]]]
     assert values.tolist() == [[[[4.0, 0.0], [8.0, 1.0], [9.0, 9.0]]]]
     # The query ln 3 weighs keys 0 and 1 with 1/4 and 3/4: 4/4 + 24/4 and 3/4. The third is padding.
     output = attention(
-        torch.tensor([[[math.log(3), 5.0]]]), memory, torch.tensor([[True, True, False]])
+        torch.tensor([[[math.log(3), 5.0]]]), PaddedLayout(torch.tensor([[True]])), memory, layout
     )
     torch.testing.assert_close(output, torch.tensor([[[7.0, 0.75]]]))
 
 
 def test_attention_dropout_acts_in_training_alone() -> None:
     torch.manual_seed(10)
-    self_attention = SelfAttention(4, num_heads=2, d_key=2, d_value=2, dropout=0.5)
-    cross_attention = CrossAttention(4, num_heads=2, d_key=2, d_value=2, dropout=0.5)
+    config = Model(d_model=4, num_heads=2, attention_dropout=0.5)
+    self_attention, cross_attention = SelfAttention(config), CrossAttention(config)
     states = torch.randn(1, 6, 4)
-    is_token = torch.ones(1, 6, dtype=torch.bool)
+    layout = PaddedLayout(torch.ones(1, 6, dtype=torch.bool))
     for run in (
-        lambda: self_attention(states),
-        lambda: cross_attention(states, states, is_token),
+        lambda: self_attention(states, layout),
+        lambda: cross_attention(states, layout, states, layout),
     ):
         self_attention.train()
         cross_attention.train()

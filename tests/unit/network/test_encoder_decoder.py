@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 
 SOURCE_VOCAB_SIZE, TARGET_VOCAB_SIZE = 11, 13
@@ -15,6 +15,11 @@ def _build(**keys: object) -> EncoderDecoder:
     return EncoderDecoder(
         section, TARGET_VOCAB_SIZE if is_shared else SOURCE_VOCAB_SIZE, TARGET_VOCAB_SIZE
     )
+
+
+def _read(model: EncoderDecoder, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    layouts = map(PaddedLayout.without_padding, (source, target))
+    return model(source, next(layouts), target, next(layouts))
 
 
 def _matrices(model: EncoderDecoder) -> tuple[torch.nn.Parameter, ...]:
@@ -51,7 +56,7 @@ def test_every_parameter_learns(tied_embeddings: str) -> None:
     model = _build(tied_embeddings=tied_embeddings, positions="learned", max_positions=5)
     source_tokens = torch.randint(SOURCE_VOCAB_SIZE, (3, 5))
     target_tokens = torch.randint(TARGET_VOCAB_SIZE, (3, 5))
-    states = model(source_tokens, torch.ones(3, 5, dtype=torch.bool), target_tokens)
+    states = _read(model, source_tokens, target_tokens)
     model.project(states).log_softmax(dim=-1)[..., 1].sum().backward()
     idle = [name for name, weights in model.named_parameters() if not weights.grad.any()]
     assert idle == []
@@ -66,13 +71,12 @@ def test_two_vocabularies_of_unequal_size_cannot_share_a_matrix() -> None:
 def test_a_later_target_token_leaves_earlier_outputs_the_same(norm: str) -> None:
     model = _build(norm=norm).eval()
     source_tokens = torch.randint(TARGET_VOCAB_SIZE, (2, 6))
-    is_token = torch.ones(2, 6, dtype=torch.bool)
     target_tokens = torch.randint(TARGET_VOCAB_SIZE, (2, 5))
     changed = target_tokens.clone()
     changed[:, 3] = (changed[:, 3] + 1) % TARGET_VOCAB_SIZE
     with torch.no_grad():
-        before = model(source_tokens, is_token, target_tokens)
-        after = model(source_tokens, is_token, changed)
+        before = _read(model, source_tokens, target_tokens)
+        after = _read(model, source_tokens, changed)
     torch.testing.assert_close(after[:, :3], before[:, :3], rtol=0, atol=1e-6)
     assert (after[:, 3:] - before[:, 3:]).abs().amax(dim=-1).gt(1e-3).all()
 
@@ -92,12 +96,13 @@ def test_logits_are_plain_products_with_the_target_s_matrix() -> None:
 def test_encoding_is_what_the_decoder_reads() -> None:
     model = _build().eval()
     source_tokens = torch.randint(TARGET_VOCAB_SIZE, (2, 4))
-    is_token = torch.ones(2, 4, dtype=torch.bool)
     target_tokens = torch.randint(TARGET_VOCAB_SIZE, (2, 3))
+    source, target = map(PaddedLayout.without_padding, (source_tokens, target_tokens))
     with torch.no_grad():
-        memory = model.encode(source_tokens, is_token)
-        states = model.decoder(model.target_embedding(target_tokens), memory, is_token)
-        assert torch.equal(model(source_tokens, is_token, target_tokens), states)
+        memory = model.encode(source_tokens, source)
+        embedded = model.target_embedding(target_tokens, target)
+        states = model.decoder(embedded, target, memory, source)
+        assert torch.equal(model(source_tokens, source, target_tokens, target), states)
 
 
 def test_learned_positions_are_the_source_s_and_the_target_s_own() -> None:
@@ -117,8 +122,7 @@ def test_saved_weights_bring_back_the_model() -> None:
     twin.eval()
     inputs = (
         torch.randint(TARGET_VOCAB_SIZE, (2, 4)),
-        torch.ones(2, 4, dtype=torch.bool),
         torch.randint(TARGET_VOCAB_SIZE, (2, 3)),
     )
-    assert torch.equal(twin(*inputs), model(*inputs))
+    assert torch.equal(_read(twin, *inputs), _read(model, *inputs))
     assert _matrices(twin)[0] is _matrices(twin)[2]

@@ -2,6 +2,8 @@ import math
 
 import pytest
 import torch
+from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions, sinusoids
 
@@ -71,3 +73,25 @@ def test_learned_positions_are_rows_of_their_matrix() -> None:
 def test_learned_positions_past_the_end_are_refused(first: int, length: int) -> None:
     with pytest.raises(ValueError, match=r"position 5 wanted.*only 5 \(model\.max_positions\)"):
         LearnedPositions(5, 2)(first, length)
+
+
+def test_halves_are_marian_s() -> None:
+    marian = MarianSinusoidalPositionalEmbedding(300, 10)
+    positions = SinusoidalPositions(10, kind="halves")
+    torch.testing.assert_close(positions(0, 300), marian.create_weight())
+
+
+def test_tensor2tensor_s_from_2_on_are_m2m100_s() -> None:
+    # fairseq's padding has index 1, and positions count from the next.
+    m2m100 = M2M100SinusoidalPositionalEmbedding(300, 10, padding_idx=1)
+    positions = SinusoidalPositions(10, kind="tensor2tensor", first_position=2)
+    expected = m2m100(torch.full((1, 300), 5))[0]
+    torch.testing.assert_close(positions(0, 300), expected, rtol=0.0, atol=1e-4)
+    assert torch.equal(positions(7, 2), positions(0, 9)[7:])
+
+
+def test_the_narrowest_of_tensor2tensor_s_is_one_wave() -> None:
+    torch.testing.assert_close(
+        sinusoids(3, 2, "tensor2tensor"),
+        torch.tensor([[math.sin(p), math.cos(p)] for p in range(3)]),
+    )

@@ -4,10 +4,10 @@ import jaxtyping
 import pytest
 import torch
 
-from mtkit.network import EncoderDecoder
-from mtkit.network.attention import attend
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cache import LayerCache
 from mtkit.network.positions import sinusoids
+from mtkit.network.scaled_dot_product import attend
 from mtkit.recipe.model import Model
 
 
@@ -17,22 +17,21 @@ def model() -> EncoderDecoder:
     return EncoderDecoder(section, 9, 9)
 
 
-def test_a_mask_of_another_batch_is_refused(model: EncoderDecoder) -> None:
+def test_a_layout_of_another_batch_is_refused(model: EncoderDecoder) -> None:
     tokens = torch.zeros(2, 3, dtype=torch.long)
     # Broadcasting would let this mask through.
-    with pytest.raises(jaxtyping.TypeCheckError, match="source_is_token"):
-        model(tokens, torch.ones(1, 3, dtype=torch.bool), tokens)
+    with pytest.raises(AssertionError, match="a layout of other tokens"):
+        model.encode(tokens, PaddedLayout(torch.ones(1, 3, dtype=torch.bool)))
 
 
-def test_a_mask_of_numbers_is_refused(model: EncoderDecoder) -> None:
-    tokens = torch.zeros(2, 3, dtype=torch.long)
-    with pytest.raises(jaxtyping.TypeCheckError, match="source_is_token"):
-        model.encode(tokens, torch.ones(2, 3))
+def test_a_mask_of_numbers_is_refused() -> None:
+    with pytest.raises(jaxtyping.TypeCheckError, match="is_token"):
+        PaddedLayout(torch.ones(2, 3))
 
 
 def test_tokens_of_a_step_stand_by_sentence(model: EncoderDecoder) -> None:
     tokens = torch.zeros(2, 3, dtype=torch.long)
-    cache = model.start(tokens, torch.ones(2, 3, dtype=torch.bool))
+    cache = model.start(tokens, PaddedLayout.without_padding(tokens))
     with pytest.raises(jaxtyping.TypeCheckError, match="tokens"):
         model.step(tokens[:, 0], cache)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
@@ -15,9 +16,8 @@ from mtkit.errors import MtkitError
 from mtkit.pipeline.accelerators import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
-from mtkit.training.distributed import choose_device
-from mtkit.training.objective import TranslationObjective
-from mtkit.training.plan import build_model
+from mtkit.training.distributed import Processes
+from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.workspace import Workspace
 
 TINY = Path(__file__).parents[2] / "tiny.toml"
@@ -164,9 +164,9 @@ def test_prepared_data_are_counted_as_training_counts_them(
     workspace = Workspace(tmp_path / "run")
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
-    device = choose_device("cpu")
-    objective = TranslationObjective(build_model(recipe, data), data, recipe, device)
-    updates = objective.plan_epoch(0)
+    alone = Processes(0, 1, torch.device("cpu"))
+    batches = TranslationBatches(data, recipe, alone, dtype=torch.float32, packs=False)
+    updates = batches.plan_epoch(0)
     lengths = [tuple(data.train.lengths(examples).values()) for examples in updates]
     source = sum(int(sides[0].sum()) for sides in lengths)
     target = sum(int(sides[1].sum()) for sides in lengths)

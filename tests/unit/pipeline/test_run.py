@@ -12,8 +12,8 @@ from mtkit.evaluation.results import SystemResult, SystemScore
 from mtkit.pipeline import run as run_module
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.run import run
-from mtkit.pipeline.score import Translation
 from mtkit.pipeline.score_files import ScoredText
+from mtkit.pipeline.translation_files import TranslatedTestSet
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
@@ -54,7 +54,7 @@ class Stages:
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
             "is_averaged": is_done("average"),
-            "read_translation": lambda *_: Translation(
+            "read_translation": lambda *_: TranslatedTestSet(
                 "phrasebook-test", SENTENCES, [SENTENCES], SENTENCES
             ),
         }

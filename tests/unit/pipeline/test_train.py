@@ -21,6 +21,8 @@ class Rooms:
         self.launches: list[tuple[list[str], dict[str, Any]]] = []
         self.is_finished = True
         monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+        # Without it, one process becomes several where a machine has the cores.
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
         monkeypatch.setattr(train_module, "train_here", self._train)
         monkeypatch.setattr(train_module, "launch", self._launch)
         monkeypatch.setattr(train_module, "open_prepared", lambda *_: None)

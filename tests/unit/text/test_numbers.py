@@ -62,15 +62,15 @@ def test_the_same_numbers_match_however_they_are_written(
     one, other = (
         "; ".join(data.draw(st.sampled_from(WAYS))(value) for value in values) for _ in range(2)
     )
-    assert have_matching_numbers(one, other, share=1.0, least=10)
+    assert have_matching_numbers(one, other, share=1.0, min_value=10)
 
 
 @given(st.lists(st.integers(100, 999), min_size=2, max_size=6), st.sampled_from(", .'\u2009"))
 def test_a_list_matches_whatever_stands_between(values: list[int], mark: str) -> None:
     one, other = mark.join(map(str, values)), " and ".join(map(str, values))
     for share in (0.3, 1.0):
-        assert have_matching_numbers(one, other, share=share, least=10)
-        assert have_matching_numbers(other, one, share=share, least=10)
+        assert have_matching_numbers(one, other, share=share, min_value=10)
+        assert have_matching_numbers(other, one, share=share, min_value=10)
 
 
 @given(
@@ -85,7 +85,7 @@ def test_other_numbers_match_in_no_reading(
     assume(all(abs(one - other) > 1 for one, other in pairwise(sorted(values))))
     one = "; ".join(map(way, values))
     other = "; ".join(other_way(value + 1) for value in values)
-    assert not have_matching_numbers(one, other, share=0.3, least=10_000)
+    assert not have_matching_numbers(one, other, share=0.3, min_value=10_000)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_other_numbers_match_in_no_reading(
     ],
 )
 def test_units(one: str, other: str) -> None:
-    assert have_matching_numbers(one, other, share=1.0, least=10)
-    assert have_matching_numbers(other, one, share=1.0, least=10)
+    assert have_matching_numbers(one, other, share=1.0, min_value=10)
+    assert have_matching_numbers(other, one, share=1.0, min_value=10)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_units(one: str, other: str) -> None:
     ],
 )
 def test_what_is_no_reading(one: str, other: str) -> None:
-    assert not have_matching_numbers(one, other, share=1.0, least=10)
+    assert not have_matching_numbers(one, other, share=1.0, min_value=10)
 
 
 def test_numbers_in_their_usual_reading() -> None:
-    found = find_numbers("1,234 and 07, 12.5 of ٣٤ and 12万", least=10)
+    found = find_numbers("1,234 and 07, 12.5 of ٣٤ and 12万", min_value=10)
     assert found == {"1234": 1, "12": 2, "34": 1}
 
 
@@ -139,5 +139,5 @@ def test_many_numbers_take_no_time() -> None:
     """A thousand readings of each would be more than can be tried."""
     one = "; ".join(f"{value} {value + 1} {value + 2}" for value in range(100, 700))
     other = ", ".join(f"{value}, {value + 1}, {value + 2}" for value in range(100, 700))
-    assert have_matching_numbers(one, other, share=1.0, least=10)
-    assert not have_matching_numbers(one, one.replace("1", "0"), share=1.0, least=10)
+    assert have_matching_numbers(one, other, share=1.0, min_value=10)
+    assert not have_matching_numbers(one, one.replace("1", "0"), share=1.0, min_value=10)

@@ -11,8 +11,10 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
 from mtkit.recipe.tokenizer import Pretrained, Tokenizer
+from mtkit.text.sentencepiece_segmenter import read_pretrained
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
-from mtkit.text.tokenizer import SubwordTokenizer, read_pretrained, train_tokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 
 PAIRS = list(generate_pairs("train", 400))
 SOURCES = [source for source, _ in PAIRS]

@@ -13,14 +13,9 @@ from torch import nn
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.training import Adam, Training
-from mtkit.training.checkpoint import (
-    Checkpoint,
-    CheckpointFolder,
-    TrainingState,
-    choose_best,
-    restore,
-)
-from mtkit.training.learner import Learner, MovingAverage
+from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
+from mtkit.training.checkpoint_folder import CheckpointFolder, restore
+from mtkit.training.learner import AveragedWeights, Learner
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.precision import WorkingCopy
 
@@ -29,7 +24,7 @@ def build(seed: int = 1, *, decay: float | None = None) -> Learner:
     """Returns a small learner after `seed` updates."""
     torch.manual_seed(seed)
     model = nn.Linear(3, 2)
-    average = None if decay is None else MovingAverage(model, decay)
+    average = None if decay is None else AveragedWeights(model, decay)
     learner = Learner(model, build_optimizer(model, Adam()), WorkingCopy(model, "fp32"), average)
     for _ in range(seed):
         learn(learner)
@@ -107,7 +102,7 @@ def test_the_moving_average_is_what_is_released(tmp_path: Path) -> None:
     torch.manual_seed(1)
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 1.0)
-    average = MovingAverage(model, 0.5)
+    average = AveragedWeights(model, 0.5)
     for number, weight in ((1, 3.0), (2, 7.0), (100, 0.0)):
         nn.init.constant_(model.weight, weight)
         average.update(number)
@@ -337,7 +332,7 @@ def test_a_kill_while_pruning_leaves_no_half_checkpoint(tmp_path: Path, monkeypa
         if folder.exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtkit.files.remove_folder", killed)
+    monkeypatch.setattr("mtkit.folders.remove_folder", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.prune(keeping())
     monkeypatch.undo()

@@ -11,14 +11,15 @@ import torch
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training import loop
-from mtkit.training.checkpoint import CheckpointFolder, TrainingState
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished
-from mtkit.training.metrics import MetricsLog, read_metrics
+from mtkit.training.metrics import read_metrics
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
-from mtkit.training.validation import Validation
 
 from .unigram import UnigramObjective
 
@@ -31,21 +32,13 @@ def load(*overrides: str) -> Recipe:
     return load_recipe("phrasebook-en-de", [constant, "training.log_every=1", *overrides])
 
 
-def build_trainer(folder: Path, recipe: Recipe, objective, scores=()) -> Trainer:
-    remaining = list(scores)
-
-    def validate() -> Validation:
-        score = remaining.pop(0) if remaining else 0.0
-        # No translation: no BLEU, no chrF.
-        return Validation(score, dict.fromkeys(("loss", "nll", "perplexity"), score), [])
-
+def build_trainer(folder: Path, recipe: Recipe, objective: UnigramObjective) -> Trainer:
     return Trainer(
         recipe=recipe,
         objective=objective,
         learner=Learner.of(objective.model, recipe),
         processes=Processes(0, 1, torch.device("cpu")),
         checkpoints=CheckpointFolder(folder / "checkpoints"),
-        validate=validate,
         metrics=MetricsLog(
             folder / "metrics.jsonl", picture=folder / "curve.png", title="toy", resumed_at=0
         ),
@@ -55,7 +48,7 @@ def build_trainer(folder: Path, recipe: Recipe, objective, scores=()) -> Trainer
 
 
 def test_another_objective_learns_its_entropy(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=32)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=32)
     recipe = load("training.max_steps=200", "training.checkpoint_every=200")
     state = build_trainer(tmp_path, recipe, objective).run(TrainingState())
     train = [m for m in read_metrics(tmp_path / "metrics.jsonl") if m["kind"] == "train"]
@@ -68,7 +61,7 @@ def test_another_objective_learns_its_entropy(tmp_path: Path) -> None:
 
 
 def test_the_gradient_is_of_the_mean_per_token(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=32)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=32)
     recipe = load("training.max_steps=1", "training.checkpoint_every=1")
     trainer = build_trainer(tmp_path, recipe, objective)
     trainer.run(TrainingState())
@@ -78,16 +71,16 @@ def test_the_gradient_is_of_the_mean_per_token(tmp_path: Path) -> None:
 
 
 def test_epochs_follow_one_another_and_positions_are_kept(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     recipe = load("training.max_steps=10", "training.checkpoint_every=10")
     state = build_trainer(tmp_path, recipe, objective).run(TrainingState())
     # Four updates an epoch: ten are two epochs and two of the third.
     assert (state.epoch, state.position) == (2, 2)
-    assert objective.planned_epochs == [0, 1, 2]
+    assert objective.batches.planned_epochs == [0, 1, 2]
 
 
 def test_checkpoints_come_at_their_interval_and_at_the_end(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     recipe = load("training.max_steps=7", "training.checkpoint_every=3")
     build_trainer(tmp_path, recipe, objective).run(TrainingState())
     saved = CheckpointFolder(tmp_path / "checkpoints").list()
@@ -95,14 +88,14 @@ def test_checkpoints_come_at_their_interval_and_at_the_end(tmp_path: Path) -> No
 
 
 def test_patience_ends_training(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    scores = (1.0, 4.0, 2.0, 3.0, 4.0, 9.0)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8, scores=scores)
     recipe = load(
         "training.max_steps=100",
         "training.checkpoint_every=1",
         "training.early_stopping.patience=3",
     )
-    scores = (1.0, 4.0, 2.0, 3.0, 4.0, 9.0)
-    state = build_trainer(tmp_path, recipe, objective, scores).run(TrainingState())
+    state = build_trainer(tmp_path, recipe, objective).run(TrainingState())
     # The best came second; an equal score is no better.
     assert (state.step, state.best_score, state.num_without_best) == (5, 4.0, 3)
     assert is_finished(recipe, state)
@@ -110,7 +103,7 @@ def test_patience_ends_training(tmp_path: Path) -> None:
 
 
 def test_losses_that_are_no_numbers_from_the_start_end_training(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     torch.nn.init.constant_(objective.model.weight, math.nan)
     recipe = load("training.max_steps=50", "training.checkpoint_every=50")
     with pytest.raises(
@@ -121,7 +114,7 @@ def test_losses_that_are_no_numbers_from_the_start_end_training(tmp_path: Path) 
 
 
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     # The loss of step 1 is sound; its update isn't, and no loss is logged before the stop.
     recipe = load("training.max_steps=9", "training.checkpoint_every=9", "training.log_every=9")
 
@@ -139,7 +132,7 @@ def test_every_update_counts_in_the_logged_loss(tmp_path: Path) -> None:
     losses = {}
     for log_every in (1, 4):
         folder = tmp_path / str(log_every)
-        objective = UnigramObjective(TOKENS, 3, batch_size=8)
+        objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
         # A checkpoint between two log lines takes nothing out of the mean.
         recipe = load(
             "training.max_steps=4", "training.checkpoint_every=3", f"training.log_every={log_every}"
@@ -151,14 +144,14 @@ def test_every_update_counts_in_the_logged_loss(tmp_path: Path) -> None:
 
 
 def test_the_curve_is_drawn_while_training_goes_on(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     recipe = load("training.max_steps=2", "training.checkpoint_every=1")
     build_trainer(tmp_path, recipe, objective).run(TrainingState())
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_clipping_bounds_the_gradient(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=32)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=32)
     recipe = load(
         "training.max_steps=1", "training.checkpoint_every=1", "training.clipping.max_norm=0.1"
     )
@@ -168,7 +161,7 @@ def test_clipping_bounds_the_gradient(tmp_path: Path) -> None:
 
 
 def test_the_rate_is_the_schedules(tmp_path: Path) -> None:
-    objective = UnigramObjective(TOKENS, 3, batch_size=8)
+    objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     rise = "training.schedule={kind='inverse-sqrt', peak=0.4, warmup_steps=2}"
     recipe = load(rise, "training.max_steps=8", "training.checkpoint_every=8")
     build_trainer(tmp_path, recipe, objective).run(TrainingState())

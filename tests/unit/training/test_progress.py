@@ -7,7 +7,7 @@ from rich.console import Console
 
 from mtkit.training import progress
 from mtkit.training.progress import ProgressView
-from mtkit.training.validation import Sample, Validation
+from mtkit.training.validation import SampleTranslation, ValidationResult
 
 LOSSES = ("loss", "nll", "perplexity")
 
@@ -58,7 +58,7 @@ def test_the_longest_line_is_short_enough_to_read(capsys: pytest.CaptureFixture[
 def test_what_is_missing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     with ProgressView(10, is_shown=True) as view:
         view.show_update({"step": 5, "loss": 1.0, "perplexity": None})
-        view.show_validation(5, Validation(1.0, {"loss": 1.0}, []), is_best=False)
+        view.show_validation(5, ValidationResult(1.0, {"loss": 1.0}, []), is_best=False)
     assert capsys.readouterr().err == "step 5 of 10  loss 1.000\ndev at step 5: loss 1.000\n"
 
 
@@ -70,8 +70,8 @@ def test_the_end_of_the_warm_up_is_told_once(capsys: pytest.CaptureFixture[str])
 
 
 def test_text_with_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    sample = Sample("[bold]source", "[/red] reference", "hypothesis [1]")
-    validation = Validation(1.0, dict.fromkeys((*LOSSES, "bleu", "chrf"), 1.0), [sample])
+    sample = SampleTranslation("[bold]source", "[/red] reference", "hypothesis [1]")
+    validation = ValidationResult(1.0, dict.fromkeys((*LOSSES, "bleu", "chrf"), 1.0), [sample])
     with ProgressView(10, is_shown=True) as view:
         view.show_validation(5, validation, is_best=True)
     said = capsys.readouterr().err.splitlines()
@@ -86,7 +86,7 @@ def test_text_with_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) 
 def test_a_validation_that_is_not_the_best_names_the_best(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    validation = Validation(1.0, dict.fromkeys(LOSSES, 1.0), [])
+    validation = ValidationResult(1.0, dict.fromkeys(LOSSES, 1.0), [])
     with ProgressView(10_000, is_shown=True) as view:
         view.show_validation(1000, validation, is_best=True)
         view.show_validation(2000, validation, is_best=False)

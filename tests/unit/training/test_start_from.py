@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.reused_vocabulary import extend_vocabulary
 from mtkit.errors import MtkitError
-from mtkit.model.folder import pack_weights, save_model_folder
-from mtkit.network import EncoderDecoder
+from mtkit.model.folder import save_model_folder
+from mtkit.model.weights import pack_weights
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.tokenizer import SubwordTokenizer, train_tokenizer
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.training.start_from import start_from
 
 PAIRS = list(generate_pairs("train", 200))
@@ -75,9 +77,9 @@ def test_the_same_vocabulary_gives_the_same_logits(
     assert pack_weights(model).keys() == pack_weights(start).keys()
     tokens = torch.tensor(vocabulary.encode_source(SOURCES[:1]))
     with torch.no_grad():
+        layout = PaddedLayout.without_padding(tokens)
         logits = [
-            network.project(network(tokens, torch.ones_like(tokens, dtype=torch.bool), tokens))
-            for network in (start, model)
+            network.project(network(tokens, layout, tokens, layout)) for network in (start, model)
         ]
     assert torch.equal(*logits)
     counts = (
@@ -115,7 +117,7 @@ def test_a_new_vocabulary_takes_rows_by_piece(make_start, open_recipe, capsys) -
     start_from(recipe, model, new)
     # By hand: the row of each piece that both have, by its place in either list.
     weight = model.source_embedding.tokens.weight
-    ours, theirs = new.source_pieces, old.source_pieces
+    ours, theirs = new.source_vocabulary.pieces, old.source_vocabulary.pieces
     common = set(ours) & set(theirs)
     assert 30 < len(common) < 150
     assert {"<pad>", "<unk>", "<s>", "</s>"} < common
@@ -143,13 +145,13 @@ def test_two_vocabularies_into_one_go_by_side(make_start, open_recipe, capsys) -
     start_from(recipe, model, new)
     said = capsys.readouterr().err
     for side in ("source", "target"):
-        theirs = getattr(old, f"{side}_pieces")
-        common = [piece for piece in new.source_pieces if piece in theirs]
+        theirs = getattr(old, f"{side}_vocabulary").pieces
+        common = [piece for piece in new.source_vocabulary.pieces if piece in theirs]
         weight, taken = (
             getattr(network, f"{side}_embedding").tokens.weight for network in (model, start)
         )
         for piece in common:
-            row = weight[new.source_pieces.index(piece)]
+            row = weight[new.source_vocabulary.pieces.index(piece)]
             assert torch.equal(row, taken[theirs.index(piece)])
         assert f"{len(common)} of 200 {side} pieces" in said
 

@@ -1,14 +1,15 @@
-"""What a person is told when a training ends."""
+"""What a person reads when a training begins and when it ends."""
 
 import dataclasses
 from pathlib import Path
 
 import pytest
 import sacrebleu
+import torch
 
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState
-from mtkit.training.summary import show_summary
+from mtkit.training.summary import show_summary, warn_of_slow_arithmetic
 from mtkit.workspace import Workspace
 
 STATE = TrainingState(step=800, epoch=3, target_tokens=1_234_567, elapsed_seconds=905.0)
@@ -75,3 +76,12 @@ def test_a_stopped_training_says_how_to_go_on(tmp_path, capsys) -> None:
         "  updates     100, 5,000 target tokens",
         "  time        3 s",
     ]
+
+
+def test_imitated_bfloat16_is_warned_of(capsys, monkeypatch) -> None:
+    for is_supported in (True, False):
+        monkeypatch.setattr(
+            torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda answer=is_supported: answer
+        )
+        warn_of_slow_arithmetic("bf16", torch.device("cpu"))
+        assert ("no bfloat16 arithmetic" in capsys.readouterr().err) is not is_supported

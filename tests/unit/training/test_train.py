@@ -5,15 +5,12 @@ import shutil
 import signal
 
 import pytest
-import torch
 
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
-from mtkit.training import train as train_module
-from mtkit.training.checkpoint import CheckpointFolder
-from mtkit.training.distributed import Processes
+from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
 from mtkit.training.schedule import learning_rate
 from mtkit.training.train import is_trained
@@ -167,15 +164,6 @@ def test_a_stop_that_becomes_the_end_is_validated(tiny_run, monkeypatch) -> None
     whole = tiny_run("training.max_steps=3", name="never stopped")
     assert whole.train()
     assert whole.weights() == ended.weights()
-
-
-def test_imitated_bfloat16_is_warned_of(capsys, monkeypatch) -> None:
-    for is_supported in (True, False):
-        monkeypatch.setattr(
-            torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda answer=is_supported: answer
-        )
-        train_module._warn_of_slow_arithmetic("bf16", Processes(0, 1, torch.device("cpu")))
-        assert ("no bfloat16 arithmetic" in capsys.readouterr().err) is not is_supported
 
 
 def test_bf16_training_is_close_to_fp32(tiny_run) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.data.prepared import open_prepared
 from mtkit.inference.translate import Translator
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.validation import Validator
@@ -43,7 +43,14 @@ def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(tiny_run) -> No
         source, target = torch.tensor([source_tokens]), torch.tensor(target_tokens)
         inputs = torch.cat((torch.tensor([2]), target[:-1]))[None]
         with torch.no_grad():
-            logits = model.project(model(source, torch.ones_like(source, dtype=torch.bool), inputs))
+            logits = model.project(
+                model(
+                    source,
+                    PaddedLayout.without_padding(source),
+                    inputs,
+                    PaddedLayout.without_padding(inputs),
+                )
+            )
         losses.append(
             torch.nn.functional.cross_entropy(
                 logits[0], target, label_smoothing=0.1, reduction="sum"

@@ -2,11 +2,46 @@
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.updates import TrainingBatches
 from mtkit.training.loss import LossSums
+from mtkit.training.validation import ValidationResult
+
+
+class UnigramBatches(TrainingBatches[Tensor]):
+    """Tokens, each an example; two micro-batches a process, of unequal size."""
+
+    def __init__(self, tokens: list[int], batch_size: int) -> None:
+        super().__init__()
+        self._tokens = torch.tensor(tokens)
+        self._batch_size = batch_size
+        self.planned_epochs: list[int] = []
+
+    @property
+    def longest(self) -> int:
+        return 8
+
+    def plan_epoch(self, epoch: int) -> list[Indices]:
+        self.planned_epochs.append(epoch)
+        order = np.random.default_rng(epoch).permutation(len(self._tokens))
+        return np.split(order, len(order) // self._batch_size)
+
+    def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
+        parts = np.array_split(examples, num_processes)
+        # Their sums must still weigh each token once.
+        return [[one_pass(part[:3]), one_pass(part[3:])] for part in parts]
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        return len(examples)
+
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> Tensor:
+        return self._tokens[micro_batch.sentences]
+
+    def largest(self, limit: int) -> Tensor:
+        return self._tokens[torch.arange(limit) % len(self._tokens)]
 
 
 class UnigramObjective:
@@ -15,37 +50,26 @@ class UnigramObjective:
     What it can reach at best is the tokens' entropy, which is known by hand.
     """
 
-    def __init__(self, tokens: list[int], vocab_size: int, *, batch_size: int) -> None:
-        self._tokens = torch.tensor(tokens)
-        self._batch_size = batch_size
+    def __init__(self, batches: TrainingBatches[Tensor], vocab_size: int, scores=()) -> None:
+        self.batches = batches
         self.model = nn.Linear(1, vocab_size, bias=False)
         nn.init.zeros_(self.model.weight)
-        self.planned_epochs: list[int] = []
+        self._scores = list(scores)
 
-    def plan_epoch(self, epoch: int) -> list[Indices]:
-        self.planned_epochs.append(epoch)
-        order = np.random.default_rng(epoch).permutation(len(self._tokens))
-        return np.split(order, len(order) // self._batch_size)
+    @classmethod
+    def of(cls, tokens: list[int], vocab_size: int, *, batch_size: int, scores=()):
+        return cls(UnigramBatches(tokens, batch_size), vocab_size, scores)
 
-    def split_update(
-        self, examples: Indices, num_processes: int, *, micro_batch_tokens: int
-    ) -> list[list[MicroBatch]]:
-        parts = np.array_split(examples, num_processes)
-        # Two micro-batches a process, of unequal size: their sums must still weigh each token once.
-        return [[_pass(part[:3]), _pass(part[3:])] for part in parts]
-
-    def count_tokens(self, examples: Indices, epoch: int) -> int:
-        return len(examples)
-
-    def measure(self, micro_batch: MicroBatch, epoch: int) -> LossSums:
-        examples = micro_batch.sentences
-        logits = self.model(torch.ones(len(examples), 1))
-        loss = nn.functional.cross_entropy(logits, self._tokens[examples], reduction="sum")
+    def loss(self, batch: Tensor) -> LossSums:
+        logits = self.model(torch.ones(len(batch), 1))
+        loss = nn.functional.cross_entropy(logits, batch, reduction="sum")
         return LossSums(loss, loss.detach())
 
-    def measure_largest(self, micro_batch_tokens: int) -> LossSums:
-        return self.measure(_pass(np.arange(min(micro_batch_tokens, len(self._tokens)))), 0)
+    def validate(self) -> ValidationResult:
+        score = self._scores.pop(0) if self._scores else 0.0
+        # No translation: no BLEU, no chrF.
+        return ValidationResult(score, dict.fromkeys(("loss", "nll", "perplexity"), score), [])
 
 
-def _pass(examples: Indices) -> MicroBatch:
+def one_pass(examples: Indices) -> MicroBatch:
     return MicroBatch(examples, len(examples), len(examples), len(examples))

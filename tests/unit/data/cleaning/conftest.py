@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.data.cleaning import Cleaner, HeldOut, measure_balance
+from mtkit.data.cleaning import Cleaner, HeldOut, measure_length_ratio
 from mtkit.recipe.cleaning import Cleaning
 
 Lines = list[str]
@@ -46,7 +46,7 @@ def make_cleaner() -> Callable[..., Cleaner]:
         *,
         source: str = "en",
         target: str = "de",
-        balance: float = 1.0,
+        length_ratio: float = 1.0,
         held_out: Iterable[tuple[str, str]] = (),
         **settings: Any,
     ) -> Cleaner:
@@ -60,7 +60,7 @@ def make_cleaner() -> Callable[..., Cleaner]:
             Cleaning.model_validate(tables),
             source_language=source,
             target_language=target,
-            balance=balance,
+            length_ratio=length_ratio,
             held_out=HeldOut.of(held_out),
         )
 
@@ -69,10 +69,10 @@ def make_cleaner() -> Callable[..., Cleaner]:
 
 @pytest.fixture
 def default_cleaner(make_cleaner: Callable[..., Cleaner]) -> Callable[..., Cleaner]:
-    """A function that returns a cleaner of all default filters, its balance from real pairs."""
+    """A function that returns a cleaner of all default filters, length ratio by real pairs."""
 
     def make(source: str, target: str, dev: tuple[Lines, Lines], **settings: Any) -> Cleaner:
-        balance = measure_balance(zip(*dev, strict=True))
-        return make_cleaner(source=source, target=target, balance=balance, **settings)
+        length_ratio = measure_length_ratio(zip(*dev, strict=True))
+        return make_cleaner(source=source, target=target, length_ratio=length_ratio, **settings)
 
     return make

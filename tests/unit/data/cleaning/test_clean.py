@@ -14,7 +14,7 @@ from mtkit.data.cleaning import (
     Cleaned,
     Cleaner,
     HeldOut,
-    measure_balance,
+    measure_length_ratio,
 )
 from mtkit.recipe.cleaning import Cleaning
 
@@ -29,7 +29,7 @@ def verdicts(cleaned: Cleaned) -> dict[str, Any]:
     return {
         "sources": cleaned.sources,
         "targets": cleaned.targets,
-        "places": cleaned.places.tolist(),
+        "indices": cleaned.indices.tolist(),
         "dropped": {name: places.tolist() for name, places in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
     }
@@ -51,14 +51,14 @@ def test_each_filter_has_its_pair(make_cleaner: Callable[..., Cleaner]) -> None:
         "overlap": ("a sentence, that is held out here", "Es ist ein Satz, der da steht."),
     }
     kept = ("\u0084Good\u0093\tmorning ", "Guten\u2028Morgen")
-    cleaner = make_cleaner(balance=1.1, held_out=held_out)
+    cleaner = make_cleaner(length_ratio=1.1, held_out=held_out)
     cleaned = cleaner.clean(*zip(*pairs.values(), kept, strict=True))
     assert list(cleaned.dropped) == ORDER
     assert {name: places.tolist() for name, places in cleaned.dropped.items()} == {
         name: [place] for place, name in enumerate(pairs)
     }
     assert (cleaned.sources, cleaned.targets) == (["„Good“ morning"], ["Guten Morgen"])
-    assert cleaned.places.tolist() == [len(pairs)]
+    assert cleaned.indices.tolist() == [len(pairs)]
     assert cleaned.repaired["c1_control"] == 1
     assert cleaned.repaired["separator"] == 2
     assert cleaned.seconds.keys() == {*ORDER, "characters", "repairs", "alignment"}
@@ -84,7 +84,7 @@ def test_an_empty_block_and_one_of_which_nothing_is_left(
     cleaner = make_cleaner(held_out=[("a", "b")], language={"enabled": True})
     for lines in ([], ["", " "], ["\x00"] * 3, ["?"] * 700):
         cleaned = cleaner.clean(lines, lines)
-        assert (cleaned.sources, cleaned.targets, len(cleaned.places)) == ([], [], 0)
+        assert (cleaned.sources, cleaned.targets, len(cleaned.indices)) == ([], [], 0)
         assert sum(map(len, cleaned.dropped.values())) == len(lines)
         assert list(cleaned.dropped) == [*ORDER, "language"]
 
@@ -108,7 +108,7 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
         Cleaning(),
         source_language="en",
         target_language="de",
-        balance=1.0,
+        length_ratio=1.0,
         held_out=HeldOut.of([("ab", "ba")]),
     )
 
@@ -116,10 +116,10 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
         return cleaner.clean([source for source, _ in part], [target for _, target in part])
 
     whole, left, right = clean(pairs), clean(pairs[:cut]), clean(pairs[cut:])
-    groups = [whole.places, *whole.dropped.values()]
+    groups = [whole.indices, *whole.dropped.values()]
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(pairs)))
     assert all((np.diff(group) > 0).all() for group in groups)
-    assert len(whole.sources) == len(whole.targets) == len(whole.places)
+    assert len(whole.sources) == len(whole.targets) == len(whole.indices)
     offset = min(cut, len(pairs))
     assert whole.sources == left.sources + right.sources
     assert whole.targets == left.targets + right.targets
@@ -140,7 +140,7 @@ def test_another_process_says_the_same() -> None:
         "settings": Cleaning(),
         "source_language": "en",
         "target_language": "de",
-        "balance": 1.1,
+        "length_ratio": 1.1,
         "held_out": HeldOut.of([("Held out sentence number one.", "Satz Nummer eins im Test.")]),
     }
     sources = ["held out sentence, number one", "a b a b a b a b a b", "fine \u0085", "x\x00"] * 50
@@ -152,7 +152,7 @@ def test_another_process_says_the_same() -> None:
     assert len(there["dropped"]["overlap"]) == len(there["dropped"]["repetition"]) == 50
 
 
-def test_balance() -> None:
-    assert measure_balance([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
-    assert measure_balance([]) == 1.0
-    assert measure_balance([("a", "")]) == 1.0
+def test_length_ratio() -> None:
+    assert measure_length_ratio([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
+    assert measure_length_ratio([]) == 1.0
+    assert measure_length_ratio([("a", "")]) == 1.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.cleaning import Cleaner
 from mtkit.data.cleaning.characters import build_table, read_text
-from mtkit.data.cleaning.filters import Block
+from mtkit.data.cleaning.filters import RepairedPairs
 from mtkit.data.cleaning.repetition import find_repetitive
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Repetition
@@ -80,7 +80,7 @@ def test_length(make_cleaner: Make, line: str, *, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "balance", "expected"),
+    ("source", "target", "length_ratio", "expected"),
     [
         # (35 + 15) / (10 + 15) = 2, which is allowed.
         (10, 35, 1.0, False),
@@ -95,9 +95,9 @@ def test_length(make_cleaner: Make, line: str, *, expected: bool) -> None:
     ],
 )
 def test_length_ratio(
-    make_cleaner: Make, source: int, target: int, balance: float, *, expected: bool
+    make_cleaner: Make, source: int, target: int, length_ratio: float, *, expected: bool
 ) -> None:
-    cleaner = make_cleaner("length_ratio", balance=balance, max_ratio=2.0, smoothing=15)
+    cleaner = make_cleaner("length_ratio", length_ratio=length_ratio, max_ratio=2.0, smoothing=15)
     assert drops(cleaner, "length_ratio", "a" * source, "b" * target) is expected
 
 
@@ -300,7 +300,7 @@ def test_repetition(make_cleaner: Make, line: str, *, expected: bool) -> None:
 
 def test_repetition_ends_with_the_line(make_cleaner: Make) -> None:
     cleaned = make_cleaner("repetition").clean(["哈哈哈 ha ha"] * 9, ["ha ha 哈哈哈"] * 9)
-    assert len(cleaned.places) == 9
+    assert len(cleaned.indices) == 9
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,9 @@ def test_blank(make_cleaner: Make, side: str, line: str) -> None:
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))
 def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> None:
     table = build_table((), ())
-    block = Block(*(read_text([side], table) for side in (" ".join(words), "x")), np.zeros(1, bool))
+    block = RepairedPairs(
+        *(read_text([side], table) for side in (" ".join(words), "x")), np.zeros(1, bool)
+    )
     expected = any(
         words[start : start + size] * (max_repeats + 1)
         == words[start : start + size * (max_repeats + 1)]

@@ -124,9 +124,9 @@ def test_the_shortest_length_depends_on_the_script(
 
 
 def test_nothing_is_held_out(make_cleaner: Callable[..., Cleaner]) -> None:
-    assert len(make_cleaner("overlap").clean(["a"], ["b"]).places) == 1
+    assert len(make_cleaner("overlap").clean(["a"], ["b"]).indices) == 1
     empty = make_cleaner("overlap", held_out=[("", "")])
-    assert len(empty.clean(["?"], ["!"]).places) == 1
+    assert len(empty.clean(["?"], ["!"]).indices) == 1
 
 
 def test_what_is_held_out_goes_to_another_process() -> None:

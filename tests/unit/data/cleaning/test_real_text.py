@@ -204,8 +204,8 @@ def test_a_line_of_a_hundred_thousand_characters(corpus: Read, default_cleaner: 
     english, german = corpus("mixed_en_de/dev", "en", "de")
     cleaner = default_cleaner("en", "de", (english, german))
     before = cleaner.clean(english, german)
-    place = int(before.places[1_000])
+    place = int(before.indices[1_000])
     german[place] = "Größe, " * 14_286
     after = cleaner.clean(english, german)
     assert after.dropped["length"].tolist() == [place]
-    assert set(before.places.tolist()) - set(after.places.tolist()) == {place}
+    assert set(before.indices.tolist()) - set(after.indices.tolist()) == {place}

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ctranslate2
@@ -14,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
@@ -44,7 +45,7 @@ def search(folder: Path, tokens: Sequence[int], **settings: object) -> list[tupl
     ((*hypotheses,),) = CTranslate2Engine(folder).search(
         [EncodedSource(tokens)], Inference(**settings)
     )
-    return [hypothesis.tokens for hypothesis in hypotheses]
+    return [hypothesis.token_ids for hypothesis in hypotheses]
 
 
 def test_pieces_may_have_any_name(folder, tmp_path):
@@ -75,7 +76,9 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
     ((*scores,),) = CTranslate2Engine(tmp_path).score([source], [target])
     with torch.no_grad():
         tokens = torch.tensor([source])
-        states = network(tokens, tokens > 0, torch.tensor([[2, *target[:-1]]]))
+        begun = torch.tensor([[2, *target[:-1]]])
+        layouts = [PaddedLayout.without_padding(each) for each in (tokens, begun)]
+        states = network(tokens, layouts[0], begun, layouts[1])
         expected = network.project(states).log_softmax(-1)[0, range(4), target]
     assert scores == pytest.approx(expected.tolist(), abs=1e-5)
 
@@ -100,9 +103,9 @@ def test_nothing_to_translate_is_no_fault(folder):
     assert engine.search([], Inference()) == []
     sources = [[7, 8, EOS], [EOS], [9, EOS]]
     first, empty, last = engine.search([EncodedSource(tokens) for tokens in sources], Inference())
-    assert [h.tokens for h in empty] == [(EOS,)]
-    assert [h.tokens for h in first] == search(folder, sources[0])
-    assert [h.tokens for h in last] == search(folder, sources[2])
+    assert [h.token_ids for h in empty] == [(EOS,)]
+    assert [h.token_ids for h in first] == search(folder, sources[0])
+    assert [h.token_ids for h in last] == search(folder, sources[2])
 
 
 def test_threads_share_out_what_is_translated_at_once(folder, monkeypatch):
@@ -125,8 +128,8 @@ def test_threads_share_out_what_is_translated_at_once(folder, monkeypatch):
     # 32 tokens a thread, padding counted, but for the source that is longer than that.
     assert together == [[40], [16, 16], [16, 8], [8, 8, 8, 8]]
     alone = [engine.search([source], settings)[0] for source in sources]
-    assert [[h.tokens for h in of_one] for of_one in found] == [
-        [h.tokens for h in of_one] for of_one in alone
+    assert [[h.token_ids for h in of_one] for of_one in found] == [
+        [h.token_ids for h in of_one] for of_one in alone
     ]
 
     del together[:]
@@ -142,7 +145,7 @@ def test_a_neighbour_with_a_prefix_changes_nothing_that_is_told(folder):
     ((alone,), (beside, other)) = (
         engine.search(sources, settings) for sources in ([source], [source, begun])
     )
-    assert [h.tokens for h in beside] == [h.tokens for h in alone]
+    assert [h.token_ids for h in beside] == [h.token_ids for h in alone]
     assert [h.score for h in beside] == pytest.approx([h.score for h in alone], abs=1e-6)
     assert not any(h.token_log_probabilities for h in beside)
     assert all(h.token_log_probabilities for h in other)
@@ -236,3 +239,21 @@ print([name for name in ("torch", "transformers") if name in sys.modules])
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_callers_in_threads_get_what_is_theirs(folder):
+    engine = CTranslate2Engine(folder)
+    callers = [
+        [[7 + (first + index) % 9] * (1 + index % 5) + [EOS] for index in range(20)]
+        for first in range(3)
+    ]
+    settings = Inference(beam_size=2, no_repeat_ngram=2)
+    batches = [[EncodedSource(tokens) for tokens in sources] for sources in callers]
+    alone = [engine.search(batch, settings) for batch in batches]
+    with ThreadPoolExecutor(3) as threads:
+        together = list(threads.map(lambda batch: engine.search(batch, settings), batches * 3))
+    assert [ids_of(found) for found in together] == [ids_of(found) for found in alone] * 3
+
+
+def ids_of(found):
+    return [[hypothesis.token_ids for hypothesis in hypotheses] for hypotheses in found]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -58,7 +59,7 @@ def sources_of(lengths: Sequence[int]) -> list[EncodedSource]:
 
 
 def tell(engine, lengths: Sequence[int]) -> list[tuple[int, ...]]:
-    return [found[0].tokens for found in engine.search(sources_of(lengths), Inference())]
+    return [found[0].token_ids for found in engine.search(sources_of(lengths), Inference())]
 
 
 def is_gone(pid: int) -> bool:
@@ -73,6 +74,15 @@ def test_outputs_come_back_in_order_from_processes_of_one_thread():
     assert len(pids) == 2
     assert os.getpid() not in pids
     assert {output[2] for output in told} == {1}
+
+
+def test_callers_in_threads_get_what_is_theirs():
+    engine = ParallelEngine(TellingEngine(), 2)
+    of_callers = [[first + index % 9 for index in range(40)] for first in (3, 30, 60)]
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(tell, engine, lengths) for lengths in of_callers]
+        found = [[output[0] for output in call.result()] for call in calls]
+    assert found == of_callers
 
 
 def test_few_sentences_are_searched_here():
@@ -240,8 +250,8 @@ def test_a_networks_outputs_are_the_same_in_processes(make_recipe, make_model, b
     settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=4)
     expected = alone.search(sources, settings)
     found = ParallelEngine(alone, 2).search(sources, settings)
-    assert [[h.tokens for h in of_source] for of_source in found] == [
-        [h.tokens for h in of_source] for of_source in expected
+    assert [[h.token_ids for h in of_source] for of_source in found] == [
+        [h.token_ids for h in of_source] for of_source in expected
     ]
     assert [h.score for of_source in found for h in of_source] == pytest.approx(
         [h.score for of_source in expected for h in of_source], abs=1e-5
@@ -269,6 +279,6 @@ def test_length_penalties_reach_the_processes(make_recipe, make_model):
     sources = sources_of([3] * 40)
     settings = Inference(length_penalty=LengthPenalty(kind="power", alpha=2.0), max_extra_tokens=4)
     found = ParallelEngine(alone, 2).search(sources, settings)
-    assert [of[0].tokens for of in found] == [
-        of[0].tokens for of in alone.search(sources, settings)
+    assert [of[0].token_ids for of in found] == [
+        of[0].token_ids for of in alone.search(sources, settings)
     ]

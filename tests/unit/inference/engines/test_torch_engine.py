@@ -1,8 +1,13 @@
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines import torch_engine
+from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
 from mtkit.network.cpu.prepacked import PrepackedLinear
@@ -38,7 +43,7 @@ def test_greedy_search_is_chosen_whatever_the_penalty(make_recipe, make_model):
         )
         for alpha in (0.0, 2.0)
     ]
-    plain, penalised = [[h.tokens for (h,) in outputs] for outputs in found]
+    plain, penalised = [[h.token_ids for (h,) in outputs] for outputs in found]
     assert plain == penalised
 
 
@@ -53,7 +58,7 @@ def test_the_limit_is_the_sources_own_length_and_a_few_more(make_recipe, make_mo
     found = TorchEngine(model, "cpu").search(
         encoded(_SOURCES), Inference(beam_size=beam_size, max_extra_tokens=2)
     )
-    assert [len(hypotheses[0].tokens) for hypotheses in found] == [6, 4, 5]
+    assert [len(hypotheses[0].token_ids) for hypotheses in found] == [6, 4, 5]
     assert all(hypotheses[0].reached_limit for hypotheses in found)
 
 
@@ -64,7 +69,7 @@ def test_learned_positions_bound_source_and_output(make_recipe, make_model):
     found = engine.search(
         encoded([[7, 8, 9, 10, EOS]]), Inference(beam_size=4, max_extra_tokens=50)
     )
-    assert max(len(hypothesis.tokens) for hypothesis in found[0]) <= 5
+    assert max(len(hypothesis.token_ids) for hypothesis in found[0]) <= 5
     assert TorchEngine(make_model(make_recipe()), "cpu").max_tokens is None
 
 
@@ -118,7 +123,7 @@ def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
         hypotheses[0]
         for hypotheses in engine.search(encoded(_SOURCES), Inference(max_extra_tokens=5))
     ]
-    scores = engine.score(_SOURCES, [hypothesis.tokens for hypothesis in found])
+    scores = engine.score(_SOURCES, [hypothesis.token_ids for hypothesis in found])
     for hypothesis, given in zip(found, scores, strict=True):
         assert given == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)
         assert sum(given) == pytest.approx(hypothesis.log_probability, abs=1e-5)
@@ -150,7 +155,34 @@ def test_a_network_made_ready_finds_the_same(
     assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
     found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
     for ours, theirs in zip(found, expected, strict=True):
-        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        assert [h.token_ids for h in ours] == [h.token_ids for h in theirs]
         for one, other in zip(ours, theirs, strict=True):
             tolerance = 1e-4 if precision == "fp32" else 0.1
             assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)
+
+
+def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_model, monkeypatch):
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    settings = Inference(beam_size=2, max_extra_tokens=3, batch_tokens=16)
+    sources = [EncodedSource([*range(4, 4 + length), EOS]) for length in range(1, 8)]
+    expected = search_in_batches(engine, sources, settings)
+    at_work, seen = 0, []
+    search = torch_engine.beam_search
+
+    def watch(*arguments, **options):
+        nonlocal at_work
+        at_work += 1
+        seen.append((threading.get_ident(), at_work))
+        time.sleep(0.005)
+        found = search(*arguments, **options)
+        at_work -= 1
+        return found
+
+    monkeypatch.setattr(torch_engine, "beam_search", watch)
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(search_in_batches, engine, sources, settings) for _ in range(3)]
+        assert [call.result() for call in calls] == [expected] * 3
+    assert {count for _, count in seen} == {1}
+    # Batches of one caller don't wait for all of another's.
+    callers = [caller for caller, _ in seen]
+    assert callers != sorted(callers, key=callers.index)

@@ -57,7 +57,7 @@ def _search(table: Table, max_length: int, beam_size: int, penalty: LengthPenalt
 
 def test_a_beam_of_two_finds_what_greedy_search_misses():
     best, second = _search(_GREEDY_ERRS, 4, 2, _PLAIN)
-    assert (best.tokens, second.tokens) == ((B, EOS), (A, EOS))
+    assert (best.token_ids, second.token_ids) == ((B, EOS), (A, EOS))
     assert best.log_probability == pytest.approx(math.log(0.36), abs=1e-6)
     assert second.log_probability == pytest.approx(math.log(0.24), abs=1e-6)
     assert best.score == best.log_probability
@@ -65,7 +65,7 @@ def test_a_beam_of_two_finds_what_greedy_search_misses():
 
 def test_goes_on_while_a_live_hypothesis_can_still_win():
     best, second = _search(_THE_LONGER_OVERTAKES, 4, 2, _MEAN)
-    assert (best.tokens, second.tokens) == ((A, A, EOS), (B, EOS))
+    assert (best.token_ids, second.token_ids) == ((A, A, EOS), (B, EOS))
     assert best.score == pytest.approx(math.log(0.54) / 3, abs=1e-6)
     assert second.score == pytest.approx(math.log(0.1) / 2, abs=1e-6)
 
@@ -83,20 +83,20 @@ def test_stops_as_soon_as_none_can():
     )
     model = TableModel([table])
     ((best, second),) = beam_search(model, torch.tensor([50]), beam_size=2, penalty=_PLAIN)
-    assert (best.tokens, second.tokens) == ((EOS,), (A, EOS))
+    assert (best.token_ids, second.token_ids) == ((EOS,), (A, EOS))
     assert model.num_steps == 2
     # Where one is wanted, ln .5 stands after step 1, and the live .4 comes after it.
     model = TableModel([table])
     ((best,),) = beam_search(model, torch.tensor([50]), beam_size=2, n_best=1, penalty=_PLAIN)
-    assert best.tokens == (EOS,)
+    assert best.token_ids == (EOS,)
     assert model.num_steps == 1
 
 
 def test_a_longer_output_overtakes_even_in_a_beam_of_one_unless_alpha_is_0():
     table = written_out({(): {EOS: 0.6, A: 0.4}, (A,): {A: 1.0}, (A, A): {EOS: 1.0}})
     # ln .6 / 1 = -0.511, but ln .4 / 3 = -0.305.
-    assert [found.tokens for found in _search(table, 3, 1, _MEAN)] == [(A, A, EOS)]
-    assert [found.tokens for found in _search(table, 3, 1, _PLAIN)] == [(EOS,)]
+    assert [found.token_ids for found in _search(table, 3, 1, _MEAN)] == [(A, A, EOS)]
+    assert [found.token_ids for found in _search(table, 3, 1, _PLAIN)] == [(EOS,)]
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_live_hypothesis_has_a_margin_to_win_within(stop_margin, expected, num
     ((best,),) = beam_search(
         model, torch.tensor([9]), beam_size=1, penalty=_MEAN, stop_margin=stop_margin
     )
-    assert (best.tokens, model.num_steps) == (expected, num_steps)
+    assert (best.token_ids, model.num_steps) == (expected, num_steps)
 
 
 def test_outputs_cut_by_the_limit_compete_on_equal_terms():
     table = written_out({(): {A: 0.8, B: 0.2}, (A,): {A: 0.7, EOS: 0.3}, (B,): {EOS: 1.0}})
     found = _search(table, 2, 3, _PLAIN)
-    assert [hypothesis.tokens for hypothesis in found] == [(A, A), (A, EOS), (B, EOS)]
+    assert [hypothesis.token_ids for hypothesis in found] == [(A, A), (A, EOS), (B, EOS)]
     assert [hypothesis.reached_limit for hypothesis in found] == [True, False, False]
     assert [math.exp(hypothesis.score) for hypothesis in found] == pytest.approx([0.56, 0.24, 0.2])
 
@@ -129,20 +129,20 @@ def test_equals_are_ranked_by_hypothesis_then_by_token():
     # Step 1: UNK, </s> | A, B; </s> enters, UNK and A live on.
     # Step 2: UNK UNK, UNK </s> | UNK A, UNK B; UNK </s> enters, and nothing can beat ln 1/36.
     found = _search(uniform, 9, 2, _PLAIN)
-    assert [hypothesis.tokens for hypothesis in found] == [(EOS,), (UNK, EOS)]
+    assert [hypothesis.token_ids for hypothesis in found] == [(EOS,), (UNK, EOS)]
 
 
 def test_padding_and_begin_are_never_emitted():
     table = written_out({(): {PAD: 0.5, BOS: 0.3, A: 0.1, B: 0.1}})
     found = _search(table, 3, 2, _PLAIN)
-    assert [hypothesis.tokens for hypothesis in found] == [(A, EOS), (B, EOS)]
+    assert [hypothesis.token_ids for hypothesis in found] == [(A, EOS), (B, EOS)]
     # What they take away isn't given to the others.
     assert math.exp(found[0].log_probability) == pytest.approx(0.1)
 
 
 def test_there_are_fewer_hypotheses_than_the_beam_where_fewer_outputs_exist():
     found = _search(drawn_at_random(0), 1, 8, _PLAIN)
-    assert sorted(hypothesis.tokens for hypothesis in found) == [(UNK,), (EOS,), (A,), (B,)]
+    assert sorted(hypothesis.token_ids for hypothesis in found) == [(UNK,), (EOS,), (A,), (B,)]
 
 
 @pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
@@ -157,7 +157,7 @@ def test_a_beam_as_wide_as_all_outputs_finds_the_very_best(penalty, seed):
     }
     ranked = sorted(expected, key=lambda output: -expected[output])
     found = _search(table, 4, len(outputs), penalty)
-    assert [hypothesis.tokens for hypothesis in found] == ranked
+    assert [hypothesis.token_ids for hypothesis in found] == ranked
     assert [hypothesis.score for hypothesis in found] == pytest.approx(
         [expected[output] for output in ranked], abs=1e-5
     )
@@ -198,7 +198,7 @@ def test_stopping_early_loses_nothing(penalty, beam_size, n_best):
             model, torch.tensor([9]), beam_size=beam_size, n_best=n_best, penalty=penalty
         )
         expected = _search_to_the_limit(drawn_at_random(seed), 9, beam_size, penalty)[:n_best]
-        assert [hypothesis.tokens for hypothesis in found] == expected, seed
+        assert [hypothesis.token_ids for hypothesis in found] == expected, seed
 
 
 def test_a_beam_of_one_is_greedy_search_where_alpha_is_0():

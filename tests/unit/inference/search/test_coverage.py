@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.engines.ctranslate2_engine import _rate_coverage
+from mtkit.inference.engines.ctranslate2_coverage import rate_coverage
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.coverage import coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
@@ -62,9 +62,9 @@ def test_ctranslate2s_attention_costs_the_same():
     for attention in (steps, steps[:1], torch.zeros(4, 3), torch.ones(1, 1)):
         is_token = torch.ones(1, attention.shape[1], dtype=torch.bool)
         expected = coverage_penalty(attention.sum(dim=0)[None, None], is_token, 0.7).item()
-        assert _rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
+        assert rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
     # Without a source, or without attention that was asked for.
-    assert _rate_coverage((), 0.7) == 0.0
+    assert rate_coverage((), 0.7) == 0.0
 
 
 def test_an_output_that_leaves_out_a_token_can_still_be_found_and_compared():
@@ -82,12 +82,12 @@ def test_an_output_that_leaves_out_a_token_can_still_be_found_and_compared():
             penalty=_PLAIN,
             coverage=beta,
         )
-        scores = {hypothesis.tokens: hypothesis.score for hypothesis in found}
+        scores = {hypothesis.token_ids: hypothesis.score for hypothesis in found}
         assert scores == {
             (A, EOS): pytest.approx(math.log(0.9) + beta * _LOWEST),
             (B, EOS): pytest.approx(math.log(0.1) + beta * math.log(0.5)),
         }
-        assert found[0].tokens == ((B, EOS) if beta else (A, EOS))
+        assert found[0].token_ids == ((B, EOS) if beta else (A, EOS))
 
 
 # The first source token is looked at while A is emitted, the second while B is; all else looks at
@@ -115,8 +115,8 @@ def test_an_output_that_looks_at_all_of_the_source_wins(beta, best):
         penalty=_PLAIN,
         coverage=beta,
     )
-    assert found[0].tokens == best
-    scores = {hypothesis.tokens: hypothesis.score for hypothesis in found}
+    assert found[0].token_ids == best
+    scores = {hypothesis.token_ids: hypothesis.score for hypothesis in found}
     # A </s> paid 0.5 + 0.9 to the first and 0.5 + 0.1 to the second; B A </s> 1.5 to each.
     assert scores[A, EOS] == pytest.approx(math.log(0.42) + beta * math.log(0.6), abs=1e-5)
     assert scores[B, A, EOS] == pytest.approx(math.log(0.336), abs=1e-5)
@@ -140,7 +140,8 @@ def test_stopping_early_loses_nothing_with_a_coverage_penalty_either():
         coverage = [
             sum(column)
             for column in zip(
-                *(attention(best.tokens[:place]) for place in range(len(best.tokens))), strict=True
+                *(attention(best.token_ids[:place]) for place in range(len(best.token_ids))),
+                strict=True,
             )
         ]
         expected = best.log_probability + 0.5 * sum(math.log(min(part, 1.0)) for part in coverage)
@@ -153,7 +154,7 @@ def test_an_ensemble_speaks_with_its_members_mean_probability():
     second = {(): {A: 0.1, EOS: 0.9}, (A,): {EOS: 1.0}}
     members = [TableModel([written_out(table)]) for table in (first, second)]
     (found,) = beam_search(EnsembleSteps(members), torch.tensor([3]), beam_size=3, penalty=_PLAIN)
-    probabilities = {h.tokens: math.exp(h.log_probability) for h in found}
+    probabilities = {h.token_ids: math.exp(h.log_probability) for h in found}
     assert probabilities[EOS,] == pytest.approx(0.5)
     assert probabilities[A, EOS] == pytest.approx(0.5 * 0.75)
     assert probabilities[A, B, EOS] == pytest.approx(0.5 * 0.25 * 1.0)

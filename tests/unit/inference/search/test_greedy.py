@@ -23,7 +23,7 @@ def test_takes_the_likeliest_token_at_each_step():
         TableModel([_GREEDY_ERRS]), torch.tensor([4]), LengthPenalty(kind="power", alpha=1.0)
     )
     # 0.6 * 0.4, though B </s> would have 0.36.
-    assert hypothesis.tokens == (A, EOS)
+    assert hypothesis.token_ids == (A, EOS)
     assert hypothesis.log_probability == pytest.approx(math.log(0.24), abs=1e-6)
     assert hypothesis.score == pytest.approx(math.log(0.24) / 2, abs=1e-6)
     assert hypothesis.is_finished
@@ -35,7 +35,7 @@ def test_the_limit_cuts_an_output_that_does_not_end():
     outputs = greedy_search(
         TableModel([endless, endless]), torch.tensor([2, 3]), LengthPenalty(kind="gnmt", alpha=0.0)
     )
-    assert [hypothesis.tokens for (hypothesis,) in outputs] == [(A, A), (A, A, A)]
+    assert [hypothesis.token_ids for (hypothesis,) in outputs] == [(A, A), (A, A, A)]
     assert all(hypothesis.reached_limit for (hypothesis,) in outputs)
     assert outputs[1][0].log_probability == pytest.approx(3 * math.log(0.9), abs=1e-6)
 
@@ -43,7 +43,7 @@ def test_the_limit_cuts_an_output_that_does_not_end():
 def test_padding_and_begin_are_never_emitted_and_a_tie_goes_to_the_lower_id():
     table = written_out({(): {PAD: 0.5, BOS: 0.3, A: 0.1, B: 0.1}})
     ((hypothesis,),) = greedy_search(TableModel([table]), torch.tensor([4]), LengthPenalty())
-    assert hypothesis.tokens == (A, EOS)
+    assert hypothesis.token_ids == (A, EOS)
     assert hypothesis.log_probability == pytest.approx(math.log(0.1), abs=1e-6)
 
 
@@ -57,4 +57,4 @@ def test_neighbours_in_the_batch_change_nothing():
     ]
     assert together == alone
     assert {hypothesis.is_finished for (hypothesis,) in alone} == {True, False}
-    assert max(token for (hypothesis,) in alone for token in hypothesis.tokens) < VOCAB
+    assert max(token for (hypothesis,) in alone for token in hypothesis.token_ids) < VOCAB

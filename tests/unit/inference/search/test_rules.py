@@ -45,7 +45,7 @@ def test_no_end_before_the_least_length():
         ((best, *_),) = beam_search(
             TableModel([table]), limits, beam_size=2, penalty=_PLAIN, rules=rules
         )
-        assert greedy.tokens == best.tokens == expected
+        assert greedy.token_ids == best.token_ids == expected
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -64,7 +64,7 @@ def test_an_output_begins_with_its_sentence_s_prefix_and_has_its_probability(bea
     for table, prefix, hypotheses in zip(tables, prefixes, found, strict=True):
         assert len(hypotheses) == beam_size
         for hypothesis in hypotheses:
-            tokens = hypothesis.tokens
+            tokens = hypothesis.token_ids
             assert tokens[: len(prefix)] == prefix
             probabilities = [table(tokens[:place])[token] for place, token in enumerate(tokens)]
             expected = torch.tensor(probabilities).log()
@@ -75,8 +75,8 @@ def test_an_output_begins_with_its_sentence_s_prefix_and_has_its_probability(bea
 def test_a_prefix_goes_before_other_rules():
     rules = OutputRules([(A, A, A)], min_length=5, no_repeat_ngram=1)
     ((found,),) = greedy_search(TableModel([drawn_at_random(3)]), torch.tensor([4]), _PLAIN, rules)
-    assert found.tokens[:3] == (A, A, A)
-    assert found.tokens[3] not in (A, EOS)
+    assert found.token_ids[:3] == (A, A, A)
+    assert found.token_ids[3] not in (A, EOS)
 
 
 def test_what_is_forbidden_keeps_its_share():

@@ -58,14 +58,14 @@ def _sample(tables, *, num_samples=1, seed=1, draws=None, limit=6, rules=None):
 def test_outputs_come_as_often_as_they_are_probable():
     table = written_out({(): {A: 0.5, B: 0.3, EOS: 0.2}, (A,): {EOS: 0.6, B: 0.4}})
     (found,) = _sample([table], num_samples=4_000)
-    counts = Counter(hypothesis.tokens for hypothesis in found)
+    counts = Counter(hypothesis.token_ids for hypothesis in found)
     expected = {(A, EOS): 0.3, (A, B, EOS): 0.2, (B, EOS): 0.3, (EOS,): 0.2}
     assert counts.keys() == expected.keys()
     for output, share in expected.items():
         # Four standard deviations of 4,000 draws.
         spread = 4 * math.sqrt(share * (1 - share) / 4_000)
         assert counts[output] / 4_000 == pytest.approx(share, abs=spread)
-        log_probability = next(h.log_probability for h in found if h.tokens == output)
+        log_probability = next(h.log_probability for h in found if h.token_ids == output)
         assert log_probability == pytest.approx(math.log(share), abs=1e-6)
     assert found == sorted(found, key=lambda hypothesis: -hypothesis.score)
 
@@ -73,17 +73,17 @@ def test_outputs_come_as_often_as_they_are_probable():
 def test_neighbours_limits_and_the_number_of_samples_change_nothing():
     tables = [drawn_at_random(seed) for seed in range(20)]
     together = _sample(tables, limit=8)
-    assert len({hypotheses[0].tokens for hypotheses in together}) > 10
+    assert len({hypotheses[0].token_ids for hypotheses in together}) > 10
     for line, table in enumerate(tables):
         assert _sample([table], draws=[(line, 0)], limit=8) == [together[line]]
         several = _sample([table], draws=[(line, 0)], num_samples=3, limit=8)[0]
-        assert together[line][0].tokens in [hypothesis.tokens for hypothesis in several]
+        assert together[line][0].token_ids in [hypothesis.token_ids for hypothesis in several]
 
 
 def test_another_seed_or_line_draws_something_else():
     table = drawn_at_random(4)
     outputs = {
-        _sample([table], seed=seed, draws=[(line, part)], limit=12)[0][0].tokens
+        _sample([table], seed=seed, draws=[(line, part)], limit=12)[0][0].token_ids
         for seed in range(3)
         for line in range(3)
         for part in range(3)
@@ -95,5 +95,5 @@ def test_rules_hold_for_samples_too():
     rules = OutputRules([(A, B)] * 8, min_length=4)
     found = _sample([drawn_at_random(seed) for seed in range(8)], rules=rules, limit=9)
     for (hypothesis,) in found:
-        assert hypothesis.tokens[:2] == (A, B)
-        assert len(hypothesis.tokens) > 4
+        assert hypothesis.token_ids[:2] == (A, B)
+        assert len(hypothesis.token_ids) > 4

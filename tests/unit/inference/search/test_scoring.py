@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.inference.search.scoring import score_targets
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
 
@@ -23,10 +23,12 @@ def test_each_token_is_given_all_before_it(model):
     with torch.no_grad():
         for length in range(1, 5):
             begun = torch.tensor([[BOS, *target[: length - 1]]])
-            logits = model.project(model(source, source > 0, begun))[0, -1].tolist()
+            logits = model.project(
+                model(source, PaddedLayout(source > 0), begun, PaddedLayout.without_padding(begun))
+            )[0, -1].tolist()
             normaliser = math.log(sum(math.exp(logit) for logit in logits))
             expected.append(logits[target[length - 1]] - normaliser)
-        scores = score_targets(model, source, source > 0, torch.tensor([target]))
+        scores = score_targets(model, source, PaddedLayout(source > 0), torch.tensor([target]))
     assert scores[0].tolist() == pytest.approx(expected, abs=1e-5)
 
 
@@ -34,6 +36,8 @@ def test_padding_counts_for_nothing(model):
     sources = torch.tensor([[5, 6, EOS, 0], [9, 8, 7, EOS]])
     targets = torch.tensor([[7, EOS, 0], [4, 4, EOS]])
     with torch.no_grad():
-        together = score_targets(model, sources, sources > 0, targets)
-        alone = score_targets(model, sources[:1, :3], sources[:1, :3] > 0, targets[:1, :2])
+        together = score_targets(model, sources, PaddedLayout(sources > 0), targets)
+        alone = score_targets(
+            model, sources[:1, :3], PaddedLayout(sources[:1, :3] > 0), targets[:1, :2]
+        )
     torch.testing.assert_close(together[:1, :2], alone, rtol=0, atol=1e-5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.network import EncoderDecoder
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.prepacked import (
     PrepackedLinear,
     PrepackedMatrix,
@@ -99,13 +99,14 @@ def test_a_network_computes_what_it_did(norm: str, tied: str, activation: str) -
     fixed = copy.deepcopy(model)
     fixed.prepack()
     assert not any(isinstance(part, nn.Linear) for part in fixed.modules())
-    assert fixed.output_embedding._fixed is not None
-    source, is_token = torch.randint(4, 30, (3, 7)), torch.ones(3, 7, dtype=torch.bool)
-    target = torch.randint(4, 30, (3, 5))
+    assert fixed.output_embedding._prepacked is not None
+    source, target = torch.randint(4, 30, (3, 7)), torch.randint(4, 30, (3, 5))
+    layout = PaddedLayout.without_padding(source)
+    inputs = source, layout, target, PaddedLayout.without_padding(target)
     with torch.no_grad():
-        expected = model.project(model(source, is_token, target))
-        torch.testing.assert_close(fixed.project(fixed(source, is_token, target)), expected)
-        cache = fixed.start(source, is_token)
+        expected = model.project(model(*inputs))
+        torch.testing.assert_close(fixed.project(fixed(*inputs)), expected)
+        cache = fixed.start(source, layout)
         for step in range(5):
             logits = fixed.step(target[:, step : step + 1], cache)
             torch.testing.assert_close(logits[:, 0], expected[:, step], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,95 @@
+"""Development and test sets: read, and the development set as tokens."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
+from mtkit.data.preparation.facts import DevFacts
+from mtkit.data.preparation.tokenize_text import choose_widths, find_short, keep
+from mtkit.data.sources.corpora import Pair, read_pairs
+from mtkit.digests import digest
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.recipe import Recipe
+from mtkit.recipe.data import HeldOutCorpus
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+def read_held_out(
+    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+) -> Iterator[Pair]:
+    """Yields the pairs of a development or test set, without its tag.
+
+    Args:
+        recipe: Whose set it is.
+        corpus: The recipe's entry.
+        split: What the embedded corpus stands for here.
+    """
+    return _read_pairs(recipe, corpus.model_copy(update={"tag": ""}), split)
+
+
+def _read_pairs(
+    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+) -> Iterator[Pair]:
+    return read_pairs(
+        corpus,
+        phrasebook_split=split,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+    )
+
+
+def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFacts:
+    """Writes the development set as tokens, for its loss, and as text, for its score.
+
+    Args:
+        recipe: Whose set it is.
+        tokenizer_folder: Where the tokenizer lies.
+        folder: An empty folder.
+
+    Raises:
+        MtkitError: It can't be read, or no pair of it is left.
+    """
+    tokenizer = SubwordTokenizer.load(tokenizer_folder)
+    pairs = list(_read_pairs(recipe, recipe.data.dev, "dev"))
+    tokens = tokenize_dev(tokenizer, recipe, pairs)
+    widths = choose_widths(tokenizer)
+    with TokenStoreWriter(folder, widths) as store:
+        store.append(make_batch(tokens, widths), corpus=0)
+    for column, lines in zip(PAIR_COLUMNS, zip(*pairs, strict=True), strict=True):
+        write_atomically(folder / f"{column}.txt", "".join(f"{line}\n" for line in lines))
+    return {
+        "read": len(pairs),
+        "kept": len(tokens["source"]),
+        "source_tokens": len(tokens["source"].tokens),
+        "target_tokens": len(tokens["target"].tokens),
+        "digest": digest(pairs),
+    }
+
+
+def tokenize_dev(
+    tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[Pair]
+) -> dict[str, Ragged]:
+    """Returns the tokens of a development set by column, by which its loss is measured.
+
+    Pairs with a blank side, or a side of more than `max_tokens`, are left out.
+
+    Raises:
+        MtkitError: None is left.
+    """
+    max_tokens = recipe.data.cleaning.max_tokens
+    usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    tokens = {
+        "source": Ragged.of(tokenizer.encode_source([source for source, _ in usable])),
+        "target": Ragged.of(tokenizer.encode_target([target for _, target in usable])),
+    }
+    is_short = find_short(tokens, max_tokens)
+    if not is_short.any():
+        raise MtkitError(
+            f"data.dev: no pair left: {len(pairs) - len(usable):,} with a blank side, "
+            f"{len(usable):,} longer than data.cleaning.max_tokens = {max_tokens}",
+            "are these the right files?",
+        )
+    return keep(tokens, is_short)

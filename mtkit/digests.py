@@ -1,0 +1,24 @@
+"""Short digests of values, bytes and files."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def digest(content: Any) -> str:
+    """Returns a short digest of anything JSON can express, the same on every machine."""
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    # Paths among it may be invalid UTF-8.
+    return hashlib.sha256(canonical.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def digest_bytes(content: bytes) -> str:
+    """Returns a short digest of bytes: of a file that holds them, the same as `digest_file`."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def digest_file(path: Path) -> str:
+    """Returns a short digest of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]

@@ -1,0 +1,148 @@
+"""Folders that a draft takes the place of, whole or not at all; folders removed."""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mtkit.errors import MtkitError
+from mtkit.files import sync
+from mtkit.locks import locked
+
+
+@contextmanager
+def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Iterator[Path]:
+    """Yields an empty draft folder that takes the place of `folder` once the block succeeds.
+
+    Where it fails, the draft is removed and `folder` stays as it was. Each draft is its builder's
+    alone: of two that build the same folder at once, the last to finish leaves its own, whole.
+
+    Args:
+        folder: Where the draft goes.
+        then: Called with `folder` once the draft is there, before anyone else can replace it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    restore_retired(folder)
+    _remove_abandoned_drafts(folder)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
+    # Held while the draft is there: it tells others that the draft has an owner.
+    with locked(draft):
+        draft.mkdir()
+        try:
+            yield draft
+            for path in (draft, *draft.rglob("*")):
+                sync(path)
+            put_in_place(draft, folder, then=then)
+        except BaseException:
+            # On a full disk, half of a checkpoint would keep it full.
+            remove_folder(draft)
+            raise
+
+
+def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:
+    """Moves a finished draft to `folder`; after a crash the older one is there or can be restored.
+
+    Args:
+        draft: What takes the place of `folder`.
+        folder: Where it goes.
+        then: Called with `folder` once the draft is there, before anyone else can replace it.
+    """
+    with locked(folder):
+        _restore_retired(folder)
+        retired = _retired(folder)
+        if folder.exists():
+            folder.rename(retired)
+        draft.rename(folder)
+        sync(folder.parent)
+        discard_folder(retired)
+        if then is not None:
+            then(folder)
+
+
+def _remove_abandoned_drafts(folder: Path) -> None:
+    """Removes drafts of a folder whose builders were killed, of earlier versions' too."""
+    kind = re.compile(rf"\.{re.escape(folder.name)}(\.\d+-[0-9a-f]{{8}})?\.draft(\.lock)?")
+    for path in list(folder.parent.iterdir()):
+        if kind.fullmatch(path.name):
+            draft = path.with_name(path.name.removesuffix(".lock"))
+            # What is another user's stays.
+            with suppress(BlockingIOError, PermissionError), locked(draft, waits=False) as is_held:
+                if is_held:
+                    remove_folder(draft)
+
+
+def restore_retired(folder: Path) -> None:
+    """Puts a folder back that a kill between two renames of `building` took out of its place."""
+    if _retired(folder).exists():
+        # Whoever is between the two renames just now holds the lock.
+        with locked(folder):
+            _restore_retired(folder)
+
+
+def _restore_retired(folder: Path) -> None:
+    retired = _retired(folder)
+    if folder.exists():
+        discard_folder(retired)
+    elif retired.exists():
+        retired.rename(folder)
+
+
+def _retired(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.retired")
+
+
+def discard_folder(folder: Path) -> None:
+    """Removes a folder; a kill half way leaves no half of it under its name."""
+    discarded = folder.with_name(f".{folder.name.strip('.')}.discarded")
+    remove_folder(discarded)
+    if folder.exists():
+        folder.rename(discarded)
+        remove_folder(discarded)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder that mtkit made, if it is there; a link is removed, not followed."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            else:
+                path.unlink()
+        folder.rmdir()
+
+
+@contextmanager
+def at_work_alone(folder: Path, what: str) -> Iterator[None]:
+    """Keeps other processes from the same work in a folder while the block runs.
+
+    The system lifts the lock when the process ends, however it does.
+
+    Args:
+        folder: Where; it must exist.
+        what: Name of the work, for messages.
+
+    Raises:
+        MtkitError: Another process is at it.
+    """
+    try:
+        # Not on Windows, which can't lock a folder.
+        import fcntl  # noqa: PLC0415
+    except ModuleNotFoundError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise MtkitError(
+            f"{folder}: {what} can't start: another mtkit command is at work here",
+            "wait for it, or name another folder with --workspace",
+        ) from error
+    else:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,58 @@
+"""Sentences of like length, cut into batches.
+
+`inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
+`batch_tokens` counts the real tokens of a side.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+_MIN_COUNTED_TOKENS = 8
+"""A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
+vocabulary's size however short its source is."""
+
+
+def make_batches(
+    lengths: Sequence[int], batch_tokens: int, max_sentences: int | None = None
+) -> list[list[int]]:
+    """Returns indices in batches of like length, longest first.
+
+    Args:
+        lengths: Number of tokens of each sentence.
+        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
+        max_sentences: Sentences that it holds at most; None where their tokens alone count.
+    """
+    batches: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if room == 0:
+            batches.append([])
+            # Sorted, so the first sentence of a batch is its longest.
+            room = max(1, batch_tokens // max(lengths[index], _MIN_COUNTED_TOKENS))
+            room = min(room, max_sentences or room)
+        batches[-1].append(index)
+        room -= 1
+    return batches
+
+
+def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
+    """Returns indices in batches of like length and size: `num_shards` or a multiple, if possible.
+
+    So whoever takes a batch ends when the others do.
+
+    Args:
+        lengths: Number of tokens of each sentence.
+        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
+        num_shards: How many take part.
+    """
+    total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
+    min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
+    for num_batches in itertools.count(min_batches, num_shards):
+        size = min(batch_tokens, math.ceil(total / num_batches))
+        while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
+            # There is padding, too.
+            size = min(batch_tokens, size + math.ceil(size / 50))
+        if len(batches) <= num_batches:
+            break
+    return batches

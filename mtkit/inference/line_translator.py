@@ -1,0 +1,200 @@
+"""Lines to translations, step by step: segment, encode, search, rerank, join."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mtkit.inference.batching import make_batches
+from mtkit.inference.encode import LineEncoder
+from mtkit.inference.engines.batched_search import search_in_batches
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.join import join_parts
+from mtkit.inference.line_error import LineError
+from mtkit.inference.line_warnings import LineWarning
+from mtkit.inference.rerank import Reranker, keep_order
+from mtkit.inference.search.endings import end_output
+from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import SubwordTokenizer
+
+_MAX_GIVEN_TOKENS = 4_096
+"""Tokens of a text that is given and can't be cut, at most, where the model sets no limit itself:
+memory grows with the square of its length."""
+_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens")
+"""Settings that are no request's to choose."""
+
+
+class LineTranslator:
+    """Translates and scores lines with an engine; prints nothing, and may be shared by threads.
+
+    Args:
+        engine: The engine, with its model.
+        tokenizer: The model's.
+        settings: How to search where a request doesn't say.
+        target_language: Its code; it says how parts of a long line are joined.
+        rerank: Orders each part's hypotheses before parts are joined.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: SubwordTokenizer,
+        settings: Inference,
+        *,
+        target_language: str = "",
+        rerank: Reranker = keep_order,
+    ) -> None:
+        self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
+        self._target_language, self._rerank = target_language, rerank
+        self._pieces = tokenizer.target_vocabulary.pieces
+
+    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each line's translation; those with equal settings are searched together.
+
+        Args:
+            requests: The lines.
+            first_line: Number of the first of them.
+
+        Raises:
+            MtkitError: The engine can't do what the settings say. If it is a `LineError`, a prefix
+                or tags are too long, or the model is broken.
+        """
+        lines = [
+            first_line + index if request.line is None else request.line
+            for index, request in enumerate(requests)
+        ]
+        settings = [self._choose_settings(request) for request in requests]
+        max_tokens = self._engine.max_tokens
+        limits = [
+            each.max_source_tokens
+            if max_tokens is None
+            else min(each.max_source_tokens, max_tokens)
+            for each in settings
+        ]
+        encoder = LineEncoder(self._tokenizer, self._max_given_tokens)
+        encoded, warnings = encoder.encode(requests, lines, limits)
+        searched = iter(self._search(encoded, settings))
+        translations = []
+        for index, (line, parts) in enumerate(zip(lines, encoded, strict=True)):
+            found = list(itertools.islice(searched, len(parts)))
+            for hypotheses in found:
+                _check_finite(hypotheses, settings[index], line)
+            if not parts:
+                translations.append(BLANK)
+                continue
+            ranked = [
+                self._rerank(part, list(map(self._decode, hypotheses)))
+                for part, hypotheses in zip(parts, found, strict=True)
+            ]
+            candidates = join_parts(ranked, self._target_language)
+            of_line = [warnings[index]] if index in warnings else []
+            of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
+            translations.append(
+                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(of_line))
+            )
+        return translations
+
+    def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
+        """Returns translations that are given with their scores, as `Translator.score` does."""
+        scored = [BLANK] * len(pairs)
+        indices = [index for index, pair in enumerate(pairs) if any(map(str.strip, pair))]
+        texts = [pairs[index][1].rstrip("\r\n") for index in indices]
+        sources = self._tokenizer.encode_source(
+            [pairs[index][0].rstrip("\r\n") for index in indices]
+        )
+        targets = self._tokenizer.encode_target(texts)
+        for index, source, target in zip(indices, sources, targets, strict=True):
+            num_tokens = max(len(source), len(target))
+            if num_tokens > self._max_given_tokens:
+                raise LineError(
+                    first_line + index,
+                    f"{num_tokens:,} tokens, but a text that is scored has at most "
+                    f"{self._max_given_tokens:,}",
+                    "score its sentences line by line",
+                )
+        for which, log_probabilities in self._score(sources, targets):
+            cumulative = list(itertools.accumulate(log_probabilities))
+            hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
+            _check_finite([hypothesis], self.settings, first_line + indices[which])
+            candidate = replace(self._decode(hypothesis), text=texts[which])
+            scored[indices[which]] = Translation((candidate,))
+        return scored
+
+    @property
+    def _max_given_tokens(self) -> int:
+        """Tokens at most of what can't be cut: targets that are given, sources that are scored."""
+        return self._engine.max_tokens or _MAX_GIVEN_TOKENS
+
+    def _choose_settings(self, request: Request) -> Inference:
+        if request.settings is None:
+            return self.settings
+        kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
+        return request.settings.model_copy(update=kept)
+
+    def _search(
+        self, encoded: Sequence[Sequence[EncodedSource]], settings: Sequence[Inference]
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each part of each line, one line's behind the other's."""
+        groups: dict[Inference, list[int]] = {}
+        parts: list[EncodedSource] = []
+        for of_line, each in zip(encoded, settings, strict=True):
+            indices = range(len(parts), len(parts) + len(of_line))
+            groups.setdefault(each, []).extend(indices)
+            parts.extend(of_line)
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        for each, group in groups.items():
+            searched = search_in_batches(self._engine, [parts[index] for index in group], each)
+            for index, hypotheses in zip(group, searched, strict=True):
+                found[index] = hypotheses
+        return found
+
+    def _score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[int, list[float]]]:
+        """Yields each target's index and its tokens' log-probabilities, batch by batch."""
+        lengths = [
+            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
+        ]
+        for batch in make_batches(lengths, self.settings.batch_tokens):
+            found = self._engine.score(
+                [sources[index] for index in batch], [targets[index] for index in batch]
+            )
+            yield from zip(batch, found, strict=True)
+
+    def _decode(self, hypothesis: Hypothesis) -> Hypothesis:
+        text = self._tokenizer.decode_target(hypothesis.token_ids)
+        return replace(
+            hypothesis,
+            text=text.replace("\n", " ").replace("\r", " "),
+            pieces=tuple(self._pieces[token] for token in hypothesis.token_ids),
+        )
+
+
+def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: int) -> None:
+    """Checks that there are hypotheses, with scores that are neither NaN nor infinite."""
+    numbers = (number for each in hypotheses for number in (each.log_probability, each.score))
+    if hypotheses and all(map(math.isfinite, numbers)):
+        return
+    rules = [
+        f"inference.{key} = {value}"
+        for key in ("min_length", "no_repeat_ngram")
+        if (value := getattr(settings, key))
+    ]
+    raise LineError(
+        line,
+        "the model's probabilities are no numbers (NaN)"
+        + (f", or no output goes with {' and '.join(rules)}" if rules else ""),
+        ("take other settings; or " if rules else "")
+        + "its training diverged: use an earlier checkpoint, or train with a lower rate",
+    )
+
+
+def _cut_warning(line: int) -> LineWarning:
+    return LineWarning(
+        "cut at the limit of length",
+        f"input line {line}: its translation was cut at the limit of its length "
+        "(inference.max_extra_tokens)",
+        line,
+    )

@@ -1,0 +1,76 @@
+"""A line that is too long, cut into sentences or less."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import regex
+
+Span = tuple[int, int]
+"""Where a part of a text begins and ends, in characters."""
+
+_CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*+"
+# No space follows a sentence's end in Chinese and Japanese. A run of full stops is tried once, from
+# its first, and nothing of what was matched is given back: the time grows with the line, not with
+# its square, and of two spaces both belong to the end.
+_SENTENCE_END = regex.compile(
+    rf"""[。！？｡] [\p{{Sentence_Terminal}}…]*+ {_CLOSERS} \s*+
+    | (?<![\p{{Sentence_Terminal}}…]) [\p{{Sentence_Terminal}}…]++ {_CLOSERS} \s++ (?!\p{{Ll}})""",
+    regex.VERBOSE,
+)
+_CLAUSE_END = regex.compile(
+    rf"(?: [,;:،؛·]{_CLOSERS} | \s[-–—] )\s+ | [、，；：]{_CLOSERS}\s*", regex.VERBOSE
+)
+_SPACE = regex.compile(r"\s+")
+_GRAPHEME = regex.compile(r"\X")
+
+
+def cut_line(line: str, fits: Callable[[str], bool]) -> list[Span]:
+    """Returns where a line's sentences are, and parts of those that are too long themselves.
+
+    A part ends where a clause does, or between words, or between characters where there is nothing
+    better, and begins behind the space before it. Between parts, before the first and behind the
+    last there is nothing but such spaces.
+
+    Args:
+        line: Text without a newline.
+        fits: Whether a text is short enough. Text of a single character is taken as it is.
+    """
+    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
+    sentences = [_strip(line, (start, end)) for start, end in itertools.pairwise(ends)]
+    return [
+        part for start, end in sentences if start < end for part in _halve(line, (start, end), fits)
+    ]
+
+
+def _halve(line: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]:
+    start, end = span
+    if end - start <= 1 or fits(line[start:end]):
+        yield span
+        return
+    middle = start + _find_cut(line[start:end])
+    halves = [_strip(line, half) for half in ((start, middle), (middle, end))]
+    if any(first == last for first, last in halves):
+        middle = start + (end - start) // 2
+        halves = [(start, middle), (middle, end)]
+    for half in halves:
+        yield from _halve(line, half, fits)
+
+
+def _find_cut(text: str) -> int:
+    """Returns where to cut a text: an end better than another if it leaves a quarter each side."""
+    middle, quarter = len(text) / 2, len(text) / 4
+    for pattern in (_CLAUSE_END, _SPACE, _GRAPHEME):
+        ends = [found.end() for found in pattern.finditer(text)]
+        cut = min(ends, key=lambda end: abs(end - middle), default=0)
+        if abs(cut - middle) <= quarter:
+            return cut
+    # One character with thousands of marks on it.
+    return len(text) // 2
+
+
+def _strip(line: str, span: Span) -> Span:
+    """Returns a span without the space at its ends; an empty one where it holds nothing else."""
+    start, end = span
+    text = line[start:end].lstrip()
+    start = end - len(text)
+    return start, start + len(text.rstrip())

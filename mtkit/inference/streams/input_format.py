@@ -1,0 +1,159 @@
+"""What a line of input is: bytes to requests."""
+
+import json
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal
+
+from mtkit.inference.line_error import LineError
+from mtkit.inference.line_warnings import LineWarning, WarningPrinter
+from mtkit.inference.streams.line_reader import read_byte_lines
+from mtkit.inference.translation import Request
+
+Form = Literal["text", "tsv", "jsonl"]
+_BYTE_ORDER_MARK = "\ufeff"
+_Parsed = tuple[str, str | None, dict[str, Any] | None]
+"""A source, its target if there is one, and what else a JSON object held."""
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """How lines are read.
+
+    Attributes:
+        form: `text`: a source. `tsv`: a source, a tab, and a target, which may be missing. `jsonl`:
+            an object with `source` and perhaps `target`; what else it holds is passed on where
+            output is JSON too.
+        replaces_errors: Invalid UTF-8 becomes U+FFFD, with a warning, in place of an error.
+        needs_target: A line with a source must have a target.
+        reserved_keys: Keys of the output, which no object may have of its own.
+    """
+
+    form: Form = "text"
+    replaces_errors: bool = False
+    needs_target: bool = False
+    reserved_keys: Collection[str] = ()
+
+
+PLAIN_TEXT = InputFormat()
+
+
+def read_requests(
+    source: BinaryIO, input_format: InputFormat, printer: WarningPrinter
+) -> Iterator[list[Request]]:
+    """Yields the lines that are there, some at a time, and never waits while it holds some.
+
+    Args:
+        source: Lines of bytes.
+        input_format: What a line is.
+        printer: Prints warnings about what was replaced.
+
+    Raises:
+        LineError: A line isn't UTF-8, or isn't of the format; it has no end. The lines before it
+            have been yielded.
+    """
+    num_lines = 0
+    for byte_lines in read_byte_lines(source):
+        window: list[Request] = []
+        try:
+            for line, byte_line in enumerate(byte_lines, num_lines + 1):
+                text = _decode(byte_line, line, input_format, printer)
+                window.append(_parse(text, line, input_format))
+        except LineError:
+            # What comes before the fault is answered first.
+            if window:
+                yield window
+            raise
+        num_lines += len(window)
+        yield window
+
+
+def _decode(byte_line: bytes, line: int, input_format: InputFormat, printer: WarningPrinter) -> str:
+    byte_line = byte_line.removesuffix(b"\r")
+    try:
+        text = byte_line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fault = f"byte {error.start + 1} (0x{byte_line[error.start]:02x}) is no UTF-8"
+        if not input_format.replaces_errors:
+            raise LineError(
+                line,
+                fault,
+                "convert the input, for example: iconv -f latin1 -t utf-8; or --errors replace",
+            ) from error
+        kind = "bytes that are no UTF-8: replaced"
+        printer.print([LineWarning(kind, f"input line {line}: {fault}: replaced", line)])
+        text = byte_line.decode("utf-8", errors="replace")
+    return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text
+
+
+def _parse(text: str, line: int, input_format: InputFormat) -> Request:
+    match input_format.form:
+        case "text":
+            source, target, extra = text, None, None
+        case "tsv":
+            source, target, extra = _parse_tsv(text, line)
+        case "jsonl":
+            source, target, extra = _parse_json(text, line)
+    for key in extra or ():
+        if key in input_format.reserved_keys:
+            raise LineError(
+                line,
+                f'its key "{key}" is one of those that --json adds: one of them would be lost',
+                f"name it otherwise, for example: jq -c '.my_{key} = .{key} | del(.{key})'",
+            )
+    if input_format.needs_target and target is None and source.strip():
+        raise LineError(
+            line,
+            "a source, but no translation to score",
+            "a tab between source and translation, or --input jsonl with objects that have "
+            '"source" and "target"',
+        )
+    return Request(source, target or "", extra=extra)
+
+
+def _parse_tsv(text: str, line: int) -> _Parsed:
+    source, *targets = text.split("\t")
+    if len(targets) > 1:
+        raise LineError(
+            line,
+            f"{len(targets)} tabs, where one separates source and target",
+            "take out the other columns, for example: cut -f1,2",
+        )
+    return source, targets[0] if targets else None, None
+
+
+def _parse_json(text: str, line: int) -> _Parsed:
+    if not text.strip():
+        return "", None, None
+    try:
+        content = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float)
+    except (ValueError, RecursionError) as error:
+        raise LineError(line, f"no JSON: {error}", 'expected {"source": "..."}') from error
+    if not isinstance(content, dict) or not isinstance(content.get("source"), str):
+        raise LineError(
+            line, 'no object with a "source" that is a string', 'expected {"source": "..."}'
+        )
+    target = content.get("target")
+    if target is not None and not isinstance(target, str):
+        raise LineError(line, '"target" is no string', "put it in quotes")
+    extra = {key: value for key, value in content.items() if key not in ("source", "target")}
+    return (
+        replace_surrogates(content["source"]),
+        None if target is None else replace_surrogates(target),
+        extra,
+    )
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is a number that JSON can't pass on")
+
+
+def replace_surrogates(text: str) -> str:
+    r"""Returns text without halves of characters, which JSON can write as `\ud800`."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")

@@ -1,0 +1,92 @@
+r"""A stream of bytes to lines of bytes: what is there is taken, and nothing is held while waiting.
+
+Only `\n` ends a line; what follows the last `\n`, if anything, is a line too.
+"""
+
+import os
+import select
+from collections.abc import Iterator
+from io import UnsupportedOperation
+from typing import BinaryIO
+
+from mtkit.inference.line_error import LineError
+from mtkit.inference.streams.windows import WINDOW_LINES
+
+_READ_BYTES = 1 << 16
+_WINDOW_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 26
+
+
+def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Yields the lines that are there, some at a time, and never waits while it holds some.
+
+    Raises:
+        LineError: A line has no end; the lines before it have been yielded.
+    """
+    num_lines = 0
+    window: list[bytes] = []
+    window_bytes = 0
+    # The beginning of a line whose end hasn't come yet.
+    pieces: list[bytes] = []
+    piece_bytes = 0
+    while chunk := _read_some(source):
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        piece_bytes += len(first)
+        for beginning in others:
+            line = b"".join(pieces)
+            window.append(line)
+            window_bytes += len(line)
+            pieces, piece_bytes = [beginning], len(beginning)
+            if len(window) == WINDOW_LINES or window_bytes > _WINDOW_BYTES:
+                yield window
+                num_lines += len(window)
+                window, window_bytes = [], 0
+        if window and (piece_bytes > _WINDOW_BYTES or not _has_more(source)):
+            yield window
+            num_lines += len(window)
+            window, window_bytes = [], 0
+        if piece_bytes > _MAX_LINE_BYTES:
+            raise LineError(
+                num_lines + 1,
+                f"more than {_MAX_LINE_BYTES >> 20} MiB without an end of line",
+                "is it text, one sentence a line?",
+            )
+    if piece_bytes:
+        window.append(b"".join(pieces))
+    if window:
+        yield window
+
+
+def _read_some(source: BinaryIO) -> bytes:
+    """Returns what is there, having waited for something; nothing at the end."""
+    some: bytes | None = getattr(source, "read1", source.read)(_READ_BYTES)
+    if some or not _may_pause(source):
+        return some or b""
+    # A buffered reader doesn't tell a pause from the end; what it reads from says None.
+    raw = getattr(source, "raw", source)
+    while (some := raw.read(_READ_BYTES)) is None:
+        select.select([source], [], [])
+    return some
+
+
+def _may_pause(source: BinaryIO) -> bool:
+    """Checks whether a read may find nothing before the end: another program can see to that."""
+    try:
+        return not os.get_blocking(source.fileno())
+    except (AttributeError, OSError, ValueError):
+        # No file of the system's, or a system without it.
+        return False
+
+
+def _has_more(source: BinaryIO) -> bool:
+    """Checks whether a read would return at once; a file's and a string's does."""
+    try:
+        descriptor = source.fileno()
+    except (AttributeError, UnsupportedOperation):
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 0.0)[0])
+    except (OSError, ValueError):
+        # Windows has it for sockets alone: answer at once rather than wait.
+        return False

@@ -1,0 +1,95 @@
+"""A stream's lines, taken some at a time and answered together."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from mtkit.inference.line_error import LineError
+from mtkit.inference.translation import Translation
+
+WINDOW_LINES = 1_024
+"""Lines answered together at most: enough to batch sentences of like length, few enough to stream.
+"""
+
+Line = TypeVar("Line")
+Answer = Callable[[Sequence[Line], int], list[Translation]]
+"""Answers a window, given its first line's number: all of its lines, or a `LineError` that names
+the first at fault."""
+
+
+def answer_windows(
+    windows: Iterable[Sequence[Line]], answer: Answer[Line]
+) -> Iterator[tuple[Sequence[Line], list[Translation]]]:
+    """Yields each window's lines with their answers, up to a line at fault.
+
+    Raises:
+        LineError: A line is at fault; all lines before it have been yielded.
+    """
+    first_line = 1
+    for window in windows:
+        found, fault = answer_window(window, answer, first_line)
+        yield window[: len(found)], found
+        if fault is not None:
+            raise fault
+        first_line += len(window)
+
+
+def answer_window(
+    window: Sequence[Line], answer: Answer[Line], first_line: int
+) -> tuple[list[Translation], LineError | None]:
+    """Returns a window's answers; if a line is at fault, those before it, and the fault."""
+    fault: LineError | None = None
+    while True:
+        try:
+            return answer(window, first_line), fault
+        except LineError as error:
+            fault, window = error, window[: error.line - first_line]
+
+
+def take_windows(lines: Iterable[Line], window_lines: int) -> Iterator[list[Line]]:
+    """Yields lines so many at a time, and at the end what is left."""
+    iterator = iter(lines)
+    while window := list(itertools.islice(iterator, window_lines)):
+        yield window
+
+
+async def take_arrivals(
+    lines: AsyncIterable[Line], window_lines: int
+) -> AsyncGenerator[list[Line], None]:
+    """Yields the lines that have come since the last time, as soon as there are any.
+
+    They are collected while the caller is busy with those before. Close it (`aclosing`), so that
+    collecting ends where the caller does.
+
+    Args:
+        lines: What is collected; what it raises is raised when the lines before have been yielded.
+        window_lines: Lines yielded together at most, and collected ahead at most.
+    """
+    arrived: list[Line] = []
+    has_news, has_room = asyncio.Event(), asyncio.Event()
+
+    async def collect() -> None:
+        async for line in lines:
+            arrived.append(line)
+            has_news.set()
+            if len(arrived) >= window_lines:
+                has_room.clear()
+                await has_room.wait()
+
+    collecting = asyncio.create_task(collect())
+    collecting.add_done_callback(lambda _: has_news.set())
+    try:
+        while arrived or not collecting.done():
+            await has_news.wait()
+            has_news.clear()
+            window = arrived.copy()
+            arrived.clear()
+            has_room.set()
+            if window:
+                yield window
+        await collecting
+    finally:
+        collecting.cancel()
+        # Waits for its end, and takes note of what it raised: asyncio would complain otherwise.
+        await asyncio.gather(collecting, return_exceptions=True)

@@ -1,0 +1,82 @@
+"""Which model a folder holds: a digest of its files, and whether they stay while they are read."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mtkit.digests import digest, digest_file
+from mtkit.errors import MtkitError
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
+from mtkit.text.tokenizer import TOKENIZER_FILES
+
+
+def digest_model(folder: Path, engine: str = "torch") -> str:
+    """Returns a digest of the files that an engine translates with.
+
+    Decoding defaults and the card are none of them: scores go into the card.
+
+    Args:
+        folder: A model folder, of which some of the files may be missing.
+        engine: The engine.
+
+    Raises:
+        MtkitError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise MtkitError(
+            f"no model in {folder}", "train one first: mtkit train, then mtkit average"
+        )
+    files = [path for path in _list_files(folder, engine) if path.is_file()]
+    return digest({str(path.relative_to(folder)): digest_file(path) for path in files})
+
+
+@contextmanager
+def reading(*folders: Path) -> Iterator[None]:
+    """Checks that all that the block reads of a model folder is of one model.
+
+    Raises:
+        MtkitError: A folder was replaced, or a file in it changed, while the block ran.
+    """
+    before = _look_at(folders)
+    try:
+        yield
+    except MtkitError as error:
+        # What it complains of may come from two models.
+        if _look_at(folders) != before:
+            raise replaced(folders) from error
+        raise
+    if _look_at(folders) != before:
+        raise replaced(folders)
+
+
+def replaced(folders: Sequence[Path]) -> MtkitError:
+    """Returns the error of a command under whose hands a model was replaced."""
+    names = " or ".join(map(str, folders))
+    return MtkitError(
+        f"the model in {names} was replaced by another command while this one was using it",
+        "give the same command again",
+    )
+
+
+def _list_files(folder: Path, engine: str) -> list[Path]:
+    shared = [folder / name for name in (CONFIG_FILE, *TOKENIZER_FILES)]
+    if engine == "torch":
+        return [*shared, folder / WEIGHTS_FILE]
+    return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
+
+
+def _look_at(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
+    """Returns name, inode, size and time of each file: equal where nothing was replaced."""
+    seen = []
+    for folder in folders:
+        files = {folder / INFERENCE_FILE}.union(
+            *(_list_files(folder, engine) for engine in ("torch", "ctranslate2"))
+        )
+        for path in sorted(files):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            seen.append((str(path), status.st_ino, status.st_size, status.st_mtime_ns))
+    return seen

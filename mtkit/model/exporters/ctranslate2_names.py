@@ -1,0 +1,123 @@
+"""A network's weights by CTranslate2's names, where it can run the network; torch isn't loaded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mtkit.errors import MtkitError
+from mtkit.model.parameters import Shape, find_rows, list_shapes
+from mtkit.recipe.model import Model
+
+_SUBLAYERS = {
+    "encoder": {"attention": "self_attention", "feed_forward": "ffn"},
+    "decoder": {
+        "self_attention": "self_attention",
+        "cross_attention": "attention",
+        "feed_forward": "ffn",
+    },
+}
+_MAPS = {
+    "self_attention": {"query_key_value": "linear_0", "output": "linear_1"},
+    "attention": {"query": "linear_0", "key_value": "linear_1", "output": "linear_2"},
+    "ffn": {"inner": "linear_0", "output": "linear_1"},
+}
+_GATED = "linear_0_noact"
+"""Second half of a feed-forward's inner map where a gate is the first."""
+_OF_NORM = {"weight": "gamma", "bias": "beta"}
+_EMBEDDINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "three-way": {
+        "source_embedding.tokens.weight": (
+            "encoder/embeddings_0/weight",
+            "decoder/embeddings/weight",
+            "decoder/projection/weight",
+        )
+    },
+    "decoder": {
+        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
+        "target_embedding.tokens.weight": (
+            "decoder/embeddings/weight",
+            "decoder/projection/weight",
+        ),
+    },
+    "none": {
+        "source_embedding.tokens.weight": ("encoder/embeddings_0/weight",),
+        "target_embedding.tokens.weight": ("decoder/embeddings/weight",),
+        "output_embedding.weight": ("decoder/projection/weight",),
+    },
+}
+
+
+@dataclass(frozen=True)
+class ExportedWeight:
+    """A weight in CTranslate2's files.
+
+    Attributes:
+        name: CTranslate2's name, as in `decoder/layer_0/attention/linear_1/bias`.
+        origin: The name in the network.
+        shape: Its shape there, of which it has `rows`.
+        rows: First and last row of the network's, the last one excluded.
+    """
+
+    name: str
+    origin: str
+    shape: Shape
+    rows: tuple[int, int]
+
+
+def check_convertible(model: Model) -> None:
+    """Checks that CTranslate2 can run a network of this shape.
+
+    Raises:
+        MtkitError: It can't.
+    """
+    width = model.d_model / model.num_heads
+    lacks = []
+    if model.attention_window is not None:
+        lacks.append(
+            f"restricted self-attention (model.attention_window = {model.attention_window})"
+        )
+    if (model.d_key, model.d_value) != (width, width):
+        lacks.append(
+            f"heads of another width than d_model / num_heads = {width:g} "
+            f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
+        )
+    if not model.scale_embeddings:
+        lacks.append("embeddings that aren't scaled (model.scale_embeddings = false)")
+    if model.embedding_norm:
+        lacks.append("norm of embeddings (model.embedding_norm = true)")
+    if model.output_bias:
+        lacks.append("bias of the output (model.output_bias = true)")
+    if lacks:
+        raise MtkitError(
+            "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
+            'translate with engine = "torch", or train a model without',
+        )
+
+
+def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[ExportedWeight]:
+    """Yields every weight but the vectors of positions, which an export has one more of."""
+    for origin, shape in list_shapes(model, *vocab_sizes).items():
+        if find_rows(origin) == "positions":
+            continue
+        names = _EMBEDDINGS[model.tied_embeddings].get(origin) or _name_of_stack(origin, model)
+        is_gated = _GATED in names[-1]
+        num_rows = shape[0] // 2 if is_gated else shape[0]
+        for name in names:
+            start = num_rows if is_gated and name == names[-1] else 0
+            yield ExportedWeight(name, origin, (num_rows, *shape[1:]), (start, start + num_rows))
+
+
+def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:
+    """Returns the names of a weight of the encoder or the decoder."""
+    match origin.split("."):
+        case [stack, "final_norm", kind]:
+            return (f"{stack}/layer_norm/{_OF_NORM[kind]}",)
+        case [stack, "layers", index, norm, kind]:
+            sublayer = _SUBLAYERS[stack][norm.removesuffix("_norm")]
+            return (f"{stack}/layer_{index}/{sublayer}/layer_norm/{_OF_NORM[kind]}",)
+        case [stack, "layers", index, module, linear, kind]:
+            sublayer = _SUBLAYERS[stack][module]
+            names = [_MAPS[sublayer][linear]]
+            if (module, linear, model.activation) == ("feed_forward", "inner", "swiglu"):
+                names.append(_GATED)
+            return tuple(f"{stack}/layer_{index}/{sublayer}/{name}/{kind}" for name in names)
+    raise ValueError(origin)

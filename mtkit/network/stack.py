@@ -1,0 +1,78 @@
+"""Layers one after the other: an encoder, a decoder, or a language model."""
+
+from collections.abc import Iterator
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mtkit.network.cache import DecoderCache, LayerCache
+from mtkit.network.layer import TransformerLayer
+from mtkit.network.layer_norm import LayerNorm
+from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.recipe.model import Model
+
+
+class TransformerStack(nn.Module):
+    """All layers of one side; pre-norm adds a norm after the last.
+
+    Args:
+        config: The recipe's section.
+        num_layers: Layers of this stack.
+        cross_attention: Whether its layers attend to a memory too, as a decoder's do.
+        is_causal: Whether no position sees a later one, as in whatever predicts the next token.
+    """
+
+    def __init__(
+        self, config: Model, num_layers: int, *, cross_attention: bool, is_causal: bool
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            TransformerLayer(config, cross_attention=cross_attention, is_causal=is_causal)
+            for _ in range(num_layers)
+        )
+        self.final_norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"] | None = None,
+        memory_layout: Layout | None = None,
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Returns each position's vector, drawn from all that it may see.
+
+        Args:
+            states: The embedded tokens.
+            layout: Where the sentences stand.
+            memory: The encoded source, where the stack has cross-attention.
+            memory_layout: Where the sources stand.
+        """
+        for layer in self.layers:
+            states = layer(states, layout, memory, memory_layout)
+        normed: Tensor = self.final_norm(states)
+        return normed
+
+    def start(
+        self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: PaddedLayout
+    ) -> DecoderCache:
+        """Returns a cache that holds the source and no target position."""
+        layers = [
+            LayerCache.of_source(*layer.cross_attention.project_memory(memory, memory_layout))
+            for layer in self._list_layers()
+        ]
+        return DecoderCache(layers, memory_layout.is_token)
+
+    def step(
+        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Returns the newest position's vectors, and adds the position to the cache."""
+        cache.begin_step()
+        for layer, layer_cache in zip(self._list_layers(), cache.layers, strict=True):
+            states = layer.step(states, cache, layer_cache)
+        normed: Tensor = self.final_norm(states)
+        return normed
+
+    def _list_layers(self) -> Iterator[TransformerLayer]:
+        for layer in self.layers:
+            assert isinstance(layer, TransformerLayer)
+            yield layer

@@ -1,0 +1,163 @@
+"""Declarations of what a change of a key invalidates, and the selection of values by them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+
+class Invalidates(Flag):
+    """Parts of a run that no longer are as the recipe describes, once a key has changed.
+
+    A key without a declaration has that of the section around it.
+    """
+
+    NOTHING = 0
+    DATA = auto()
+    """Prepared data: `mtkit prepare` looks at them again, and training refuses them till then."""
+    TEXT = auto()
+    """Of these the cleaned text."""
+    TOKENIZER = auto()
+    """Of these the tokenizer."""
+    REUSED_TOKENIZER = auto()
+    """Of these a tokenizer that is taken from the model that training starts from."""
+    TRAIN = auto()
+    """Of these the tokens of the training pairs."""
+    DEV = auto()
+    """Of these the tokens of the development set."""
+    RUN = auto()
+    """Checkpoints: with another value a training is another one."""
+    UPDATES = auto()
+    """Results of the next updates: a training may resume with another value, and says so."""
+    SCHEDULE_END = auto()
+    """The same, where the learning rate falls to an end."""
+    SCORES = auto()
+    """Development scores: checkpoints that were scored otherwise don't compare."""
+    TRANSLATIONS = auto()
+    """Translations of test sets."""
+    RESULTS = auto()
+    """Means of checkpoints, and scores: made again from what there is."""
+
+
+_WORDS = {
+    "data": (
+        Invalidates.DATA
+        | Invalidates.TEXT
+        | Invalidates.TOKENIZER
+        | Invalidates.REUSED_TOKENIZER
+        | Invalidates.TRAIN
+        | Invalidates.DEV
+    ),
+    "run": Invalidates.RUN,
+    "updates": Invalidates.UPDATES,
+    "updates with a cosine or linear schedule": Invalidates.SCHEDULE_END,
+    "scores": Invalidates.SCORES,
+    "results": Invalidates.TRANSLATIONS | Invalidates.RESULTS,
+}
+
+
+@dataclass(frozen=True)
+class Inside:
+    """An exception for one key in the sections that a field holds, whatever the key says itself.
+
+    Attributes:
+        key: The key.
+        invalidates: What it invalidates there.
+    """
+
+    key: str
+    invalidates: Invalidates
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A key of a recipe, as its field declares it.
+
+    Attributes:
+        invalidates: Of the key, and of keys inside that don't say; None where it isn't declared.
+        sections: The sections that the key may hold; empty where it holds a value.
+        exceptions: What keys inside invalidate by their position in the recipe.
+    """
+
+    invalidates: Invalidates | None
+    sections: tuple[type[BaseModel], ...] = ()
+    exceptions: Mapping[str, Invalidates] | None = None
+
+    def of_key(self, key: str) -> "Declaration":
+        """Returns the declaration of a key inside; an unknown key's is that of the section."""
+        fields = [kind.model_fields[key] for kind in self.sections if key in kind.model_fields]
+        if not fields:
+            return Declaration(self.invalidates)
+        own = next((each for each in fields[0].metadata if isinstance(each, Invalidates)), None)
+        invalidates = (self.exceptions or {}).get(key, own)
+        return Declaration(
+            self.invalidates if invalidates is None else invalidates,
+            tuple(_find_sections(fields[0].annotation)),
+            {each.key: each.invalidates for each in fields[0].metadata if isinstance(each, Inside)},
+        )
+
+    def describe(self) -> list[str]:
+        """Returns in words what the key invalidates; empty for nothing."""
+        return _describe(self.invalidates or Invalidates.NOTHING)
+
+
+def _find_sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yields the sections that a type holds, on its own, in a list or in a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _find_sections(argument)
+
+
+def _describe(invalidates: Invalidates) -> list[str]:
+    return [word for word, meant in _WORDS.items() if invalidates & meant]
+
+
+def add_to_schema(schema: dict[str, Any], section: type[BaseModel]) -> None:
+    """Adds to a section's JSON schema, key by key, what those that say so invalidate."""
+    for key, field in section.model_fields.items():
+        words = _describe_own(field)
+        if words is not None:
+            schema["properties"][key]["invalidates"] = words
+
+
+def _describe_own(field: FieldInfo) -> list[str] | None:
+    return next((_describe(each) for each in field.metadata if isinstance(each, Invalidates)), None)
+
+
+def select(
+    section: type[BaseModel], tables: Mapping[str, Any], wanted: Invalidates
+) -> dict[str, Any]:
+    """Returns the values whose change invalidates something, in the tables that they stand in.
+
+    Args:
+        section: The model of the tables, such as `Recipe`.
+        tables: A recipe as plain tables, perhaps of another version, as a checkpoint has it.
+        wanted: What is asked about: a key that invalidates any of it is chosen.
+
+    Raises:
+        TypeError: A value stands where a section should.
+    """
+    return _select(Declaration(None, (section,)), tables, wanted)
+
+
+def _select(around: Declaration, tables: Any, wanted: Invalidates) -> dict[str, Any]:
+    if not isinstance(tables, Mapping):
+        raise TypeError(f"expected a section, found {type(tables).__name__}")
+    chosen: dict[str, Any] = {}
+    for key, value in tables.items():
+        declared = around.of_key(key)
+        is_wanted = bool(declared.invalidates and declared.invalidates & wanted)
+        if not declared.sections or not value:
+            if is_wanted:
+                chosen[key] = value
+        elif isinstance(value, list):
+            parts = [_select(declared, entry, wanted) for entry in value]
+            if any(parts):
+                chosen[key] = parts
+        elif part := _select(declared, value, wanted):
+            chosen[key] = part
+    return chosen

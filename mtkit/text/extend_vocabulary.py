@@ -1,0 +1,78 @@
+"""Adds symbols to the vocabularies of a tokenizer.
+
+Pieces keep their ids, and so their vectors; what is added comes behind them.
+"""
+
+from collections.abc import Sequence
+
+import sentencepiece
+
+# protobuf makes the class when the module is loaded, where mypy can't see it.
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from mtkit.errors import MtkitError
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+def extend_vocabulary(
+    tokenizer: SubwordTokenizer,
+    *,
+    tags: Sequence[str] = (),
+    symbols: Sequence[str] = (),
+    punctuation: tuple[str, str] | None = None,
+) -> SubwordTokenizer:
+    """Returns a tokenizer that knows more symbols; the pieces that it had keep their ids.
+
+    Args:
+        tokenizer: The one to extend; it stays as it is.
+        tags: Strings that may stand before a source, beside those that it knows; added to the
+            target's vocabulary only where that is the source's too.
+        symbols: Strings that shall always be one piece, on both sides.
+        punctuation: As `SubwordTokenizer` takes it.
+
+    Raises:
+        MtkitError: A symbol is a special piece of the vocabulary.
+    """
+    source, target = tokenizer.models
+    extended = _add_symbols(source, list(dict.fromkeys((*tags, *symbols))))
+    return SubwordTokenizer(
+        extended,
+        extended if tokenizer.is_joint else _add_symbols(target, list(dict.fromkeys(symbols))),
+        tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
+        punctuation=punctuation,
+    )
+
+
+def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
+    """Returns a SentencePiece model that makes each symbol one piece.
+
+    In a unigram model a piece that holds a symbol could win against it, as `singer` against `ing`:
+    such pieces keep their ids, and are never used again.
+    """
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    specials = {getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")}
+    indices = {piece.piece: index for index, piece in enumerate(proto.pieces)}
+    changed = False
+    for symbol in symbols:
+        index = indices.get(symbol)
+        if index is None:
+            proto.pieces.add(piece=symbol, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
+        elif index in specials or proto.pieces[index].type == ModelProto.SentencePiece.BYTE:
+            raise MtkitError(
+                f"'{symbol}' is a special piece of the vocabulary that training starts from",
+                "take another name for that tag or symbol",
+            )
+        elif proto.pieces[index].type != ModelProto.SentencePiece.USER_DEFINED:
+            # As an ordinary piece it would only be found where no longer one is.
+            proto.pieces[index].type = ModelProto.SentencePiece.USER_DEFINED
+        else:
+            continue
+        changed = True
+    if changed and proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM:
+        for piece in proto.pieces:
+            if piece.type == piece.NORMAL and any(symbol in piece.piece for symbol in symbols):
+                piece.type = piece.UNUSED
+    content: bytes = proto.SerializeToString() if changed else model
+    return content

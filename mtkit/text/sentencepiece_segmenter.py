@@ -1,0 +1,168 @@
+"""Text to SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+import sentencepiece
+
+from mtkit.errors import MtkitError
+from mtkit.foreign_files import read_file
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.segmentations import Resegmenter
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
+
+Resegment = Callable[[list[int], Random], list[int]]
+"""Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
+
+MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
+"""Hint where a tokenizer is damaged."""
+_MAX_MODEL_BYTES = 32 << 20
+
+
+class SentencePieceSegmenter:
+    """One SentencePiece model, whose special pieces have mtkit's ids whatever the model's are.
+
+    Attributes:
+        model: The model, serialised.
+        num_pieces: Number of pieces, special ones included.
+
+    Raises:
+        MtkitError: It has more pieces than a vocabulary may have.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        specials = [
+            getattr(self._processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")
+        ]
+        size = self._processor.get_piece_size()
+        if size > MAX_PIECES:
+            raise MtkitError(f"a tokenizer of {size:,} pieces, expected {MAX_PIECES:,} at most")
+        self._is_native = specials == [PAD, UNK, BOS, EOS]
+        # A model from elsewhere may lack padding or sentence ends (-1), or number them otherwise.
+        ordinary = [piece for piece in range(size) if piece not in specials]
+        self._to_model = [*specials, *ordinary]
+        self._from_model = [UNK] * size
+        for token, piece in enumerate(self._to_model):
+            if piece >= 0:
+                self._from_model[piece] = token
+        self.num_pieces = len(self._to_model)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns each line's tokens, closed by `</s>`."""
+        tokens: list[list[int]] = self._processor.encode(list(lines), add_eos=self._is_native)
+        if self._is_native:
+            return tokens
+        return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
+
+    def resegmenter(self, alpha: float) -> Resegment:
+        """Returns a function that draws another segmentation of a sentence, given its tokens.
+
+        Args:
+            alpha: As `Sampling` has it.
+
+        Raises:
+            MtkitError: The model is neither BPE nor unigram.
+        """
+        draw = Resegmenter(self.model, alpha).draw
+
+        def draw_ours(tokens: list[int], random: Random) -> list[int]:
+            return [*draw(tokens[:-1], random), EOS]
+
+        def draw_theirs(tokens: list[int], random: Random) -> list[int]:
+            drawn = draw([self._to_model[token] for token in tokens[:-1]], random)
+            return [*(self._from_model[piece] for piece in drawn), EOS]
+
+        return draw_ours if self._is_native else draw_theirs
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Returns the text of tokens; special ones but unknown (` ⁇ `) are left out.
+
+        Raises:
+            MtkitError: It is invalid UTF-8.
+        """
+        pieces = [token for token in tokens if token not in (PAD, BOS, EOS)]
+        if not self._is_native:
+            pieces = [self._to_model[token] for token in pieces]
+        try:
+            text: str = self._processor.decode(pieces)
+        except UnicodeDecodeError as error:
+            raise MtkitError(f"the tokenizer makes invalid UTF-8: {error}", MAKE_AGAIN) from error
+        return text
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces by mtkit's ids; special ones have mtkit's names."""
+        ordinary = self._to_model[len(SPECIAL_PIECES) :]
+        return Vocabulary.of(map(self._processor.id_to_piece, ordinary))
+
+    def unknown_pieces(self, line: str) -> list[str]:
+        """Returns the stretches of a line that the vocabulary lacks."""
+        unknown = self._processor.unk_id()
+        pieces = zip(
+            self._processor.encode(line), self._processor.encode(line, out_type=str), strict=True
+        )
+        return [text for piece, text in pieces if piece == unknown]
+
+    def id_of_symbol(self, symbol: str) -> int:
+        """Returns the id of a symbol that is one piece.
+
+        Raises:
+            MtkitError: It isn't.
+        """
+        piece = self._processor.piece_to_id(symbol)
+        if piece == self._processor.unk_id():
+            raise MtkitError(
+                f"the tokenizer has no piece '{symbol}', which data.train puts before sources as a "
+                "tag",
+                "train it with that symbol (--user_defined_symbols), or leave out "
+                "tokenizer.pretrained",
+            )
+        return self._from_model[piece]
+
+
+def read_model(path: Path, *, inside: Path | None = None) -> bytes:
+    """Returns a serialised SentencePiece model.
+
+    Args:
+        path: Its file.
+        inside: Folder that it must lie in, links followed; where not given, that of its path.
+
+    Raises:
+        FileNotFoundError: It isn't there.
+        MtkitError: It lies elsewhere than its path says, or is too large to be one.
+    """
+    return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
+
+
+def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
+    """Returns the source's and the target's SentencePiece model that a recipe names.
+
+    Raises:
+        MtkitError: A file is missing, or holds no such model.
+    """
+    assert settings.pretrained is not None
+    source = settings.pretrained.source
+    paths = (source, settings.pretrained.target or source)
+    models = []
+    for path in paths:
+        if not path.is_file():
+            raise MtkitError(
+                f"{path}: no such file (tokenizer.pretrained)",
+                "its path starts from data.data_root",
+            )
+        # A recipe may name any file, also by a link.
+        model = read_model(path, inside=path.resolve().parent)
+        try:
+            sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise MtkitError(
+                f"{path}: no SentencePiece model (tokenizer.pretrained)",
+                "name the .model file, not the .vocab",
+            ) from error
+        models.append(model)
+    return models[0], models[1]

@@ -1,0 +1,83 @@
+"""Trains SentencePiece models on text (BPE or unigram)."""
+
+import io
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import sentencepiece
+
+from mtkit.errors import MtkitError
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.token_ids import BOS, EOS, PAD, UNK
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+def train_tokenizer(
+    settings: Tokenizer,
+    source: Iterable[str],
+    target: Iterable[str],
+    *,
+    seed: int,
+    tags: Sequence[str] = (),
+    punctuation: tuple[str, str] | None = None,
+) -> SubwordTokenizer:
+    """Returns a tokenizer trained on a sample that the caller has drawn.
+
+    Args:
+        settings: The recipe's section.
+        source: Source sentences, normalised.
+        target: Target sentences, normalised.
+        seed: Seed of SentencePiece's own generator.
+        tags: Strings that may stand before a source, each to be one token.
+        punctuation: As `SubwordTokenizer` takes it.
+
+    Raises:
+        MtkitError: The sample can't yield a vocabulary of the wanted size.
+    """
+    sentencepiece.set_random_generator_seed(seed)
+    symbols = list(dict.fromkeys((*tags, *settings.user_symbols)))
+    if settings.joint:
+        joint = _train(settings, chain(source, target), symbols, "tokenizer")
+        return SubwordTokenizer(joint, joint, tags=tags, punctuation=punctuation)
+    return SubwordTokenizer(
+        _train(settings, source, symbols, "source tokenizer"),
+        _train(settings, target, symbols, "target tokenizer"),
+        tags=tags,
+        punctuation=punctuation,
+    )
+
+
+def _train(settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str) -> bytes:
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type=settings.kind,
+            vocab_size=settings.vocab_size,
+            normalization_rule_name=settings.normalization,
+            character_coverage=settings.character_coverage,
+            split_by_unicode_script=settings.split_by_unicode_script,
+            split_by_number=settings.split_by_number,
+            byte_fallback=settings.byte_fallback,
+            user_defined_symbols=symbols,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            # The sample is drawn before; SentencePiece takes all of it.
+            input_sentence_size=0,
+            max_sentence_length=1 << 16,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rsplit("] ", 1)[-1].strip() or str(error)
+        too_small = "required_chars" in reason
+        raise MtkitError(
+            f"{what}: no vocabulary of {settings.vocab_size} pieces out of this text: {reason}",
+            "give a greater tokenizer.vocab_size, or a lower tokenizer.character_coverage"
+            if too_small
+            else "give a smaller tokenizer.vocab_size, or more text",
+        ) from error
+    return model.getvalue()

@@ -1,0 +1,90 @@
+"""Weights measured on the development set, outside a training."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.console import say
+from mtkit.data.prepared import PreparedData
+from mtkit.errors import MtkitError
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.weights import load_weights
+from mtkit.network.device import limit_threads
+from mtkit.recipe import Recipe
+from mtkit.training.averaging.candidates import Candidate, Measured
+from mtkit.training.averaging.mean import RunningMean
+from mtkit.training.distributed import Processes
+from mtkit.training.memory import is_out_of_memory
+from mtkit.training.validation import ValidationResult, Validator
+
+
+class Measuring:
+    """A model on a device, which takes one set of weights after another and measures it.
+
+    Args:
+        recipe: The run's recipe.
+        data: The run's data.
+        device: Where to measure.
+
+    Raises:
+        MtkitError: Memory runs out, or a tokeniser for scores isn't installed.
+    """
+
+    def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
+        limit_threads()
+        with _naming_memory(device):
+            self._validator = Validator(recipe, data, Processes(0, 1, device), forks=True)
+            model = build(ModelConfig.of(recipe, data.tokenizer), has_initial_weights=False)
+            self._model = model.to(device).eval()
+        self._device = device
+
+    def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
+        """Returns what a model with these weights is worth, as training would have measured it.
+
+        Args:
+            weights: The weights by name.
+            origin: Where they come from, for messages.
+
+        Raises:
+            MtkitError: Memory runs out, or the development set can't be translated.
+        """
+        with _naming_memory(self._device):
+            load_weights(self._model, weights, origin=str(origin))
+            return self._validator.validate(self._model)
+
+
+def measure_candidates(
+    recipe: Recipe, data: PreparedData, candidates: Sequence[Candidate], device: torch.device
+) -> list[Measured]:
+    """Returns the candidates as training would have measured them.
+
+    Raises:
+        MtkitError: A damaged checkpoint, memory runs out, or the development set can't be
+            translated or scored.
+    """
+    measuring, running = Measuring(recipe, data, device), RunningMean()
+    measured = []
+    for number, candidate in enumerate(candidates, start=1):
+        say(f"measuring {number} of {len(candidates)}: {candidate.name}")
+        files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
+        validation = measuring.measure(running.of(files), origin=files[0])
+        measured.append(Measured.of(candidate, validation))
+    return measured
+
+
+@contextmanager
+def _naming_memory(device: torch.device) -> Iterator[None]:
+    """Lets a fault of memory name the way out."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MtkitError(
+            f"out of memory on {device.type} while a model was measured on the development set",
+            "--device cpu" if device.type == "cuda" else "close other programs",
+        ) from error

@@ -1,0 +1,192 @@
+"""A translator's objective: label-smoothed cross entropy of the target, given the source."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
+from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
+from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.updates import TrainingBatches
+from mtkit.data.prepared import PreparedData
+from mtkit.data.subword_sampling import SegmentationSampler
+from mtkit.network import EncoderDecoder
+from mtkit.recipe import Recipe
+from mtkit.text.token_ids import UNK
+from mtkit.training.distributed import Processes
+from mtkit.training.learner import Learner
+from mtkit.training.loss import LossSums
+from mtkit.training.translation_loss import measure_translation
+from mtkit.training.validation import ValidationResult, Validator
+
+_GRID_COST = 8_192
+"""The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
+_GRID_COST_WITH_KERNELS = 32_768
+"""The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
+multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
+
+
+class TranslationBatches(TrainingBatches[TranslationBatch]):
+    """Sentence pairs in updates.
+
+    Args:
+        data: The run's data.
+        recipe: The run's recipe.
+        processes: Those that share each update.
+        dtype: What passes are computed in.
+        packs: Whether batches are packed; all processes must do the same.
+    """
+
+    def __init__(
+        self,
+        data: PreparedData,
+        recipe: Recipe,
+        processes: Processes,
+        *,
+        dtype: torch.dtype,
+        packs: bool,
+    ) -> None:
+        super().__init__(rank=processes.rank, num_processes=processes.count)
+        self._store = data.train
+        self._order = data.train_order
+        self._weights = data.weights
+        self._longest = recipe.data.cleaning.max_tokens
+        self._sampler = (
+            None
+            if recipe.tokenizer.sampling is None
+            else SegmentationSampler(
+                data.train,
+                data.tokenizer,
+                recipe.tokenizer.sampling,
+                max_tokens=self._longest,
+                seed=recipe.seed,
+            )
+        )
+        self._settings = recipe.training
+        self._seed = recipe.seed
+        self._device = processes.device
+        self._packs = packs
+        self._row_step = 1
+        self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
+        if self._device.type == "cpu" and dtype == torch.bfloat16:
+            self._grid_slots = max(_GRID_COST_WITH_KERNELS // recipe.model.d_model, 1)
+            self._row_step = self._grid_slots
+
+    @property
+    def longest(self) -> int:
+        """The bound that prepared and sampled sentences keep: `data.cleaning.max_tokens`."""
+        return self._longest
+
+    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
+        """Returns the sentences of each update of an epoch."""
+        return plan_epoch(
+            self._order,
+            weights=self._weights,
+            batch_tokens=self._settings.batch_tokens,
+            length_groups=self._settings.length_groups,
+            seed=self._seed,
+            epoch=epoch,
+        )
+
+    def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
+        """Returns each process's micro-batches of one update, within the limit of a pass.
+
+        Where segmentations are sampled, each has room for the longest that may come.
+        """
+        lengths = self._store.lengths(examples)
+        if self._sampler is not None:
+            lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
+        if self._packs:
+            return split_packed_update(
+                examples,
+                lengths["source"],
+                lengths["target"],
+                micro_batch_tokens=limit,
+                num_processes=num_processes,
+            )
+        return split_update(
+            examples,
+            lengths["source"],
+            lengths["target"],
+            micro_batch_tokens=limit,
+            num_processes=num_processes,
+            grid_slots=self._grid_slots,
+            row_step=self._row_step,
+        )
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
+        if self._sampler is not None:
+            return self._sampler.count_tokens(examples, epoch, "target")
+        return int(self._store.lengths(examples)["target"].sum())
+
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
+        """Returns a micro-batch with an epoch's segmentations, on the device."""
+        sentences = micro_batch.sentences
+        tokens = (
+            self._store.gather(sentences)
+            if self._sampler is None
+            else self._sampler.gather(sentences, epoch)
+        )
+        grid_sizes = micro_batch.grid_sizes or (len(sentences),)
+        return self._collate(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
+
+    def largest(self, limit: int) -> TranslationBatch:
+        """Returns a made-up batch: as many of the longest sentences as the limit of a pass lets."""
+        strata = self._order.strata
+        longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
+        if self._sampler is not None:
+            longest = int(self._sampler.bound(np.array([longest]))[0])
+        count = max(1, limit // longest)
+        side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
+        return self._collate(side, side, (count,), self._row_step)
+
+    def _collate(
+        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
+    ) -> TranslationBatch:
+        batch = (
+            pack(source, target)
+            if self._packs
+            else lay_out(source, target, grid_sizes, row_step=row_step)
+        )
+        return batch.to(self._device)
+
+
+class TranslationObjective:
+    """Label-smoothed cross entropy of the target, given the source.
+
+    Args:
+        learner: The network that learns, on its device, and what passes go through.
+        batches: What it learns from.
+        validator: Measures it on the development set.
+        label_smoothing: Mass that is spread over the vocabulary.
+
+    Attributes:
+        batches: What it learns from.
+    """
+
+    def __init__(
+        self,
+        learner: Learner[EncoderDecoder],
+        batches: TranslationBatches,
+        validator: Validator,
+        *,
+        label_smoothing: float,
+    ) -> None:
+        self.batches = batches
+        self._model = learner.model
+        self._working_model = learner.working.model
+        self._validator = validator
+        self._label_smoothing = label_smoothing
+
+    def loss(self, batch: TranslationBatch) -> LossSums:
+        """Returns the loss of a batch, summed over its real target tokens."""
+        return measure_translation(
+            self._working_model, batch, label_smoothing=self._label_smoothing
+        )
+
+    def validate(self) -> ValidationResult:
+        """Returns the network's loss and scores on the development set."""
+        return self._validator.validate(self._model)

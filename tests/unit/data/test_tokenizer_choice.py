@@ -1,0 +1,66 @@
+"""Which tokenizer a recipe gets; `prepare`, `prepare --check` and `plan` ask the same function."""
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.prepare import prepare
+from mtkit.data.prepared import open_prepared
+from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
+from mtkit.errors import MtkitError
+from mtkit.pipeline.plan import plan
+from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
+from mtkit.workspace import Workspace
+
+NUM_PIECES = 300
+SMALL = [
+    "data.train.0.sentences=300",
+    "data.dev.sentences=20",
+    "evaluation.test_sets.0.sentences=20",
+]
+
+
+def load(*changes: str) -> Recipe:
+    return load_recipe("phrasebook-en-de", [*SMALL, *changes])
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """A model folder, of which the tokenizer alone is there."""
+    sides = zip(*generate_pairs("train", 300), strict=True)
+    settings = Tokenizer(vocab_size=NUM_PIECES)
+    train_tokenizer(settings, *sides, seed=1, tags=["<old>"]).save(tmp_path / "start")
+    return tmp_path / "start"
+
+
+def test_a_recipe_that_names_no_tokenizer_trains_one() -> None:
+    assert find_tokenizer(load()) is None
+    assert punctuation_languages(load()) is None
+    assert punctuation_languages(load("tokenizer.punctuation=moses")) == ("en", "de")
+
+
+def test_every_tag_counts_once_whatever_corpus_it_is_of() -> None:
+    changes = ["data.train.0.tag=<a>", "data.dev.tag=<b>", "evaluation.test_sets.0.tag=<a>"]
+    assert list_tags(load(*changes)) == ["<a>", "<b>"]
+
+
+def test_a_plan_counts_the_pieces_that_prepare_comes_to(start: Path, tmp_path: Path) -> None:
+    # A tag of the development set alone is one piece more.
+    recipe = load(f"training.start_from.model={start}", "data.dev.tag=<dev>")
+    workspace = Workspace(tmp_path / "run")
+    planned = plan(recipe, workspace)
+    prepare(recipe, workspace)
+    assert open_prepared(recipe, workspace).tokenizer.source_vocab_size == NUM_PIECES + 1
+    assert (planned.is_prepared, planned.source_vocab_size) == (False, NUM_PIECES + 1)
+
+
+def test_a_named_tokenizer_must_know_the_tags(start: Path) -> None:
+    named = f"tokenizer.pretrained.source={start / 'joint.spm'}"
+    found = find_tokenizer(load(named, "data.train.0.tag=<old>"))
+    assert found is not None
+    assert found.tags == ("<old>",)
+    with pytest.raises(MtkitError, match="<new>"):
+        find_tokenizer(load(named, "data.train.0.tag=<new>"))

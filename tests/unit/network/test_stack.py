@@ -1,0 +1,125 @@
+import pytest
+import torch
+
+from mtkit.network import PaddedLayout
+from mtkit.network.stack import TransformerStack
+from mtkit.recipe.model import Model
+
+
+def _build(*, cross_attention: bool, is_causal: bool, **keys: object) -> TransformerStack:
+    torch.manual_seed(13)
+    sizes = {"d_model": 16, "d_ff": 24, "num_heads": 2}
+    return TransformerStack(
+        Model(**{**sizes, **keys}), 2, cross_attention=cross_attention, is_causal=is_causal
+    )
+
+
+def _encoder(**keys: object) -> TransformerStack:
+    return _build(cross_attention=False, is_causal=False, **keys)
+
+
+def _decoder(**keys: object) -> TransformerStack:
+    return _build(cross_attention=True, is_causal=True, **keys)
+
+
+def _full(batch_size: int, length: int) -> PaddedLayout:
+    return PaddedLayout(torch.ones(batch_size, length, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_stack_ends_in_a_norm(norm: str) -> None:
+    states = 50 * torch.randn(2, 5, 16) + 7
+    encoded = _encoder(norm=norm)(states, _full(2, 5))
+    torch.testing.assert_close(encoded.mean(dim=-1), torch.zeros(2, 5), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        encoded.var(dim=-1, correction=0), torch.ones(2, 5), rtol=0, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_order_matters_through_positions_alone(norm: str) -> None:
+    encoder = _encoder(norm=norm).double().eval()
+    states = torch.randn(1, 6, 16, dtype=torch.float64)
+    order = torch.tensor([3, 1, 5, 0, 2, 4])
+    with torch.no_grad():
+        shuffled = encoder(states[:, order], _full(1, 6))
+        torch.testing.assert_close(shuffled, encoder(states, _full(1, 6))[:, order])
+
+
+def test_every_position_sees_earlier_and_later_ones() -> None:
+    states = torch.randn(1, 4, 16, requires_grad=True)
+    encoder = _encoder().eval()
+    encoded = encoder(states, _full(1, 4))
+    for place in range(4):
+        (gradient,) = torch.autograd.grad(encoded[0, place, 3], states, retain_graph=True)
+        assert gradient.abs().sum(dim=-1).gt(0).all()
+
+
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_dropout_of_an_encoder_acts_in_training_alone(rate: str) -> None:
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    encoder = _encoder(**{**rates, rate: 0.4})
+    states, layout = torch.randn(1, 4, 16), _full(1, 4)
+    assert not torch.equal(encoder(states, layout), encoder(states, layout))
+    encoder.eval()
+    assert torch.equal(encoder(states, layout), encoder(states, layout))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_no_position_draws_on_a_later_one(norm: str) -> None:
+    decoder = _decoder(norm=norm).eval()
+    states = torch.randn(1, 5, 16, requires_grad=True)
+    output = decoder(states, _full(1, 5), torch.randn(1, 3, 16), _full(1, 3))
+    for place in range(5):
+        (gradient,) = torch.autograd.grad(output[0, place, 3], states, retain_graph=True)
+        influence = gradient[0].abs().sum(dim=-1)
+        assert influence[: place + 1].gt(0).all()
+        assert influence[place + 1 :].eq(0).all()
+
+
+def test_every_position_sees_the_source_s_tokens_alone() -> None:
+    decoder = _decoder().eval()
+    memory = torch.randn(1, 4, 16, requires_grad=True)
+    memory_layout = PaddedLayout(torch.tensor([[True, True, True, False]]))
+    output = decoder(torch.randn(1, 3, 16), _full(1, 3), memory, memory_layout)
+    for place in range(3):
+        (gradient,) = torch.autograd.grad(output[0, place, 3], memory, retain_graph=True)
+        influence = gradient[0].abs().sum(dim=-1)
+        assert influence[:3].gt(0).all()
+        assert influence[3].item() == 0
+
+
+def test_start_takes_no_step() -> None:
+    decoder = _decoder().eval()
+    cache = decoder.start(torch.randn(2, 3, 16), _full(2, 3))
+    assert cache.num_steps == 0
+    assert len(cache.layers) == 2
+    assert cache.layers[0].source_keys.shape == (2, 2, 3, 8)
+    decoder.step(torch.randn(2, 1, 16), cache)
+    cache.select([0, 1], torch.zeros(2, 3, dtype=torch.long))
+    decoder.step(torch.randn(2, 3, 16), cache)
+    assert cache.num_steps == 2
+
+
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_dropout_of_a_decoder_acts_in_training_alone(rate: str) -> None:
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    decoder = _decoder(**{**rates, rate: 0.4})
+    inputs = torch.randn(1, 4, 16), _full(1, 4), torch.randn(1, 3, 16), _full(1, 3)
+    assert not torch.equal(decoder(*inputs), decoder(*inputs))
+    decoder.eval()
+    assert torch.equal(decoder(*inputs), decoder(*inputs))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_causal_layer_without_a_memory_is_an_encoder_s_of_each_prefix(norm: str) -> None:
+    # A language model's. Of one layer: through a second, positions would see the whole prefix.
+    causal = _build(cross_attention=False, is_causal=True, norm=norm).double().eval()
+    encoder = _encoder(norm=norm).double().eval()
+    encoder.load_state_dict(causal.state_dict())
+    states = torch.randn(1, 5, 16, dtype=torch.float64)
+    with torch.no_grad():
+        found = causal.layers[0](states, _full(1, 5))
+        for length in range(1, 6):
+            of_prefix = encoder.layers[0](states[:, :length], _full(1, length))
+            torch.testing.assert_close(found[:, length - 1], of_prefix[:, -1])
