@@ -53,8 +53,8 @@ def average(
         bool,
         typer.Option(
             "--select",
-            help="Try the last checkpoint, the best one, and means of several numbers of them; keep "
-            "what scores best on the development set.",
+            help="Try the last checkpoint, the best one, and means of several numbers of them; "
+            "keep what scores best on the development set.",
         ),
     ] = False,
     device: DeviceOption = "auto",

@@ -46,8 +46,8 @@ def translate(
             "--model",
             metavar="FOLDER",
             show_default=False,
-            help="Model folder, or a checkpoint of a run; given several times, an ensemble. Needs no "
-            "recipe and no workspace.",
+            help="Model folder, or a checkpoint of a run; given several times, an ensemble. Needs "
+            "no recipe and no workspace.",
         ),
     ] = None,
     engine: Annotated[
