@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.models import OptionInfo
 
 if TYPE_CHECKING:
     from mtkit.pipeline.hardware import Hardware
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 
-def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> OptionInfo:
+def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
     """Returns an option whose help says itself what holds where it isn't given."""
     flags = (flag, short) if short else (flag,)
     return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
 
 
-def declare_count(flag: str, meaning: str) -> OptionInfo:
+def declare_count(flag: str, meaning: str) -> Any:
     """Returns an option that takes a number from 1, without a default."""
     return typer.Option(flag, metavar="N", min=1, show_default=False, help=meaning)
 
