@@ -55,7 +55,8 @@ def average(
         workspace: Where the checkpoints are and the model goes.
         choose: The last, the best, or those spread evenly over all that were kept.
         num_checkpoints: How many of them.
-        device: What measures the mean: `cpu`, `cuda`, or `auto`, a GPU where there is one.
+        device: What the mean is measured on: `cpu`, `cuda`, or `auto`, which takes a GPU where
+            there is one.
         options: What makes a command come to the same recipe and workspace, for what is said.
 
     Raises:
@@ -98,6 +99,11 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     numbers of the last and of the best, and that of the evenly spaced
     `training.averaging.num_checkpoints`, as training measures them; `training.validation.metric`
     decides.
+
+    Args:
+        recipe: The run's recipe.
+        workspace: Where the checkpoints are and the model goes.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
