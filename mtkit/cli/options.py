@@ -19,7 +19,7 @@ RecipeOption = Annotated[
         "-r",
         metavar="FILE|NAME",
         show_default=False,
-        help="Recipe file, or the name of a shipped recipe; ./mtkit.toml where not given.",
+        help="Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
     ),
 ]
 WorkspaceOption = Annotated[
@@ -29,7 +29,7 @@ WorkspaceOption = Annotated[
         "-w",
         metavar="FOLDER",
         show_default=False,
-        help="Folder of all that the run produces; runs/<recipe name> where not given.",
+        help="Folder for everything the run writes. Default: runs/<recipe name>.",
     ),
 ]
 SetOption = Annotated[
@@ -39,7 +39,7 @@ SetOption = Annotated[
         "-s",
         metavar="KEY=VALUE",
         show_default=False,
-        help="Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
+        help="Override a recipe key: training.max_steps=100. ~section.key removes one.",
     ),
 ]
 GpusOption = Annotated[
@@ -49,7 +49,7 @@ GpusOption = Annotated[
         metavar="N",
         min=1,
         show_default=False,
-        help="Train on N GPUs of this machine; one, where there is one, if not given.",
+        help="Train on N GPUs of this machine. Default: one, if there is one.",
     ),
 ]
 ProcessesOption = Annotated[
@@ -67,7 +67,7 @@ DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="NAME",
-        help="Where the model runs: cpu, cuda, or auto, which takes a GPU where there is one.",
+        help="Device of the model: cpu, cuda, or auto (a GPU if there is one).",
     ),
 ]
 

@@ -22,7 +22,9 @@ def plan(
     overrides: SetOption = None,
     gpus: Annotated[
         int,
-        typer.Option("--gpus", metavar="N", min=1, help="GPUs of one machine, besides 1 and 8."),
+        typer.Option(
+            "--gpus", metavar="N", min=1, help="GPUs of one machine, in addition to 1 and 8."
+        ),
     ] = 1,
     hardware: Annotated[
         str,
@@ -38,13 +40,13 @@ def plan(
             "--share",
             metavar="SHARE",
             show_default=False,
-            help="Share of the GPU's peak that matrix products reach; 0.3 in bf16, and 0.6 in "
-            "fp32, where not given.",
+            help="Share of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
+            "fp32.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print what a training will take: parameters, operations, memory, hours; start nothing.
+    """Print what a training would take (parameters, operations, memory, hours); start nothing.
 
     It is worked out, not measured, and needs neither data nor a GPU; once `mtkit prepare` has run
     it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.

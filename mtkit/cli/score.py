@@ -45,7 +45,7 @@ def score(
             "--source",
             metavar="FILE",
             show_default=False,
-            help="What was translated; with it, what was left untranslated is found.",
+            help="Source text; with it, untranslated sentences are found.",
         ),
     ] = None,
     test_set: Annotated[
@@ -64,8 +64,8 @@ def score(
             "--report",
             metavar="FILE",
             show_default=False,
-            help="Also write a report: a page (.html), a table for a paper (.md), or all that was"
-            " found (.json).",
+            help="Also write a report: a page (.html), a table for a paper (.md), or everything "
+            "that was found (.json).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,

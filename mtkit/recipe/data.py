@@ -189,7 +189,7 @@ class TrainingKeys(Section):
     """How often an epoch sees each pair: 2 sees each twice; 0.5 sees half of them, and the other
     half in the next epoch."""
     max_pairs: Count | None = None
-    """Only the first so many pairs are read; all where it isn't given."""
+    """Only the first so many pairs are read; default: all."""
 
 
 class FileTrainingCorpus(TrainingKeys, FileCorpus):

@@ -104,7 +104,7 @@ class Evaluation(Section):
     corpus's, its path starts from `data.data_root`."""
     training_text: Annotated[Path | None, Invalidates.RESULTS] = None
     """Target side of the training text, one sentence a line: in reports a word's rarity is counted
-    in it; in the references where it isn't given. Its path starts from `data.data_root`."""
+    in it; default: in the references. Its path starts from `data.data_root`."""
 
     @field_validator("metrics")
     @classmethod
