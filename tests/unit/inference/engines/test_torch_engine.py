@@ -14,6 +14,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, pad
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.device import is_imitated
+from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, PAD
@@ -151,7 +152,8 @@ def test_a_network_made_ready_finds_the_same(
         pytest.skip("no oneDNN, or none with products of bfloat16")
     monkeypatch.setattr(torch_engine, "gains_by_prepacking", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
-    plain = torch_engine.convert(make_model(make_recipe()), precision)
+    model = make_model(make_recipe())
+    plain = copy_in_bfloat16(model) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
     ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
