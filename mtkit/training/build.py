@@ -14,8 +14,7 @@ from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
-from mtkit.training.frozen import freeze
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, freeze
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.precision import resolve_precision

@@ -1,7 +1,7 @@
-"""A model, its optimizer and, by option, the moving average of its weights."""
+"""A model, its optimizer and, by option, frozen parts and the moving average of its weights."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -9,12 +9,30 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from mtkit.model.parameters import find_part
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.training import FrozenPart
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
 from mtkit.training.precision import Network_co, WorkingCopy
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+def freeze(model: nn.Module, parts: Sequence[FrozenPart]) -> None:
+    """Sets the weights of some parts, and of no other, to take no gradient."""
+    frozen = list_frozen(model, parts)
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(name not in frozen)
+    assert any(weight.requires_grad for weight in model.parameters()), "a recipe refuses that"
+
+
+def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
+    """Returns the names of the weights of some parts, each under its first name.
+
+    A matrix that embeddings share with the output projection has the embeddings' name.
+    """
+    return {name for name, _ in model.named_parameters() if parts and find_part(name) in parts}
 
 
 class AveragedWeights:

@@ -75,11 +75,7 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
 
 
 def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
-    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted.
-
-    Raises:
-        MtkitError: It hasn't.
-    """
+    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted."""
     try:
         is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
     except (AttributeError, KeyError, TypeError):

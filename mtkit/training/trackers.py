@@ -53,13 +53,7 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
 
 
 class _TensorBoard:
-    """TensorBoard's files.
-
-    Args:
-        open_writer: Torch's `SummaryWriter`.
-        folder: Where they go.
-        resumed_at: Step after which TensorBoard is to forget what the folder holds.
-    """
+    """TensorBoard's files, by torch's `SummaryWriter`; it forgets what they hold after a step."""
 
     def __init__(self, open_writer: Callable[..., Any], folder: Path, resumed_at: int) -> None:
         self._open_writer = open_writer
@@ -90,12 +84,7 @@ class _TensorBoard:
 
 
 class _WeightsAndBiases:
-    """A run at Weights & Biases.
-
-    Args:
-        run: What `wandb.init` returned.
-        score: The metric that ranks checkpoints.
-    """
+    """A run at Weights & Biases, whose summary has the best value of `score`."""
 
     def __init__(self, run: Any, score: str) -> None:
         self._run = run
@@ -119,13 +108,7 @@ class _WeightsAndBiases:
 
 
 class _Switchable:
-    """A tracker that is switched off, with a warning, once it fails.
-
-    Args:
-        name: What it is called in warnings.
-        tracker: What may fail.
-        faults: What it raises then.
-    """
+    """A tracker that is switched off, with a warning that names it, at the first of some faults."""
 
     def __init__(self, name: str, tracker: Tracker, faults: tuple[type[Exception], ...]) -> None:
         self._name = name
