@@ -78,7 +78,7 @@ class CheckpointFolder:
                 write_tensors(pack_weights(learner.model), draft / TRAINED_FILE)
             write_tensors(pack_moments(learner), draft / OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
+            saved = Checkpoint(folder, state, None, is_regular, digests, data_digest, recipe)
             write_facts(draft, saved)
         return saved
 

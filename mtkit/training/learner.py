@@ -56,11 +56,7 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self, num_updates: int) -> None:
-        """Takes the weights after an update in.
-
-        Args:
-            num_updates: Updates made so far, this one counted.
-        """
+        """Takes in the weights after an update, the last of so many."""
         decay = min(self._decay, (1 + num_updates) / (10 + num_updates))
         torch._foreach_lerp_(self.tensors, list(self._weights), 1.0 - decay)
 
@@ -93,13 +89,7 @@ class Learner(Generic[Network_co]):
     def of(
         cls, model: Network, recipe: Recipe, *, precision: Precision = "fp32"
     ) -> "Learner[Network]":
-        """Returns the learner of a model that hasn't learned yet.
-
-        Args:
-            model: The model, on its device.
-            recipe: The run's recipe.
-            precision: What updates are computed in; see `resolve_precision`.
-        """
+        """Returns the learner of a model, on its device, that hasn't learned yet."""
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)

@@ -44,7 +44,7 @@ def save_model(
         data: The run's data.
         chosen: One checkpoint or more, oldest first.
         weights: Their mean.
-        made_by: The command.
+        made_by: `train` or `average`.
         remark: What the model's card adds to their steps.
         record: More for the manifest.
         facts: More for the model's card, by name.
@@ -84,13 +84,6 @@ def release(
     options: Sequence[str],
 ) -> None:
     """Fills `model/`, and prints a summary of the training with the commands that come next.
-
-    Args:
-        recipe: What was trained.
-        workspace: Where its checkpoints are and its model goes.
-        data: The run's data.
-        state: Where training ended, or was stopped.
-        options: What makes a command come to the same recipe and workspace.
 
     Raises:
         MtkitError: The best checkpoint is damaged.

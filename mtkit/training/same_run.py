@@ -15,10 +15,7 @@ _KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to st
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
     """Checks that a recipe can continue the run that some checkpoints are of.
 
-    Args:
-        recipe: What is to be trained or averaged.
-        data_digest: Digest of its data; None before they are prepared.
-        saved: The checkpoints there are.
+    Its data have no digest before they are prepared.
 
     Raises:
         MtkitError: They are of another run; it says which keys differ.

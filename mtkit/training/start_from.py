@@ -30,11 +30,6 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     twenty such pieces cost a trained model less than 0.005 nats a token before the first update.
     So do positions past those that the other model learned.
 
-    Args:
-        recipe: The run's recipe, which has `training.start_from`.
-        model: The run's model, freshly initialised.
-        tokenizer: The run's tokenizer.
-
     Raises:
         MtkitError: No model there, one of another shape, or one whose vocabulary isn't that of the
             run's data, though it should be kept.

@@ -78,12 +78,8 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
 class Validator:
     """Measures a model on the development set; its sentences are shared out among the processes.
 
-    Args:
-        recipe: The run's recipe.
-        data: The run's data, of which the development set is used.
-        processes: Who takes part.
-        forks: Whether forks of this process translate, as with `mtkit translate`: for one that has
-            no other thread at work.
+    With `forks`, forks of this process translate, as with `mtkit translate`: for one that has no
+    other thread at work.
 
     Raises:
         MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
