@@ -33,11 +33,7 @@ _DAMAGED = "damaged-"
 
 
 class CheckpointFolder:
-    """The checkpoints of a run.
-
-    Args:
-        folder: The workspace's folder for them.
-    """
+    """The checkpoints of a run, in the workspace's folder for them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

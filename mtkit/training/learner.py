@@ -38,11 +38,8 @@ def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
 class AveragedWeights:
     """Exponential moving average of a model's weights.
 
-    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)).
-
-    Args:
-        model: The model; the average starts from its weights of now.
-        decay: Share of the average that an update keeps at most.
+    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)). It
+    starts from the model's weights of now.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:

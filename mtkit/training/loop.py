@@ -53,11 +53,8 @@ class Trainer:
     def run(self, state: TrainingState, *, unscored: Checkpoint | None = None) -> TrainingState:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
 
-        Args:
-            state: Where training stands, which is what the learner was restored to; the limit of a
-                pass is part of it.
-            unscored: The checkpoint that it stands at, where that still needs a score: training was
-                ended before its validation was.
+        The learner was restored to that state. `unscored` is the checkpoint of it, where that still
+        needs a score: training was ended before its validation was.
 
         Raises:
             MtkitError: Training has diverged, memory is too small, or validation failed.

@@ -84,14 +84,8 @@ def show_summary(
 ) -> None:
     """Prints the result of a training, and the commands that come next.
 
-    Args:
-        recipe: What was trained.
-        workspace: Where everything lies.
-        state: Where training ended, or was stopped.
-        best: The checkpoint with the best development score, which `model/` holds; None where none
-            has been validated.
-        options: What makes a command come to the same recipe and workspace.
-        is_finished: Whether training came to its end.
+    `best` is the checkpoint that `model/` holds; None where none has been validated. `options` make
+    a command come to the same recipe and workspace.
     """
     epochs = f"{plural(state.epoch, 'epoch')}, " if state.epoch else ""
     facts = {

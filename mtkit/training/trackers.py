@@ -34,10 +34,7 @@ class Tracker(Protocol):
 def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> list[Tracker]:
     """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
 
-    Args:
-        recipe: What is trained.
-        workspace: Where TensorBoard's files go, and what knows the run at Weights & Biases.
-        resumed_at: Step that training resumes from; 0 begins new curves.
+    Where training doesn't resume, `resumed_at` is 0, and new curves begin.
 
     Raises:
         MtkitError: A tracker's package isn't installed, or it doesn't start.

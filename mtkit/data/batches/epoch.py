@@ -77,9 +77,7 @@ def plan_epoch(
 def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
     """Returns the first epoch from `first` on that has an update: with low weights some have none.
 
-    Args:
-        plan: Returns the updates of an epoch.
-        first: An epoch.
+    `plan` returns the updates of an epoch.
     """
     return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
 
