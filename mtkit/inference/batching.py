@@ -8,6 +8,10 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.translation import Hypothesis
+from mtkit.recipe.inference import Inference
+
 _MIN_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
 vocabulary's size however short its source is."""
@@ -56,3 +60,25 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
         if len(batches) <= num_batches:
             break
     return batches
+
+
+def search_in_batches(
+    engine: Engine, sources: Sequence[EncodedSource], settings: Inference
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses, as the engine finds them.
+
+    Args:
+        engine: What searches.
+        sources: However many.
+        settings: How to search; `batch_tokens` bounds what is searched together.
+
+    Raises:
+        MtkitError: What the engine raises.
+    """
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    batch_tokens = settings.batch_tokens * engine.batches_at_once
+    for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):
+        hypotheses = engine.search([sources[index] for index in batch], settings)
+        for index, of_source in zip(batch, hypotheses, strict=True):
+            found[index] = of_source
+    return found

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.line_error import LineError
-from mtkit.inference.line_warnings import LineWarning
 from mtkit.inference.segment import Span, cut_line
-from mtkit.inference.translation import Request
+from mtkit.inference.translation import LineError, LineWarning, Request
 from mtkit.text.tokenizer import SubwordTokenizer
 
 

@@ -14,11 +14,16 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building, remove_folder
-from mtkit.inference.engine_comparison import EngineComparison, check_quality, compare_engines
+from mtkit.inference.engine_comparison import (
+    EngineComparison,
+    Parity,
+    check_parity,
+    check_quality,
+    compare_engines,
+)
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.parity import Parity, check_parity
 from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
 from mtkit.model.digest import digest_model, reading

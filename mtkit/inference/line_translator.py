@@ -2,20 +2,22 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from mtkit.inference.batching import make_batches
+from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import LineEncoder
-from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.join import join_parts
-from mtkit.inference.line_error import LineError
-from mtkit.inference.line_warnings import LineWarning
-from mtkit.inference.rerank import Reranker, keep_order
-from mtkit.inference.search.endings import end_output
-from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.inference.search.penalties import end_output
+from mtkit.inference.segment import join_parts
+from mtkit.inference.translation import (
+    BLANK,
+    Hypothesis,
+    LineError,
+    LineWarning,
+    Request,
+    Translation,
+)
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -24,6 +26,16 @@ _MAX_GIVEN_TOKENS = 4_096
 memory grows with the square of its length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens")
 """Settings that are no request's to choose."""
+Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
+"""Takes a part and its decoded hypotheses, best first; returns them in the order that is wanted.
+
+The first of what it returns is the translation. It may leave some out, but not all.
+"""
+
+
+def keep_order(_: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Returns hypotheses as the search ranks them."""
+    return hypotheses
 
 
 class LineTranslator:

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 
+from mtkit.devices import read_device
 from mtkit.errors import MtkitError
+from mtkit.network.device import find_device
 from mtkit.training.launch import GO_ON, LostProcessError, end_worker
 from mtkit.training.watch import Progress, Watch
 
@@ -259,9 +261,7 @@ def choose_device(device: str, *, local_rank: int = 0) -> torch.device:
     Raises:
         MtkitError: No such device here.
     """
-    has_gpu = torch.cuda.is_available()
-    if device == "auto":
-        device = "cuda" if has_gpu else "cpu"
-    if device.startswith("cuda") and not has_gpu:
+    if read_device(device)[0] == "cuda" and not torch.cuda.is_available():
         raise MtkitError("this machine has no GPU that torch can use", "leave --gpus out")
-    return torch.device("cuda", local_rank) if device == "cuda" else torch.device(device)
+    found = find_device(device)
+    return torch.device("cuda", local_rank) if found == torch.device("cuda") else found

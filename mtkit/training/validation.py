@@ -18,8 +18,8 @@ from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference

@@ -24,10 +24,9 @@ from typing import Literal
 import torch
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_shards
-from mtkit.inference.engines.batched_search import search_in_batches
+from mtkit.inference.batching import make_shards, search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
 _MAX_PROCESSES = 16

@@ -12,7 +12,6 @@ from mtkit.data.batches.collate import pad
 from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit
 from mtkit.inference.engines.parallel_engine import open_processes
-from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
@@ -24,6 +23,7 @@ from mtkit.inference.search.step_model import (
     StepModel,
     log_of_mean,
 )
+from mtkit.inference.translation import Hypothesis
 from mtkit.model.folder import load_model_folder
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking

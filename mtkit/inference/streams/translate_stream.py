@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
-from mtkit.inference.line_warnings import WarningPrinter
+from mtkit.inference.streams.byte_lines import write_lines
 from mtkit.inference.streams.input_format import (
     PLAIN_TEXT,
     InputFormat,
     read_requests,
     replace_surrogates,
 )
-from mtkit.inference.streams.line_writer import write_lines
-from mtkit.inference.streams.windows import Answer, answer_windows
+from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windows
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Request, Translation
 
@@ -98,9 +97,7 @@ def _pass_through(
     num_lines = 0
     with WarningPrinter() as printer:
         windows = read_requests(source, input_format, printer)
-        for window, found in answer_windows(windows, answer):
-            for translation in found:
-                printer.print(translation.warnings)
+        for window, found in answer_windows(windows, answer, printer):
             rendered = "".join(
                 render(line, translation) + "\n"
                 for line, translation in zip(window, found, strict=True)

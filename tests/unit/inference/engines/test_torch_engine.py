@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mtkit.errors import MtkitError
+from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines import torch_engine
-from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
 from mtkit.network.cpu.prepacked import PrepackedLinear
