@@ -47,8 +47,8 @@ class Parity:
         num_lines: Lines translated.
         num_near_ties: Of these, lines where outputs with as good as equal scores changed places.
         num_different: Lines that differ by more.
-        largest_gap: Greatest difference between both engines' scores of one output.
-        largest_shift: Greatest difference between the score that the candidate's search ranked an
+        largest_gap: Largest difference between both engines' scores of one output.
+        largest_shift: Largest difference between the score that the candidate's search ranked an
             output by and the score that the model gives it.
     """
 
@@ -93,9 +93,10 @@ def check_parity(
         stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
         batch_tokens=settings.batch_tokens,
     )
-    encoded = [EncodedSource(source) for source in sources]
-    expected = search_in_batches(reference, encoded, alike)
-    found = search_in_batches(candidate, encoded, alike)
+    encoded = list(map(EncodedSource, sources))
+    expected, found = (
+        search_in_batches(engine, encoded, alike) for engine in (reference, candidate)
+    )
     gaps, shifts = [0.0], [0.0]
     num_near_ties = num_different = 0
     for source, wanted, given in zip(sources, expected, found, strict=True):
@@ -133,8 +134,7 @@ def _are_near_ties(
 ) -> bool:
     """Checks that two lists differ only where scores are as good as equal.
 
-    `exact` are the model's scores of those given, which were ranked by scores that may be off by
-    `shift`; those wanted have the model's.
+    `exact` are the model's scores of those given; they were ranked by others, at most `shift` off.
     """
     return len(wanted) == len(given) and all(
         ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
@@ -222,7 +222,7 @@ def compare_engines(
     """Returns how two engines translate the same lines, and how quickly.
 
     Args:
-        reference: One engine.
+        reference: The engine that the other is compared with.
         candidate: The other.
         tokenizer: The model's.
         lines: Source lines, none of them blank.
@@ -230,7 +230,7 @@ def compare_engines(
         settings: How to search.
         evaluation: How BLEU sees text.
     """
-    sources = [EncodedSource(tokens) for tokens in tokenizer.encode_source(lines)]
+    sources = list(map(EncodedSource, tokenizer.encode_source(lines)))
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):

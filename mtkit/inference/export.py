@@ -132,7 +132,10 @@ def open_reference(loaded: LoadedModel) -> Engine:
 
 @dataclass(frozen=True)
 class _Job:
-    """The model, its digest, and how it is exported; no line is blank or too long."""
+    """The model with its digest, the settings that travel with it, and text to compare engines on.
+
+    No line is blank or too long; there may be no references.
+    """
 
     loaded: LoadedModel
     made_from: str
@@ -194,11 +197,7 @@ def _choose_lines(
     references: Sequence[str],
     max_source_tokens: int,
 ) -> tuple[list[str], list[str]]:
-    """Returns lines that are neither blank nor too long, from all parts, and their references.
-
-    Raises:
-        MtkitError: There are none, or not as many references as lines.
-    """
+    """Returns lines that are neither blank nor too long, from all parts, and their references."""
     if references and len(references) != len(lines):
         raise MtkitError(f"{len(lines):,} lines, but {len(references):,} references")
     lengths = [len(tokens) for tokens in tokenizer.encode_source(lines)]

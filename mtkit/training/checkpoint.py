@@ -157,6 +157,11 @@ def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
 
+def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
+    """Returns the checkpoints' steps."""
+    return [checkpoint.state.step for checkpoint in checkpoints]
+
+
 def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
     """Returns what a model's card says of its training, by name."""
     return {

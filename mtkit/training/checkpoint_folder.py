@@ -26,8 +26,7 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     write_facts,
 )
-from mtkit.training.frozen import list_frozen
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, list_frozen
 from mtkit.training.moments import load_moments, pack_moments
 
 _DAMAGED = "damaged-"

@@ -1,6 +1,8 @@
-"""The end of a training: the best checkpoint in `model/`, and a summary."""
+"""Checkpoints released to `model/`; the end of a training, which releases the best."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
 
 from mtkit.data.prepared import PreparedData
 from mtkit.model.config import ModelConfig
@@ -8,17 +10,58 @@ from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.record import ModelRecord
-from mtkit.training.checkpoint import TrainingState, choose_best, describe_training
+from mtkit.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    choose_best,
+    describe_training,
+    list_steps,
+)
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
 from mtkit.training.summary import show_summary
 from mtkit.workspace import Workspace
 
 
+def save_model(
+    recipe: Recipe,
+    workspace: Workspace,
+    data: PreparedData,
+    chosen: Sequence[Checkpoint],
+    weights: Mapping[str, Tensor],
+    *,
+    record: ModelRecord,
+    remark: str = "",
+) -> None:
+    """Fills `model/` with the mean of some checkpoints; manifest and card say so.
+
+    Args:
+        recipe: The run's recipe.
+        workspace: The run.
+        data: The run's data.
+        chosen: One checkpoint or more, oldest first.
+        weights: Their mean.
+        record: The manifest's, but for the digest.
+        remark: What the model's card adds to their steps.
+    """
+    names = ", ".join(map(str, record.steps))
+    several = f"the mean of the checkpoints of steps {names}"
+    origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
+    save_model_folder(
+        workspace.model,
+        recipe=recipe,
+        weights=weights,
+        tokenizer=data.tokenizer,
+        origin=origin + remark,
+        training_facts=describe_training(chosen[-1].state, len(data.train)) | record.list_facts(),
+        record=lambda _: record.write(workspace),
+    )
+
+
 def is_released(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
     """Checks that `model/` is the best checkpoint, or was made by hand with `average`."""
     record = ModelRecord.read(workspace)
-    best = [checkpoint.state.step for checkpoint in choose_best(checkpoints.list(), 1)]
+    best = list_steps(choose_best(checkpoints.list(), 1))
     is_best = bool(best) and record.steps == best
     return workspace.model.is_dir() and (record.made_by == "average" or is_best)
 
@@ -33,28 +76,20 @@ def release(
 ) -> None:
     """Fills `model/`, and prints a summary of the training with the commands that come next.
 
-    Args:
-        recipe: What was trained.
-        workspace: Where its checkpoints are and its model goes.
-        data: The run's data.
-        state: Where training ended, or was stopped.
-        options: What makes a command come to the same recipe and workspace.
-
     Raises:
         MtkitError: The best checkpoint is damaged.
     """
     best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
         best[0].check(ModelConfig.of(recipe, data.tokenizer).list_shapes().values())
-        record = ModelRecord(made_by="train", steps=[best[0].state.step])
-        save_model_folder(
-            workspace.model,
-            recipe=recipe,
-            weights=read_weights(best[0].weights_file),
-            tokenizer=data.tokenizer,
-            origin=f"the checkpoint of step {best[0].state.step}, the best on the development set",
-            training_facts=describe_training(best[0].state, len(data.train)),
-            record=lambda _: record.write(workspace),
+        save_model(
+            recipe,
+            workspace,
+            data,
+            best,
+            read_weights(best[0].weights_file),
+            record=ModelRecord(made_by="train", steps=list_steps(best)),
+            remark=", the best on the development set",
         )
     show_summary(
         recipe,

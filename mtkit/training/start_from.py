@@ -69,11 +69,7 @@ def _load(settings: StartFrom) -> LoadedModel:
 
 
 def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
-    """Checks that weights of one network fit another, position vectors aside.
-
-    Raises:
-        MtkitError: They don't; it names every key that differs.
-    """
+    """Checks that weights of one network fit another, position vectors aside."""
     ours, theirs = dict(wanted), dict(found)
     differing = [key for key in ours if key not in _FREE_KEYS and ours[key] != theirs[key]]
     is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions

@@ -11,7 +11,6 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.config import ModelConfig, read_settings
 from mtkit.model.digest import digest_model
-from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
@@ -21,16 +20,16 @@ from mtkit.training.averaging.candidates import (
     choose_checkpoints,
     choose_winner,
     list_candidates,
-    list_steps,
     show_candidates,
 )
 from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import measure_candidates
 from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selection
-from mtkit.training.checkpoint import Checkpoint, describe_training
+from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
+from mtkit.training.release import save_model
 from mtkit.training.same_run import check_same_run
 from mtkit.units import plural
 from mtkit.workspace import Workspace
@@ -274,19 +273,7 @@ class _Run:
             comparison=comparison,
             selection=selection,
         )
-        steps = ", ".join(map(str, record.steps))
-        facts = describe_training(chosen[-1].state, len(self.data.train))
-        save_model_folder(
-            self.workspace.model,
-            recipe=self.recipe,
-            weights=weights,
-            tokenizer=self.data.tokenizer,
-            origin=f"the mean of the checkpoints of steps {steps}"
-            if len(chosen) > 1
-            else f"the checkpoint of step {steps}",
-            training_facts=facts | record.list_facts(),
-            record=lambda _: record.write(self.workspace),
-        )
+        save_model(self.recipe, self.workspace, self.data, chosen, weights, record=record)
         return record
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mtkit.training.averaging.record import CandidateRecord, write_metric
-from mtkit.training.checkpoint import Checkpoint, choose_best
+from mtkit.training.checkpoint import Checkpoint, choose_best, list_steps
 from mtkit.training.metrics import LABELS
 from mtkit.training.validation import ValidationResult
 
@@ -66,11 +66,6 @@ class Measured:
         return CandidateRecord(
             name=self.candidate.name, steps=self.candidate.steps, metrics=metrics
         )
-
-
-def list_steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
-    """Returns the checkpoints' steps."""
-    return [checkpoint.state.step for checkpoint in checkpoints]
 
 
 def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:

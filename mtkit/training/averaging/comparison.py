@@ -52,14 +52,6 @@ def compare(
     Scores that training measured are taken as they are. Where it had other settings of decoding or
     scoring than the recipe has now, the best of those checkpoints is measured again.
 
-    Args:
-        recipe: The run's recipe.
-        data: The run's data.
-        saved: All checkpoints there are, oldest first.
-        mean: Those of the mean.
-        weights: The mean itself.
-        device: Where to measure.
-
     Returns:
         The comparison; None where the recipe doesn't ask for it or, with a warning, where a worse
         mean would only be warned of and it can't be measured.

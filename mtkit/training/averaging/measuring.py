@@ -40,8 +40,6 @@ class Measuring:
     def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
         """Returns what a model with these weights is worth, as training would have measured it.
 
-        `origin` is where they come from, for messages.
-
         Raises:
             MtkitError: Memory runs out, or the development set can't be translated.
         """

@@ -23,13 +23,7 @@ def checkpoints(scores: dict[int, float | None]) -> list[Checkpoint]:
     """Returns checkpoints with these scores by step."""
     return [
         Checkpoint(
-            folder=Path(f"step-{step:08d}"),
-            state=TrainingState(step=step),
-            score=score,
-            is_regular=score is not None,
-            digests={},
-            data_digest="",
-            recipe={},
+            Path(f"step-{step:08d}"), TrainingState(step=step), score, score is not None, {}, "", {}
         )
         for step, score in scores.items()
     ]
