@@ -7,7 +7,6 @@ progress.py        how far a stage is
 
 clean_corpora.py   corpora to cleaned text
 cleaned_block.py   a block of pairs, cleaned in whatever process
-tallies.py         counts of what becomes of the corpora
 duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
 make_tokenizer.py  the recipe's tokenizer

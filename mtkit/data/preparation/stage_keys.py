@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.preparation.stages import Facts
+from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
 from mtkit.data.reused_vocabulary import digest_reused
 from mtkit.data.tokenizer_choice import choose_punctuation, reused_folder
@@ -13,7 +13,7 @@ from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select_values
 
 
-def compute_stage_key(stage: Stage, recipe: Recipe, found: dict[str, Facts]) -> str:
+def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str:
     """Returns a digest of all that a stage depends on, given the facts of those before it.
 
     The values come in the order that they have had since format version 2; those of keys that have
