@@ -119,17 +119,14 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
     for name, samples in block["samples"].items():
         merged = [*facts["samples"].get(name, []), *samples]
         chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
-        facts["samples"][name] = [merged[index] for index in np.sort(chosen)]
+        in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
+        facts["samples"][name] = in_order
     for stretch in block["misaligned"]:
-        before = facts["misaligned"][-1] if facts["misaligned"] else None
+        last = facts["misaligned"][-1] if facts["misaligned"] else None
         # A stretch that goes on across the border of two blocks.
-        if (
-            before
-            and before["last"] + 1 == stretch["first"]
-            and before["shift"] == stretch["shift"]
-        ):
-            before["last"] = stretch["last"]
-            before["correlation"] = min(before["correlation"], stretch["correlation"])
+        if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
+            last["last"] = stretch["last"]
+            last["correlation"] = min(last["correlation"], stretch["correlation"])
         else:
             facts["misaligned"].append(stretch)
     longest = [*facts["longest"], *block["longest"]]
