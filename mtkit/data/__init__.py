@@ -9,7 +9,6 @@ cleaning/             which pairs are left out, and why
 phrasebook/           the embedded English-German corpus
 
 tokenizer_choice.py   which tokenizer a recipe gets
-reused_vocabulary.py  the vocabulary of the model that training starts from
 normalization.py      how a recipe's tokenizer normalises, and what a reader should know of it
 subword_sampling.py   another segmentation of each sentence in each epoch
 

@@ -20,8 +20,7 @@ from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.held_out import prepare_dev
 from mtkit.data.preparation.make_tokenizer import make_tokenizer
-from mtkit.data.preparation.notes import EpochSize
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.report import EpochSize, Report
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.stage_keys import compute_stage_key
@@ -37,9 +36,8 @@ from mtkit.data.prepared import (
     read_dev_side,
     read_facts,
 )
-from mtkit.data.reused_vocabulary import read_reused
 from mtkit.data.sources.corpora import check_corpus
-from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.data.tokenizer_choice import read_reused, reused_folder
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically

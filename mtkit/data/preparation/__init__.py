@@ -13,8 +13,7 @@ make_tokenizer.py  the recipe's tokenizer
 tokenize_text.py   cleaned text to tokens
 held_out.py        development and test sets
 
-report.py          what became of the corpora
-notes.py           what a reader of the report should look at
+report.py          what became of the corpora, and what a reader should look at
 report_table.py    the report as tables on a terminal
 report_page.py     the same as a page for a browser, and as JSON
 preflight.py       what preparing would find, without writing data

@@ -19,8 +19,7 @@ from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus
 from mtkit.data.preparation.held_out import read_held_out, tokenize_dev
-from mtkit.data.preparation.notes import EpochSize, note_corpora, note_epoch
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.report import EpochSize, Report, note_corpora, note_epoch
 from mtkit.data.sources.corpora import Pair
 from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError

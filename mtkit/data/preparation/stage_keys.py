@@ -5,8 +5,7 @@ from typing import Any
 
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
-from mtkit.data.reused_vocabulary import digest_reused
-from mtkit.data.tokenizer_choice import choose_punctuation, reused_folder
+from mtkit.data.tokenizer_choice import choose_punctuation, digest_reused, reused_folder
 from mtkit.digests import digest
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates

@@ -7,8 +7,7 @@ import pytest
 
 from mtkit.data.preparation.stage_keys import compute_stage_key
 from mtkit.data.prepared import STAGES, describe_file, describe_inputs
-from mtkit.data.reused_vocabulary import digest_reused
-from mtkit.data.tokenizer_choice import choose_punctuation, list_tags, reused_folder
+from mtkit.data.tokenizer_choice import choose_punctuation, digest_reused, list_tags, reused_folder
 from mtkit.digests import digest
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.tables import relative_to_root
