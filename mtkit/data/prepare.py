@@ -88,11 +88,7 @@ def check_inputs(recipe: Recipe) -> None:
     if folder is not None:
         read_reused(folder, recipe)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
-        check_corpus(
-            corpus,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
+        check_corpus(corpus, languages=recipe.data.languages)
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:

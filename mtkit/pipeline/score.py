@@ -138,7 +138,7 @@ def score_published(
     Raises:
         MtkitError: It is of other languages; what `score` raises.
     """
-    languages = recipe.data.source_language, recipe.data.target_language
+    languages = recipe.data.languages
     name, pair = split_pair(test_set, languages)
     if pair != languages:
         raise MtkitError(
@@ -256,18 +256,12 @@ def _read_others(
 def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[list[str]]]:
     """Returns a test set's sources, without its tag, and its sets of references."""
     if isinstance(test_set, PublishedTestSet):
-        sources, references = read_published(
-            test_set.sacrebleu,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
-        return sources, references
+        return read_published(test_set.sacrebleu, languages=recipe.data.languages)
     pairs = list(
         read_pairs(
             test_set.model_copy(update={"tag": ""}),
             phrasebook_split="test",
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
+            languages=recipe.data.languages,
         )
     )
     return [source for source, _ in pairs], [[reference for _, reference in pairs]]

@@ -305,3 +305,8 @@ class Data(Section):
     """Development set: its loss and score choose the best checkpoint."""
     cleaning: Annotated[Cleaning, Invalidates.DATA | Invalidates.TEXT] = Cleaning()
     """Which training pairs are left out."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.source_language, self.target_language

@@ -141,10 +141,10 @@ def _report(
         + ("; the others start anew" if any(num_new.values()) else "")
     )
     languages = (start.config.source_language, start.config.target_language)
-    if languages != (recipe.data.source_language, recipe.data.target_language):
+    if languages != recipe.data.languages:
         say(
             f"that model translates {languages[0]}-{languages[1]}; what it learned is carried over "
-            f"to {recipe.data.source_language}-{recipe.data.target_language}"
+            f"to {'-'.join(recipe.data.languages)}"
         )
     if any(num_new.values()) and "embeddings" in recipe.training.freeze:
         warn(

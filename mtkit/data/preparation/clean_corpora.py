@@ -43,8 +43,7 @@ def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
         recipe.data.train[index],
         index=index,
         pairs_per_block=_PAIRS_PER_BLOCK,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
+        languages=recipe.data.languages,
     )
 
 

@@ -34,8 +34,7 @@ class CleaningJob:
 
     Attributes:
         settings: The recipe's section.
-        source_language: Language of the sources.
-        target_language: Language of the targets.
+        languages: Codes of source and target.
         length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
@@ -43,8 +42,7 @@ class CleaningJob:
     """
 
     settings: Cleaning
-    source_language: str
-    target_language: str
+    languages: tuple[str, str]
     length_ratio: float
     held_out: HeldOut
     punctuation: tuple[str, str] | None
@@ -80,8 +78,7 @@ class CleaningJob:
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,
-            source_language=data.source_language,
-            target_language=data.target_language,
+            languages=data.languages,
             length_ratio=measure_length_ratio(dev),
             held_out=HeldOut.of(held_out, normalizations),
             punctuation=punctuation,
@@ -119,8 +116,7 @@ class BlockCleaner:
         self._keys = job.duplicate_keys
         self._cleaner = Cleaner(
             job.settings,
-            source_language=job.source_language,
-            target_language=job.target_language,
+            languages=job.languages,
             length_ratio=job.length_ratio,
             held_out=job.held_out,
         )

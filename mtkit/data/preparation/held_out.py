@@ -35,8 +35,7 @@ def read_held_out(
     return read_pairs(
         corpus if is_tagged else corpus.model_copy(update={"tag": ""}),
         phrasebook_split=split,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
+        languages=recipe.data.languages,
     )
 
 

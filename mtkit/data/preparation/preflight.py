@@ -88,7 +88,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     epoch = _estimate_epoch(recipe, every, lengths)
     report = Report(
         recipe=recipe.name,
-        languages=(recipe.data.source_language, recipe.data.target_language),
+        languages=recipe.data.languages,
         corpora=corpora,
         tokens={},
         dev={"read": len(dev)},

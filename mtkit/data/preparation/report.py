@@ -101,7 +101,7 @@ class Report:
         length_ratio = text["length_ratio"] if "length_ratio" in text else text["balance"]
         return cls(
             recipe=recipe.name,
-            languages=(recipe.data.source_language, recipe.data.target_language),
+            languages=recipe.data.languages,
             corpora=corpora,
             tokens=tokens,
             dev=dev,

@@ -83,7 +83,7 @@ def _warn_of_names(block: Block, name: str, reading: ReadSettings) -> None:
     """Warns where a first line that is read as text names the two languages."""
     start = block.source.split(b"\n", 1)[0]
     names = start.decode(errors="replace").strip().lower().split("\t")
-    languages = [reading.source_language.lower(), reading.target_language.lower()]
+    languages = [language.lower() for language in reading.languages]
     if sorted(names) == sorted(languages):
         warn(
             f"{name}:1: names the columns {list_names(names)}, and is read as a pair: "
