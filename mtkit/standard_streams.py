@@ -64,10 +64,7 @@ def open_standard_streams() -> None:
 
 
 def check_stdout(command: str) -> None:
-    """Checks that what is written to stdout goes anywhere.
-
-    Args:
-        command: What writes there, for the hint.
+    """Checks that what a command writes to stdout goes anywhere.
 
     Raises:
         MtkitError: It was closed when the process was started.
@@ -76,10 +73,7 @@ def check_stdout(command: str) -> None:
 
 
 def check_stdin(command: str) -> None:
-    """Checks that there is something to read from stdin.
-
-    Args:
-        command: What reads it, for the hint.
+    """Checks that there is something for a command to read from stdin.
 
     Raises:
         MtkitError: It was closed when the process was started.

@@ -9,6 +9,7 @@ from mtkit.cli.options import (
     RecipeOption,
     SetOption,
     WorkspaceOption,
+    declare_count,
     open_run,
     repeat_options,
 )
@@ -21,32 +22,18 @@ def average(
     overrides: SetOption = None,
     last: Annotated[
         int | None,
-        typer.Option(
-            "--last",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Average the N most recent checkpoints. Default: as the recipe says.",
+        declare_count(
+            "--last", "Average the N most recent checkpoints. Default: as the recipe says."
         ),
     ] = None,
     best: Annotated[
         int | None,
-        typer.Option(
-            "--best",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Average the N checkpoints with the best development score.",
-        ),
+        declare_count("--best", "Average the N checkpoints with the best development score."),
     ] = None,
     spaced: Annotated[
         int | None,
-        typer.Option(
-            "--spaced",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Average N checkpoints spread evenly, by step, over all that were kept.",
+        declare_count(
+            "--spaced", "Average N checkpoints spread evenly, by step, over all that were kept."
         ),
     ] = None,
     select: Annotated[

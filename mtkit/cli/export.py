@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 
 
 def export(
@@ -15,21 +15,14 @@ def export(
     overrides: SetOption = None,
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model",
-            metavar="FOLDER",
-            show_default=False,
-            help="Model folder to export; needs no recipe and no workspace.",
+        declare_option(
+            "--model", "FOLDER", "Model folder to export; needs no recipe and no workspace."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            show_default=False,
-            help="Output folder. Default: the workspace's export/.",
+        declare_option(
+            "--output", "FOLDER", "Output folder. Default: the workspace's export/.", "-o"
         ),
     ] = None,
     quantization: Annotated[
@@ -44,11 +37,10 @@ def export(
     ] = "float32",
     lines: Annotated[
         Path | None,
-        typer.Option(
+        declare_option(
             "--lines",
-            metavar="FILE",
-            show_default=False,
-            help="Sentences to compare both engines on. Default: the run's development set, or the "
+            "FILE",
+            "Sentences to compare both engines on. Default: the run's development set, or the "
             "embedded English-German corpus.",
         ),
     ] = None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
@@ -36,11 +37,10 @@ def plan(
     ] = "h100",
     share: Annotated[
         float | None,
-        typer.Option(
+        declare_option(
             "--share",
-            metavar="SHARE",
-            show_default=False,
-            help="Share of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
+            "SHARE",
+            "Share of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
             "fp32.",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def plan(
 
     planned = plan_training(loaded, run_folder, num_gpus=gpus, hardware=hardware, share=share)
     if as_json:
-        sys.stdout.write(json.dumps(planned.as_json(), indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(asdict(planned), indent=2, allow_nan=False) + "\n")
     else:
         sys.stdout.write(_render(planned))
 

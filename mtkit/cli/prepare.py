@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_count, open_run
 
 
 def prepare(
@@ -21,12 +21,8 @@ def prepare(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Processes that clean and tokenise. Default: one per processor.",
+        declare_count(
+            "--workers", "Processes that clean and tokenise. Default: one per processor."
         ),
     ] = None,
 ) -> None:

@@ -12,6 +12,7 @@ from mtkit.cli.options import (
     SetOption,
     WorkspaceOption,
     choose_hardware,
+    declare_option,
     open_run,
     repeat_options,
 )
@@ -35,11 +36,10 @@ def train(
     ] = 1,
     rdzv: Annotated[
         str,
-        typer.Option(
+        declare_option(
             "--rdzv",
-            metavar="HOST:PORT",
-            show_default=False,
-            help="Rendezvous: the name of one of the machines, and a free port on it.",
+            "HOST:PORT",
+            "Rendezvous: the name of one of the machines, and a free port on it.",
         ),
     ] = "",
     max_restarts: Annotated[

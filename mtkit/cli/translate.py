@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
 from mtkit.standard_streams import check_stdin, check_stdout
 
 
@@ -42,12 +49,11 @@ def translate(
     overrides: SetOption = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(
+        declare_option(
             "--model",
-            metavar="FOLDER",
-            show_default=False,
-            help="Model folder, or a checkpoint of a run; given several times, an ensemble. Needs "
-            "no recipe and no workspace.",
+            "FOLDER",
+            "Model folder, or a checkpoint of a run; given several times, an ensemble. Needs no"
+            " recipe and no workspace.",
         ),
     ] = None,
     engine: Annotated[

@@ -5,9 +5,8 @@ the place of the recipe's bounds. `mtkit train --dry-run` measures the same on t
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -119,10 +118,6 @@ class TrainingPlan:
     share: float
     is_narrow: bool
     setups: tuple[Setup, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as nested dictionaries."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -245,15 +240,10 @@ def _take_bounds(recipe: Recipe) -> _Update:
     """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
     tokens = recipe.training.batch_tokens
     longest = min(tokens, recipe.data.cleaning.max_tokens)
-    return _Update(_count_pieces(recipe), tokens, tokens, longest)
-
-
-def _count_pieces(recipe: Recipe) -> tuple[int, int]:
-    """Returns the pieces of source and target that `prepare` will come to."""
-    tokenizer = find_tokenizer(recipe)
-    if tokenizer is None:
-        return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
-    return tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
+    if (tokenizer := find_tokenizer(recipe)) is not None:
+        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    return _Update(vocab_sizes, tokens, tokens, longest)
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -155,7 +154,7 @@ class Duplicates(Filter):
 class Cleaning(Section):
     """Which training pairs are left out. A pair with a blank side always is."""
 
-    max_tokens: Annotated[Count, Invalidates.DATA | Invalidates.TRAIN | Invalidates.DEV] = 256
+    max_tokens: Count = 256
     """Maximum length of either side in subword tokens, `</s>` counted."""
     encoding: Encoding = Encoding()
     """Control characters and broken encodings."""

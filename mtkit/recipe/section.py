@@ -13,8 +13,6 @@ from pydantic import (
     PositiveInt,
 )
 
-from mtkit.recipe.invalidation import add_to_schema
-
 _MAX_NUMBER = 1_000_000_000
 
 
@@ -66,5 +64,4 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         allow_inf_nan=False,
         protected_namespaces=(),
-        json_schema_extra=add_to_schema,
     )
