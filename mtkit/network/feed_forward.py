@@ -14,8 +14,11 @@ class FeedForward(nn.Module):
     def __init__(self, config: Model) -> None:
         super().__init__()
         self.activation = config.activation
-        num_inner = 2 if config.activation == "swiglu" else 1
-        self.inner = FusedLinear(config.d_model, (config.d_ff,) * num_inner)
+        self.inner = (
+            FusedLinear(config.d_model, (config.d_ff, config.d_ff))
+            if config.activation == "swiglu"
+            else nn.Linear(config.d_model, config.d_ff)
+        )
         self.output = nn.Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.activation_dropout)
 

@@ -27,6 +27,7 @@ def initialize(module: nn.Module) -> None:
                     nn.init.zeros_(part.bias)
                 case TokenEmbedding() | LearnedPositions():
                     nn.init.normal_(part.weight, std=part.weight.shape[1] ** -0.5)
+        # After all others: the order of draws is part of what a seed means.
         for part in module.modules():
             if isinstance(part, FusedLinear):
                 for weight in torch.split(part.weight, list(part.widths)):
