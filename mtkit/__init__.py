@@ -23,6 +23,8 @@ and beneath them what every room may need:
     processors.py  how many processors there are
     memory.py      how much memory there is
     units.py       counts, lengths of time and amounts of memory in words
+    worker_processes.py
+                   a function over many items in several processes, results in order
     standard_streams.py
                    standard input, output and error, whatever a command was started with
     foreign_files.py, programs.py

@@ -32,8 +32,8 @@ class MtkitError(Exception):
 def explain_system_fault(error: OSError) -> MtkitError:
     """Returns what the operating system refused, and where, as a user's fault."""
     reason = error.strerror or str(error) or type(error).__name__
-    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    return MtkitError(place + reason, _HINTS.get(error.errno or 0, ""))
+    origin = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return MtkitError(origin + reason, _HINTS.get(error.errno or 0, ""))
 
 
 def shorten(text: str, max_characters: int) -> str:

@@ -11,7 +11,7 @@ from mtkit.foreign_files import parse_json, read_file
 
 _MAX_JSON_BYTES = 16 << 20
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-"""What file systems answer that set no space aside."""
+"""Errors of file systems that set no space aside."""
 
 
 def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:

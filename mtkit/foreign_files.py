@@ -1,7 +1,7 @@
 """Files that may be a stranger's: read where they are regular files of their folder, and small.
 
 What a model folder or a workspace holds may come from anywhere: a link to another place, a pipe
-that never ends, a file of brackets. Each is told before it costs memory or time.
+that never ends, a file of brackets. Each is reported before it costs memory or time.
 """
 
 import json
@@ -32,12 +32,12 @@ def check_file(path: Path, *, inside: Path | None = None) -> int:
     """
     try:
         status = path.stat()
-        place = path.resolve()
+        resolved = path.resolve()
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
-    if not place.is_relative_to((inside if inside is not None else path.parent).resolve()):
+    if not resolved.is_relative_to((inside if inside is not None else path.parent).resolve()):
         raise MtkitError(
-            f"{path}: a link out of its folder, to {place}; such links aren't followed",
+            f"{path}: a link out of its folder, to {resolved}; such links aren't followed",
             "if you trust it, copy the folder with what its links lead to: cp -rL FOLDER NEW",
         )
     if not stat.S_ISREG(status.st_mode):

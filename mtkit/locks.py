@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _CANT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What file systems answer that have no locks."""
+"""Errors of file systems that have no locks."""
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _give_back(file: Path, descriptor: int) -> None:
 
 
 def _is_still(file: Path, descriptor: int) -> bool:
-    """Returns whether a path still leads to an open file."""
+    """Checks that a path still leads to an open file."""
     try:
         return os.path.samestat(file.stat(), os.fstat(descriptor))
     except FileNotFoundError:

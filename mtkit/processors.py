@@ -34,7 +34,7 @@ def _read_quota() -> int | None:
 def measure_load(seconds: float = 0.3) -> float:
     """Returns how many of this process's processors others keep busy, while it sleeps for a moment.
 
-    0 where that can't be told: on a system other than Linux, or under a container's quota, whose
+    0 where that isn't known: on a system other than Linux, or under a container's quota, whose
     processors are shared with other containers.
     """
     if _read_quota() is not None or not hasattr(os, "sched_getaffinity"):

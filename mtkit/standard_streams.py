@@ -33,7 +33,7 @@ class _UnfailingFile(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Leaves all three open, in this process and in those that it starts.
+    """Opens those of the three that are closed, in this process and in those that it starts.
 
     To be called before a process opens anything that stays open. An stderr that fails, now or
     later, is no reason to stop: what is said there is lost, and the work goes on. Characters that
@@ -64,10 +64,7 @@ def open_standard_streams() -> None:
 
 
 def check_stdout(command: str) -> None:
-    """Checks that what is written to stdout goes anywhere.
-
-    Args:
-        command: What writes there, for the hint.
+    """Checks that what a command writes to stdout goes anywhere.
 
     Raises:
         MtkitError: It was closed when the process was started.
@@ -76,10 +73,7 @@ def check_stdout(command: str) -> None:
 
 
 def check_stdin(command: str) -> None:
-    """Checks that there is something to read from stdin.
-
-    Args:
-        command: What reads it, for the hint.
+    """Checks that there is something for a command to read from stdin.
 
     Raises:
         MtkitError: It was closed when the process was started.
@@ -88,7 +82,7 @@ def check_stdin(command: str) -> None:
 
 
 def discard_unwritten() -> None:
-    """Leaves nothing for the interpreter to write to stdout at its end, where it would fail again.
+    """Drops what the interpreter would write to stdout at its end, where it would fail again.
 
     Once stdout has failed, what it still holds can't be written.
     """

@@ -1,4 +1,4 @@
-"""The one folder that holds all a recipe produces; the only place that knows its layout."""
+"""The one folder that holds all a recipe produces; no other file knows its layout."""
 
 import json
 import platform

@@ -80,9 +80,9 @@ app = typer.Typer(
 # One line each, which `mtkit --help` cuts after some 60 characters.
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
-app.command(short_help="Work out what a training will take.")(plan)
-app.command(short_help="Train the model, or go on where training stopped.")(train)
-app.command(short_help="Make the mean of several checkpoints the run's model.")(average)
+app.command(short_help="Estimate what a training will take.")(plan)
+app.command(short_help="Train the model, or resume where training stopped.")(train)
+app.command(short_help="Average several checkpoints into the run's model.")(average)
 app.command(
     short_help="Translate stdin to stdout, line by line.",
     # Which it refuses with better words.
@@ -90,7 +90,7 @@ app.command(
 )(translate)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
-app.command(short_help="All of these in order, skipping what is up to date.")(run)
+app.command(short_help="Run all of these in order, skipping what is up to date.")(run)
 
 
 def _print_version(requested: bool) -> None:

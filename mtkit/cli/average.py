@@ -9,6 +9,7 @@ from mtkit.cli.options import (
     RecipeOption,
     SetOption,
     WorkspaceOption,
+    declare_count,
     open_run,
     repeat_options,
 )
@@ -21,45 +22,31 @@ def average(
     overrides: SetOption = None,
     last: Annotated[
         int | None,
-        typer.Option(
-            "--last",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Take the N most recent checkpoints; the recipe says how many if not given.",
+        declare_count(
+            "--last", "Average the N most recent checkpoints. Default: as the recipe says."
         ),
     ] = None,
     best: Annotated[
         int | None,
-        typer.Option(
-            "--best",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Take the N checkpoints with the best development score.",
-        ),
+        declare_count("--best", "Average the N checkpoints with the best development score."),
     ] = None,
     spaced: Annotated[
         int | None,
-        typer.Option(
-            "--spaced",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Take N checkpoints spread evenly, by step, over all that were kept.",
+        declare_count(
+            "--spaced", "Average N checkpoints spread evenly, by step, over all that were kept."
         ),
     ] = None,
     select: Annotated[
         bool,
         typer.Option(
             "--select",
-            help="Take what does best on the development set: the last checkpoint, the best, or "
-            "the mean of the last, of the best or of spaced ones, of several numbers.",
+            help="Try the last checkpoint, the best one, and means of several numbers of them; "
+            "keep what scores best on the development set.",
         ),
     ] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Make the mean of several checkpoints the run's model.
+    """Average several checkpoints into the run's model.
 
     Which ones, and how many, the recipe says (training.averaging) unless an option does. The mean
     is measured on the development set; one that does worse there than a single checkpoint is warned

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 
 
 def export(
@@ -15,21 +15,14 @@ def export(
     overrides: SetOption = None,
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model",
-            metavar="FOLDER",
-            show_default=False,
-            help="Export this model folder; no recipe or workspace is needed then.",
+        declare_option(
+            "--model", "FOLDER", "Model folder to export; needs no recipe and no workspace."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            show_default=False,
-            help="Where to; the workspace's export/ where not given.",
+        declare_option(
+            "--output", "FOLDER", "Output folder. Default: the workspace's export/.", "-o"
         ),
     ] = None,
     quantization: Annotated[
@@ -38,24 +31,23 @@ def export(
             "--quantization",
             "-q",
             metavar="TYPE",
-            help="Number type of the matrices: float32, float16, bfloat16, int16, int8, or int8 "
-            "with what all else is in, as in int8_float16.",
+            help="Number type of the matrices: float32, float16, bfloat16, int16, int8; or "
+            "int8_float16 and the like, which also name the type of everything else.",
         ),
     ] = "float32",
     lines: Annotated[
         Path | None,
-        typer.Option(
+        declare_option(
             "--lines",
-            metavar="FILE",
-            show_default=False,
-            help="Sentences to compare both engines on; the run's development set, or the "
-            "embedded English-German corpus, where not given.",
+            "FILE",
+            "Sentences to compare both engines on. Default: the run's development set, or the "
+            "embedded English-German corpus.",
         ),
     ] = None,
 ) -> None:
     """Export a model for CTranslate2, which translates faster and needs no PyTorch.
 
-    Both engines translate the same sentences; nothing is put in place unless they agree.
+    Both engines translate the same sentences; nothing is exported unless they agree.
     """
     if model is not None and (recipe or workspace is not None):
         raise typer.BadParameter("--model excludes --recipe and --workspace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,62 +12,59 @@ if TYPE_CHECKING:
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
 
+
+def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
+    """Returns an option whose help says itself what holds where it isn't given."""
+    flags = (flag, short) if short else (flag,)
+    return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
+
+
+def declare_count(flag: str, meaning: str) -> Any:
+    """Returns an option that takes a number from 1, without a default."""
+    return typer.Option(flag, metavar="N", min=1, show_default=False, help=meaning)
+
+
 RecipeOption = Annotated[
     str,
-    typer.Option(
+    declare_option(
         "--recipe",
+        "FILE|NAME",
+        "Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
         "-r",
-        metavar="FILE|NAME",
-        show_default=False,
-        help="Recipe file, or the name of a shipped recipe; ./mtkit.toml where not given.",
     ),
 ]
 WorkspaceOption = Annotated[
     Path | None,
-    typer.Option(
+    declare_option(
         "--workspace",
+        "FOLDER",
+        "Folder for everything the run writes. Default: runs/<recipe name>.",
         "-w",
-        metavar="FOLDER",
-        show_default=False,
-        help="Folder of all that the run produces; runs/<recipe name> where not given.",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    declare_option(
         "--set",
+        "KEY=VALUE",
+        "Override a recipe key: training.max_steps=100. ~section.key removes one.",
         "-s",
-        metavar="KEY=VALUE",
-        show_default=False,
-        help="Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
     ),
 ]
 GpusOption = Annotated[
     int | None,
-    typer.Option(
-        "--gpus",
-        metavar="N",
-        min=1,
-        show_default=False,
-        help="Train on N GPUs of this machine; one, where there is one, if not given.",
-    ),
+    declare_count("--gpus", "Train on N GPUs of this machine. Default: one, if there is one."),
 ]
 ProcessesOption = Annotated[
     int | None,
-    typer.Option(
-        "--processes",
-        metavar="N",
-        min=1,
-        show_default=False,
-        help="Train on the CPU in N processes.",
-    ),
+    declare_count("--processes", "Train on the CPU in N processes."),
 ]
 DeviceOption = Annotated[
     str,
     typer.Option(
         "--device",
         metavar="NAME",
-        help="Where the model runs: cpu, cuda, or auto, which takes a GPU where there is one.",
+        help="Device of the model: cpu, cuda, or auto (a GPU if there is one).",
     ),
 ]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def plan(
     overrides: SetOption = None,
     gpus: Annotated[
         int,
-        typer.Option("--gpus", metavar="N", min=1, help="GPUs of one machine, besides 1 and 8."),
+        typer.Option(
+            "--gpus", metavar="N", min=1, help="GPUs of one machine, in addition to 1 and 8."
+        ),
     ] = 1,
     hardware: Annotated[
         str,
@@ -34,17 +37,16 @@ def plan(
     ] = "h100",
     share: Annotated[
         float | None,
-        typer.Option(
+        declare_option(
             "--share",
-            metavar="SHARE",
-            show_default=False,
-            help="Share of the GPU's peak that matrix products reach; 0.3 in bf16, and 0.6 in "
-            "fp32, where not given.",
+            "SHARE",
+            "Share of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
+            "fp32.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print what a training will take: parameters, operations, memory, hours; start nothing.
+    """Print what a training would take (parameters, operations, memory, hours); start nothing.
 
     It is worked out, not measured, and needs neither data nor a GPU; once `mtkit prepare` has run
     it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.
@@ -55,7 +57,7 @@ def plan(
 
     planned = plan_training(loaded, run_folder, num_gpus=gpus, hardware=hardware, share=share)
     if as_json:
-        sys.stdout.write(json.dumps(planned.as_json(), indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(asdict(planned), indent=2, allow_nan=False) + "\n")
     else:
         sys.stdout.write(_render(planned))
 

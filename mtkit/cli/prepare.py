@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_count, open_run
 
 
 def prepare(
@@ -16,21 +16,17 @@ def prepare(
         bool,
         typer.Option(
             "--check",
-            help="Read and count everything, say what would be made, and write nothing.",
+            help="Read and count everything, report faults, and write nothing.",
         ),
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help="Processes that clean and tokenise; one for each processor if not given.",
+        declare_count(
+            "--workers", "Processes that clean and tokenise. Default: one per processor."
         ),
     ] = None,
 ) -> None:
-    """Clean the corpora, train the tokenizer and store the data as numbers."""
+    """Clean the corpora, train the tokenizer and store the tokens."""
     loaded, run_folder = open_run(recipe, workspace, overrides)
     from mtkit.pipeline.prepare import check_data
     from mtkit.pipeline.prepare import prepare as prepare_data

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
@@ -22,50 +29,43 @@ def score(
     overrides: SetOption = None,
     hypothesis: Annotated[
         list[Path] | None,
-        typer.Option(
+        declare_option(
             "--hypothesis",
-            metavar="FILE",
-            show_default=False,
-            help="Score this file of translations instead of the run's model; give it once for each"
-            " system: all are compared with the first.",
+            "FILE",
+            "Score this file of translations instead of the run's model; give it once for each "
+            "system: all are compared with the first.",
         ),
     ] = None,
     reference: Annotated[
         list[Path] | None,
-        typer.Option(
+        declare_option(
             "--reference",
-            metavar="FILE",
-            show_default=False,
-            help="References for --hypothesis; give it once for each set of references.",
+            "FILE",
+            "References for --hypothesis; give it once for each set of references.",
         ),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option(
-            "--source",
-            metavar="FILE",
-            show_default=False,
-            help="What was translated; with it, what was left untranslated is found.",
+        declare_option(
+            "--source", "FILE", "Source text; with it, untranslated sentences are found."
         ),
     ] = None,
     test_set: Annotated[
         str,
-        typer.Option(
+        declare_option(
             "--test-set",
-            metavar="NAME[:PAIR]",
-            show_default=False,
-            help="A test set that sacreBLEU knows, such as wmt14/full:en-de, in place of"
-            " --reference or of the recipe's.",
+            "NAME[:PAIR]",
+            "A test set that sacreBLEU knows, such as wmt14/full:en-de, in place of --reference"
+            " or of the recipe's.",
         ),
     ] = "",
     report: Annotated[
         Path | None,
-        typer.Option(
+        declare_option(
             "--report",
-            metavar="FILE",
-            show_default=False,
-            help="Also write a report: a page (.html), a table for a paper (.md), or all that was"
-            " found (.json).",
+            "FILE",
+            "Also write a report: a page (.html), a table for a paper (.md), or everything that"
+            " was found (.json).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,

@@ -12,6 +12,7 @@ from mtkit.cli.options import (
     SetOption,
     WorkspaceOption,
     choose_hardware,
+    declare_option,
     open_run,
     repeat_options,
 )
@@ -30,16 +31,15 @@ def train(
             "--nodes",
             metavar="N",
             min=1,
-            help="Train on N machines together: the same command on each, with --rdzv.",
+            help="Train on N machines together: run the same command on each, with --rdzv.",
         ),
     ] = 1,
     rdzv: Annotated[
         str,
-        typer.Option(
+        declare_option(
             "--rdzv",
-            metavar="HOST:PORT",
-            show_default=False,
-            help="Where the machines meet: one of them, and a free port of it.",
+            "HOST:PORT",
+            "Rendezvous: the name of one of the machines, and a free port on it.",
         ),
     ] = "",
     max_restarts: Annotated[
@@ -48,7 +48,7 @@ def train(
             "--max-restarts",
             metavar="N",
             min=0,
-            help="Start again from the last checkpoint if a process fails, N times at most.",
+            help="If a process fails, restart from the last checkpoint, at most N times.",
         ),
     ] = 0,
     dry_run: Annotated[
@@ -59,7 +59,7 @@ def train(
         ),
     ] = False,
 ) -> None:
-    """Train the model, or go on where training stopped."""
+    """Train the model, or resume where training stopped."""
     hardware = choose_hardware(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )

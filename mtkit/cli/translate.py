@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RecipeOption, SetOption, WorkspaceOption, open_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
 from mtkit.standard_streams import check_stdin, check_stdout
 
 
@@ -28,7 +35,7 @@ class Form(StrEnum):
 
 
 class Errors(StrEnum):
-    """What becomes of bytes that are no UTF-8."""
+    """What to do with invalid UTF-8."""
 
     STRICT = "strict"
     REPLACE = "replace"
@@ -42,12 +49,11 @@ def translate(
     overrides: SetOption = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(
+        declare_option(
             "--model",
-            metavar="FOLDER",
-            show_default=False,
-            help="Translate with this model folder, or a run's checkpoint, and with all of them "
-            "together if given several times; no recipe or workspace is needed.",
+            "FOLDER",
+            "Model folder, or a checkpoint of a run; given several times, an ensemble. Needs no"
+            " recipe and no workspace.",
         ),
     ] = None,
     engine: Annotated[
@@ -55,7 +61,7 @@ def translate(
         typer.Option(
             "--engine",
             show_default=False,
-            help="What runs the network, inference.engine; ctranslate2 needs `mtkit export`.",
+            help="Engine of the network (inference.engine); ctranslate2 needs `mtkit export`.",
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -64,24 +70,24 @@ def translate(
         typer.Option(
             "--input",
             show_default=False,
-            help="What a line is: a source; a source, a tab and a target, which is what the "
-            "translation begins with or what is scored; or a JSON object with both.",
+            help="Format of a line: text, a source; tsv, source, tab and target; jsonl, an object "
+            "with both. The target begins the translation, or is scored.",
         ),
     ] = None,
     errors: Annotated[
         Errors,
-        typer.Option("--errors", help="What becomes of bytes that are no UTF-8."),
+        typer.Option("--errors", help="What to do with invalid UTF-8."),
     ] = Errors.STRICT,
     score_only: Annotated[
         bool,
         typer.Option(
             "--score-only",
-            help="Print the model's score of translations that are given; --input is tsv then.",
+            help="Score given translations instead of translating; implies --input tsv.",
         ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print an object per line: text, scores, tokens, n-best."),
+        typer.Option("--json", help="Print a JSON object per line: text, scores, tokens, n-best."),
     ] = False,
 ) -> None:
     """Translate stdin to stdout: one line out for each line in, in order."""

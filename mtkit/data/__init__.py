@@ -8,8 +8,7 @@ sources/              corpora of every kind, read in blocks, with faults by file
 cleaning/             which pairs are left out, and why
 phrasebook/           the embedded English-German corpus
 
-tokenizer_choice.py   which tokenizer a recipe gets
-reused_vocabulary.py  the vocabulary of the model that training starts from
+tokenizer_choice.py   which tokenizer a recipe gets: another model's, one that it names, or its own
 normalization.py      how a recipe's tokenizer normalises, and what a reader should know of it
 subword_sampling.py   another segmentation of each sentence in each epoch
 

@@ -36,9 +36,8 @@ from mtkit.data.prepared import (
     read_dev_side,
     read_facts,
 )
-from mtkit.data.reused_vocabulary import read_reused
 from mtkit.data.sources.corpora import check_corpus
-from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.data.tokenizer_choice import read_reused, reused_folder
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically

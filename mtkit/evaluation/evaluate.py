@@ -188,11 +188,10 @@ def _rate_as_papers_do(
 ) -> list[SystemScore]:
     if not settings.paper_bleu:
         return []
-    scores = paper_bleu(
+    return paper_bleu(
         hypotheses,
         text.references,
         language=target_language,
         lowercase=settings.lowercase,
         tokenized=settings.tokenize == "none",
     )
-    return [SystemScore(score.name, score.value, score.steps) for score in scores]

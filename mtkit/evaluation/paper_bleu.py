@@ -9,11 +9,12 @@ step moves the value, by a point or more in all: no such figure goes beside one 
 import html
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.results import SystemScore
+from mtkit.evaluation.scores import check_pairs
 
 _LETTERS = {"deu": "de", "ger": "de", "eng": "en", "fra": "fr", "fre": "fr"}
 _PLAIN_QUOTES = str.maketrans(dict.fromkeys("„“”‟«»", '"') | dict.fromkeys("‚‘’‛‹›", "'"))
@@ -27,21 +28,6 @@ _WIDE_SPACES_AS_LETTERS = str.maketrans(
 """multi-bleu.perl reads bytes and parts words at ASCII's spaces; sacreBLEU, at Unicode's too."""
 
 
-@dataclass(frozen=True)
-class PaperScore:
-    """BLEU after one chain of steps that papers report under the plain name of BLEU.
-
-    Attributes:
-        name: The steps in short, such as `tokenised BLEU, compounds split`.
-        value: Percentage points.
-        steps: A sentence on how it comes about, and how it differs from sacreBLEU's.
-    """
-
-    name: str
-    value: float
-    steps: str
-
-
 def paper_bleu(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -49,10 +35,11 @@ def paper_bleu(
     language: str,
     lowercase: bool = False,
     tokenized: bool = False,
-) -> list[PaperScore]:
+) -> list[SystemScore]:
     """Returns tokenised BLEU and, for German, what splitting compounds and plain quotes make of it.
 
-    Nobody splits compounds of another language, so there the list has one entry.
+    Nobody splits compounds of another language, so there the list has one entry. The signatures are
+    sentences on how each comes about, and how it differs from sacreBLEU's.
 
     Args:
         hypotheses: Translations, one a sentence, as people write.
@@ -64,7 +51,7 @@ def paper_bleu(
     Raises:
         MtkitError: No sentences, unequal counts, no language, or sacremoses isn't installed.
     """
-    _check_counts(hypotheses, references)
+    check_pairs(hypotheses, references)
     name = _LETTERS.get(code := re.split("[-_]", language)[0].lower(), code)
     if not tokenized and len(name) != 2:
         raise MtkitError(
@@ -82,14 +69,14 @@ def paper_bleu(
 
     words = [tokenize(lines) for lines in texts]
     scores = [
-        PaperScore(
+        SystemScore(
             f"tokenised BLEU{folded}", _multi_bleu(words, lowercase), f"{cut}, {counted}; {apart}."
         )
     ]
     if name == "de":
         split = "compounds are split at hyphens"
         scores.append(
-            PaperScore(
+            SystemScore(
                 f"tokenised BLEU, compounds split{folded}",
                 _multi_bleu([split_compounds(lines) for lines in words], lowercase),
                 f"{cut}, {split} as in fairseq's compound_split_bleu.sh (Ott et al. 2018), "
@@ -98,7 +85,7 @@ def paper_bleu(
         )
         plain = make_punctuation_plain(_unescape(texts) if tokenized else texts)
         scores.append(
-            PaperScore(
+            SystemScore(
                 f"tokenised BLEU, compounds split, quotes plain{folded}",
                 _multi_bleu([split_compounds(tokenize(lines)) for lines in plain], lowercase),
                 f"Quotes and Unicode's punctuation become ASCII's on both sides, {cut}, {split} as "
@@ -132,19 +119,6 @@ def make_punctuation_plain(texts: Sequence[Sequence[str]]) -> list[list[str]]:
         [normalizer.replace_unicode_punct(line.translate(_PLAIN_QUOTES)) for line in lines]
         for lines in texts
     ]
-
-
-def _check_counts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    if not references:
-        raise MtkitError("no references to score against")
-    if not hypotheses:
-        raise MtkitError("no sentences to score")
-    for lines in references:
-        if len(lines) != len(hypotheses):
-            raise MtkitError(
-                f"{len(hypotheses):,} hypotheses, but {len(lines):,} references: they must pair "
-                "line by line"
-            )
 
 
 def _import_sacremoses() -> Any:

@@ -46,7 +46,32 @@ def score_corpus(
     """
     settings = resolve_tokenizer(settings, target_language)
     hypotheses, references = pair_sentences(hypotheses, references)
-    return [_score(hypotheses, references, metric, settings) for metric in settings.metrics]
+    scores = []
+    for metric in settings.metrics:
+        scorer = open_scorer(metric, settings)
+        result = scorer.corpus_score(hypotheses, references)
+        signature = str(scorer.get_signature().format())
+        scores.append(Score(metric, result.name, float(result.score), signature))
+    return scores
+
+
+def check_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Checks that there are sentences, and a translation of each in every set of references.
+
+    Raises:
+        MtkitError: No sentences, or unequal counts.
+    """
+    if not references:
+        raise MtkitError("no references to score against")
+    for number, reference_set in enumerate(references, start=1):
+        if len(reference_set) != len(hypotheses):
+            which = f" {number}" if len(references) > 1 else ""
+            raise MtkitError(
+                f"{len(hypotheses):,} hypotheses, but {len(reference_set):,} references in "
+                f"reference set{which}: they must pair line by line"
+            )
+    if not hypotheses:
+        raise MtkitError("no sentences to score")
 
 
 def pair_sentences(
@@ -54,39 +79,13 @@ def pair_sentences(
 ) -> tuple[list[str], list[list[str]]]:
     """Returns both as sacreBLEU's command line sees them, once they are known to pair.
 
-    Args:
-        hypotheses: Translations, one a sentence.
-        references: Sets of references; each holds one a sentence.
-
     Raises:
         MtkitError: No sentences, or unequal counts.
     """
-    if not references:
-        raise MtkitError("no references to score against")
-    for position, reference_set in enumerate(references, start=1):
-        if len(reference_set) != len(hypotheses):
-            which = f" {position}" if len(references) > 1 else ""
-            raise MtkitError(
-                f"{len(hypotheses):,} hypotheses, but {len(reference_set):,} references in "
-                f"reference set{which}: they must pair line by line"
-            )
-    if not hypotheses:
-        raise MtkitError("no sentences to score")
+    check_pairs(hypotheses, references)
     # sacreBLEU's command line strips what str.rstrip strips, a no-break space for one.
     stripped = [line.rstrip() for line in hypotheses]
     return stripped, [[line.rstrip() for line in lines] for lines in references]
-
-
-def _score(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    metric: Metric,
-    settings: Evaluation,
-) -> Score:
-    scorer = open_scorer(metric, settings)
-    result = scorer.corpus_score(hypotheses, references)
-    signature = scorer.get_signature().format()
-    return Score(metric, result.name, float(result.score), str(signature))
 
 
 def open_scorer(

@@ -6,13 +6,8 @@ in one stroke of numpy. They do sacreBLEU's arithmetic operation by operation, s
 tie between two of them comes out otherwise.
 """
 
-import contextlib
 import math
-import multiprocessing
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +18,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import open_scorer, pair_sentences
 from mtkit.processors import count_processors
 from mtkit.recipe.evaluation import Evaluation, Metric
+from mtkit.worker_processes import map_in_order
 
 Numbers = NDArray[Any]
 
@@ -118,9 +114,7 @@ def measure_systems(
     """Returns the statistics of every system by every metric of the settings, in their order.
 
     References are analysed once for all systems. Where the work is worth it, as many processes
-    share it as there are processors; what they find doesn't depend on how many they are. Each
-    imports the main module again, so a script of one's own must guard its own start by
-    `if __name__ == "__main__":`.
+    share it as there are processors; what they find doesn't depend on how many they are.
 
     Args:
         systems: Translations of each system by its name, one a sentence.
@@ -149,8 +143,14 @@ def measure_systems(
         # The slowest first, so that no process is left with it at the end.
         for metric in sorted(set(settings.metrics), key=lambda name: -_SECONDS_PER_SENTENCE[name])
     }
-    seconds = sum(portion.seconds for cut in portions.values() for portion in cut)
-    counted = iter(_count_all([portion for cut in portions.values() for portion in cut], seconds))
+    every = [portion for cut in portions.values() for portion in cut]
+    worthwhile = int(sum(portion.seconds for portion in every) / _MIN_SECONDS_PER_PROCESS)
+    counted = map_in_order(
+        _make_counter,
+        every,
+        num_workers=max(1, min(count_processors(), worthwhile, len(every))),
+        hint="see whether memory ran out",
+    )
     found = {metric: [next(counted) for _ in cut] for metric, cut in portions.items()}
     return {
         name: [
@@ -198,6 +198,10 @@ def _cut(
     ]
 
 
+def _make_counter() -> Callable[[_Portion], list[Numbers]]:
+    return _count
+
+
 def _count(portion: _Portion) -> list[Numbers]:
     """Returns [sentences, k] of each system, by sacreBLEU."""
     scorer = open_scorer(portion.metric, portion.settings, portion.references)
@@ -206,42 +210,6 @@ def _count(portion: _Portion) -> list[Numbers]:
         np.array(scorer._extract_corpus_statistics(hypotheses, None))
         for hypotheses in portion.hypotheses
     ]
-
-
-def _count_all(portions: list[_Portion], seconds: float) -> list[list[Numbers]]:
-    num_processes = min(count_processors(), int(seconds / _MIN_SECONDS_PER_PROCESS), len(portions))
-    if num_processes <= 1:
-        return [_count(portion) for portion in portions]
-    # A fork of a process whose threads hold locks, as torch's may, can wait for them for ever.
-    executor = ProcessPoolExecutor(num_processes, multiprocessing.get_context("spawn"))
-    with executor:
-        with _interrupts_held():
-            counted = executor.map(_count, portions)
-        try:
-            # Left early, by a fault or by Ctrl-C, it takes back what no process has begun.
-            return list(counted)
-        except BrokenProcessPool as error:
-            raise MtkitError(
-                "a process that was counting n-grams and edits has ended before its work",
-                "see whether memory ran out; a script of your own must call this below "
-                '`if __name__ == "__main__":`',
-            ) from error
-
-
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Holds Ctrl-C back until the end; processes that are started meanwhile never see it.
-
-    A terminal sends it to all of them, and each would print a traceback of its own.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _assemble(

@@ -1,4 +1,4 @@
-"""Sentences of like length, cut into batches.
+"""Sentences of like length, cut into batches and searched so.
 
 `inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
 `batch_tokens` counts the real tokens of a side.
@@ -7,6 +7,10 @@
 import itertools
 import math
 from collections.abc import Sequence
+
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.translation import Hypothesis
+from mtkit.recipe.inference import Inference
 
 _MIN_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
@@ -39,12 +43,8 @@ def make_batches(
 def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
     """Returns indices in batches of like length and size: `num_shards` or a multiple, if possible.
 
-    So whoever takes a batch ends when the others do.
-
-    Args:
-        lengths: Number of tokens of each sentence.
-        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
-        num_shards: How many take part.
+    So whoever takes a batch ends when the others do. Lengths and bound are as `make_batches` takes
+    them.
     """
     total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
     min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
@@ -56,3 +56,16 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
         if len(batches) <= num_batches:
             break
     return batches
+
+
+def search_in_batches(
+    engine: Engine, sources: Sequence[EncodedSource], settings: Inference
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses; `batch_tokens` bounds what is searched together."""
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    batch_tokens = settings.batch_tokens * engine.batches_at_once
+    for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):
+        hypotheses = engine.search([sources[index] for index in batch], settings)
+        for index, of_source in zip(batch, hypotheses, strict=True):
+            found[index] = of_source
+    return found

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.line_error import LineError
-from mtkit.inference.line_warnings import LineWarning
 from mtkit.inference.segment import Span, cut_line
-from mtkit.inference.translation import Request
+from mtkit.inference.translation import LineError, LineWarning, Request
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -32,7 +30,7 @@ class LineEncoder:
         tokenizer drops.
 
         Args:
-            requests: The lines.
+            requests: Their texts and prefixes are encoded.
             lines: Each line's number.
             limits: Tokens that each line's parts have at most, tags and `</s>` counted.
 
@@ -92,14 +90,7 @@ class LineEncoder:
     def _cut(
         self, text: str, tags: list[int], line: int, limit: int
     ) -> list[tuple[Span, list[int]]]:
-        """Returns a line's parts and their tokens, each behind the tags; empty ones are left out.
-
-        Args:
-            text: The line behind its tags.
-            tags: The tags' tokens.
-            line: The line's number.
-            limit: Tokens that a part has at most.
-        """
+        """Returns the parts of text and their tokens, each behind the tags, without empty ones."""
         if len(tags) > limit // 2:
             raise LineError(
                 line,

@@ -1,23 +1,175 @@
-"""How an export translates beside the model that it was made from: quality and speed."""
+"""Whether an export does what the model does that it was made from.
 
+Parity: its search finds the same outputs in fp32. Quality and speed: how its translations compare,
+in the precision that it has.
+"""
+
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.engines.batched_search import search_in_batches
+from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.tokenizer import SubwordTokenizer
 
+MAX_GAP = 1e-3
+"""Two engines may score the same output so far apart, in fp32."""
+NEAR_TIE = 1e-4
+"""Outputs whose scores lie this close may change places."""
+MAX_SHARE_DIFFERENT = 0.02
+"""Share of lines, or else one, that may differ by more than near-ties: where two candidates were as
+good as equal at a step, all that follows is another."""
+
+_HARDLY_TRAINED = 1e-2
+"""A trained model gives <pad> and <s> less than shifts scores by this."""
+_EXTRA_TOKENS = 10
+"""A search that ends at the limit alone takes long."""
 MAX_LOSS = 1.0
 """A quantized model that loses more BLEU than this against references is refused."""
 MIN_AGREEMENT = 70.0
 """Without references, one whose output has less BLEU than this against torch's is warned of."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How two engines' n-best lists compare.
+
+    Attributes:
+        num_lines: Lines translated.
+        num_near_ties: Of these, lines where outputs with as good as equal scores changed places.
+        num_different: Lines that differ by more.
+        largest_gap: Largest difference between both engines' scores of one output.
+        largest_shift: Largest difference between the score that the candidate's search ranked an
+            output by and the score that the model gives it.
+    """
+
+    num_lines: int
+    num_near_ties: int
+    num_different: int
+    largest_gap: float
+    largest_shift: float
+
+    def describe(self) -> str:
+        """Returns a line on what was found equal."""
+        num_equal = self.num_lines - self.num_near_ties - self.num_different
+        return (
+            f"float32: {num_equal} of {self.num_lines} lines have the same n-best list, "
+            f"{self.num_near_ties} differ by near-ties, {self.num_different} by more; scores of "
+            f"one output differ by {self.largest_gap:.1e} at most, and by {self.largest_shift:.1e} "
+            "in CTranslate2's search, which leaves <pad> and <s> out"
+        )
+
+
+def check_parity(
+    reference: Engine, candidate: Engine, sources: Sequence[Sequence[int]], settings: Inference
+) -> Parity:
+    """Returns how both engines' n-best lists compare, once they are found to be the same.
+
+    Lengths are compared by the power form, which all engines have.
+
+    Args:
+        reference: An engine whose search stops by the exact rule.
+        candidate: Another such, with the same weights in fp32.
+        sources: Tokens of each line, closed by `</s>`.
+        settings: How to search.
+
+    Raises:
+        MtkitError: They aren't the same.
+    """
+    alike = Inference(
+        beam_size=settings.beam_size,
+        n_best=settings.beam_size,
+        length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
+        max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
+        stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
+        batch_tokens=settings.batch_tokens,
+    )
+    encoded = list(map(EncodedSource, sources))
+    expected, found = (
+        search_in_batches(engine, encoded, alike) for engine in (reference, candidate)
+    )
+    gaps, shifts = [0.0], [0.0]
+    num_near_ties = num_different = 0
+    for source, wanted, given in zip(sources, expected, found, strict=True):
+        exact = [
+            sum(each) / length_penalty("power", alike.length_penalty.alpha, len(each))
+            for each in candidate.score(
+                [source] * (len(wanted) + len(given)),
+                [hypothesis.token_ids for hypothesis in chain(wanted, given)],
+            )
+        ]
+        _refuse_diverged(exact)
+        gaps += [abs(h.score - score) for h, score in zip(wanted, exact, strict=False)]
+        # A search that shares out what <pad> and <s> would have got ranks by scores a little off.
+        shift = max(
+            (abs(h.score - score) for h, score in zip(given, exact[len(wanted) :], strict=True)),
+            default=0.0,
+        )
+        shifts.append(shift)
+        if [h.token_ids for h in wanted] == [h.token_ids for h in given]:
+            continue
+        if _are_near_ties(wanted, given, exact[len(wanted) :], shift):
+            num_near_ties += 1
+        else:
+            num_different += 1
+    parity = Parity(len(sources), num_near_ties, num_different, max(gaps), max(shifts))
+    _refuse_unequal(parity)
+    return parity
+
+
+def _are_near_ties(
+    wanted: Sequence[Hypothesis],
+    given: Sequence[Hypothesis],
+    exact: Sequence[float],
+    shift: float,
+) -> bool:
+    """Checks that two lists differ only where scores are as good as equal.
+
+    `exact` are the model's scores of those given; they were ranked by others, at most `shift` off.
+    """
+    return len(wanted) == len(given) and all(
+        ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
+        for ours, theirs, score in zip(wanted, given, exact, strict=True)
+    )
+
+
+def _refuse_diverged(scores: Sequence[float]) -> None:
+    if any(map(math.isnan, scores)):
+        raise MtkitError(
+            "the model's probabilities are no numbers (NaN); nothing was exported",
+            "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
+        )
+
+
+def _refuse_unequal(parity: Parity) -> None:
+    if parity.largest_gap > MAX_GAP:
+        raise MtkitError(
+            f"parity: both engines' scores of one output differ by {parity.largest_gap:.2g}, "
+            f"more than {MAX_GAP:g}; nothing was exported",
+            "the weights were converted wrongly: please report it, with the model's config.json",
+        )
+    if parity.num_different <= max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
+        return
+    different = f"{parity.num_different} of {parity.num_lines} lines have other outputs"
+    if parity.largest_shift > _HARDLY_TRAINED:
+        warn(
+            f"{different}: the model still gives much to <pad> and <s>, which the engines treat in "
+            "two ways; it is hardly trained"
+        )
+        return
+    raise MtkitError(
+        f"parity: {different}, and not for near-ties; nothing was exported",
+        "the searches differ: please report it, with the version of CTranslate2",
+    )
 
 
 @dataclass(frozen=True)
@@ -70,22 +222,22 @@ def compare_engines(
     """Returns how two engines translate the same lines, and how quickly.
 
     Args:
-        reference: One engine.
+        reference: The engine that the other is compared with.
         candidate: The other.
-        tokenizer: Tokenizer of the model's text.
+        tokenizer: The model's.
         lines: Source lines, none of them blank.
         references: Their translations by people; empty where there are none.
         settings: How to search.
         evaluation: How BLEU sees text.
     """
-    sources = tokenizer.encode_source(lines)
+    sources = list(map(EncodedSource, tokenizer.encode_source(lines)))
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):
         # An engine's first use, which sets it up, is no part of its speed.
-        _search_all(engine, sources[:1], settings)
+        search_in_batches(engine, sources[:1], settings)
         start = time.perf_counter()
-        outputs = _search_all(engine, sources, settings)
+        outputs = search_in_batches(engine, sources, settings)
         speeds.append(len(lines) / (time.perf_counter() - start))
         texts.append([tokenizer.decode_target(hypotheses[0].token_ids) for hypotheses in outputs])
     return EngineComparison(
@@ -128,9 +280,3 @@ def check_quality(comparison: EngineComparison, quantization: str) -> None:
             f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
             f"than {MIN_AGREEMENT:g}: look at it before you use it"
         )
-
-
-def _search_all(
-    engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
-) -> list[list[Hypothesis]]:
-    return search_in_batches(engine, [EncodedSource(source) for source in sources], settings)

@@ -14,11 +14,16 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building, remove_folder
-from mtkit.inference.engine_comparison import EngineComparison, check_quality, compare_engines
+from mtkit.inference.engine_comparison import (
+    EngineComparison,
+    Parity,
+    check_parity,
+    check_quality,
+    compare_engines,
+)
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.parity import Parity, check_parity
 from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
 from mtkit.model.digest import digest_model, reading
@@ -131,16 +136,9 @@ def open_reference(loaded: LoadedModel) -> Engine:
 
 @dataclass(frozen=True)
 class _Job:
-    """The model, the text and the settings of an export.
+    """The model with its digest, the settings that travel with it, and text to compare engines on.
 
-    Attributes:
-        loaded: The model.
-        made_from: Its digest.
-        settings: Decoding defaults that travel with it.
-        quantization: CTranslate2's number type for matrices.
-        lines: Text to compare both engines on; no line is blank or too long.
-        references: Translations of the lines, or nothing.
-        evaluation: How BLEU sees text.
+    No line is blank or too long; there may be no references.
     """
 
     loaded: LoadedModel
@@ -212,11 +210,7 @@ def _choose_lines(
     references: Sequence[str],
     max_source_tokens: int,
 ) -> tuple[list[str], list[str]]:
-    """Returns lines that are neither blank nor too long, from all parts, and their references.
-
-    Raises:
-        MtkitError: There are none, or not as many references as lines.
-    """
+    """Returns lines that are neither blank nor too long, from all parts, and their references."""
     if references and len(references) != len(lines):
         raise MtkitError(f"{len(lines):,} lines, but {len(references):,} references")
     lengths = [len(tokens) for tokens in tokenizer.encode_source(lines)]

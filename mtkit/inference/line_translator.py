@@ -2,20 +2,23 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mtkit.inference.batching import make_batches
+from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import LineEncoder
-from mtkit.inference.engines.batched_search import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.join import join_parts
-from mtkit.inference.line_error import LineError
-from mtkit.inference.line_warnings import LineWarning
-from mtkit.inference.rerank import Reranker, keep_order
-from mtkit.inference.search.endings import end_output
-from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.inference.search.penalties import end_output
+from mtkit.inference.segment import join_parts
+from mtkit.inference.translation import (
+    BLANK,
+    Hypothesis,
+    LineError,
+    LineWarning,
+    Request,
+    Translation,
+)
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -24,6 +27,16 @@ _MAX_GIVEN_TOKENS = 4_096
 memory grows with the square of its length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens")
 """Settings that are no request's to choose."""
+Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
+"""Takes a part and its decoded hypotheses, best first; returns them in the order that is wanted.
+
+The first of what it returns is the translation. It may leave some out, but not all.
+"""
+
+
+def keep_order(_: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Returns hypotheses as the search ranks them."""
+    return hypotheses
 
 
 class LineTranslator:
@@ -58,21 +71,15 @@ class LineTranslator:
             first_line: Number of the first of them.
 
         Raises:
-            MtkitError: The engine can't do what the settings say. If it is a `LineError`, a prefix
-                or tags are too long, or the model is broken.
+            MtkitError: As `Translator.search`.
         """
         lines = [
             first_line + index if request.line is None else request.line
             for index, request in enumerate(requests)
         ]
         settings = [self._choose_settings(request) for request in requests]
-        max_tokens = self._engine.max_tokens
-        limits = [
-            each.max_source_tokens
-            if max_tokens is None
-            else min(each.max_source_tokens, max_tokens)
-            for each in settings
-        ]
+        max_tokens = self._engine.max_tokens or sys.maxsize
+        limits = [min(each.max_source_tokens, max_tokens) for each in settings]
         encoder = LineEncoder(self._tokenizer, self._max_given_tokens)
         encoded, warnings = encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
@@ -114,12 +121,19 @@ class LineTranslator:
                     f"{self._max_given_tokens:,}",
                     "score its sentences line by line",
                 )
-        for which, log_probabilities in self._score(sources, targets):
-            cumulative = list(itertools.accumulate(log_probabilities))
-            hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
-            _check_finite([hypothesis], self.settings, first_line + indices[which])
-            candidate = replace(self._decode(hypothesis), text=texts[which])
-            scored[indices[which]] = Translation((candidate,))
+        lengths = [
+            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
+        ]
+        for batch in make_batches(lengths, self.settings.batch_tokens):
+            found = self._engine.score(
+                [sources[which] for which in batch], [targets[which] for which in batch]
+            )
+            for which, log_probabilities in zip(batch, found, strict=True):
+                cumulative = list(itertools.accumulate(log_probabilities))
+                hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
+                _check_finite([hypothesis], self.settings, first_line + indices[which])
+                candidate = replace(self._decode(hypothesis), text=texts[which])
+                scored[indices[which]] = Translation((candidate,))
         return scored
 
     @property
@@ -149,19 +163,6 @@ class LineTranslator:
             for index, hypotheses in zip(group, searched, strict=True):
                 found[index] = hypotheses
         return found
-
-    def _score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[int, list[float]]]:
-        """Yields each target's index and its tokens' log-probabilities, batch by batch."""
-        lengths = [
-            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
-        ]
-        for batch in make_batches(lengths, self.settings.batch_tokens):
-            found = self._engine.score(
-                [sources[index] for index in batch], [targets[index] for index in batch]
-            )
-            yield from zip(batch, found, strict=True)
 
     def _decode(self, hypothesis: Hypothesis) -> Hypothesis:
         text = self._tokenizer.decode_target(hypothesis.token_ids)

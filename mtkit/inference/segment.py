@@ -1,9 +1,12 @@
-"""A line that is too long, cut into sentences or less."""
+"""A line that is too long, cut into sentences or less; and what was found for its parts, joined."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import regex
+
+from mtkit.inference.translation import Hypothesis
 
 Span = tuple[int, int]
 """Where a part of a text begins and ends, in characters."""
@@ -22,6 +25,9 @@ _CLAUSE_END = regex.compile(
 )
 _SPACE = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
+
+_WITHOUT_SPACES = ("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz")
+"""Languages that put no space between sentences."""
 
 
 def cut_line(line: str, fits: Callable[[str], bool]) -> list[Span]:
@@ -74,3 +80,37 @@ def _strip(line: str, span: Span) -> Span:
     text = line[start:end].lstrip()
     start = end - len(text)
     return start, start + len(text.rstrip())
+
+
+def join_parts(
+    of_parts: Sequence[Sequence[Hypothesis]], target_language: str
+) -> tuple[Hypothesis, ...]:
+    """Returns a line's hypotheses: the k-th is made of each part's k-th, while every part has one.
+
+    Args:
+        of_parts: Each part's decoded hypotheses, in the order of their ranks; at least one part.
+        target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
+    """
+    if len(of_parts) == 1:
+        return tuple(of_parts[0])
+    return tuple(_join(parts, target_language) for parts in zip(*of_parts, strict=False))
+
+
+def join_texts(texts: Iterable[str], target_language: str) -> str:
+    """Returns the translations of a line's parts as one line; empty ones are left out."""
+    code = target_language.lower().replace("_", "-").split("-")[0]
+    return ("" if code in _WITHOUT_SPACES else " ").join(filter(None, texts))
+
+
+def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
+    return Hypothesis(
+        token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
+        log_probability=sum(part.log_probability for part in parts),
+        score=sum(part.score for part in parts),
+        is_finished=all(part.is_finished for part in parts),
+        token_log_probabilities=tuple(
+            chain.from_iterable(part.token_log_probabilities for part in parts)
+        ),
+        text=join_texts([part.text for part in parts], target_language),
+        pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
+    )

@@ -6,25 +6,22 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal, overload
 
+from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.open_engine import open_engine
-from mtkit.inference.ensemble import check_ensemble
 from mtkit.inference.line_translator import LineTranslator
-from mtkit.inference.line_warnings import WarningPrinter
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
+    WarningPrinter,
     answer_window,
     answer_windows,
     take_arrivals,
     take_windows,
 )
 from mtkit.inference.translation import Request, Translation
-from mtkit.model.config import open_model_folder
+from mtkit.model.config import OpenedFolder, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
-
-EngineName = Literal["torch", "ctranslate2"]
 
 
 class Translator:
@@ -54,7 +51,7 @@ class Translator:
         self,
         model: str | Path | Sequence[str | Path],
         *,
-        engine: EngineName | None = None,
+        engine: Literal["torch", "ctranslate2"] | None = None,
         device: str = "auto",
         settings: Inference | None = None,
         forks: bool = False,
@@ -62,16 +59,16 @@ class Translator:
         folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
         with reading(*folders):
             opened = [open_model_folder(folder) for folder in folders]
-            check_ensemble(folders, opened)
+            _check_ensemble(folders, opened)
             settings = settings if settings is not None else opened[0].settings
             if engine is not None:
                 settings = settings.model_copy(update={"engine": engine})
             if not forks:
                 settings = settings.model_copy(update={"processes": 1})
-            opened_engine = open_engine(folders, settings, device)
+            engine_with_model = _open_engine(folders, settings, device)
         self._warns = True
         self._lines = LineTranslator(
-            opened_engine,
+            engine_with_model,
             opened[0].tokenizer,
             settings,
             target_language=opened[0].config.target_language,
@@ -150,9 +147,7 @@ class Translator:
         """
         with WarningPrinter(is_silent=not self._warns) as printer:
             windows = take_windows(lines, window_lines)
-            for _, found in answer_windows(windows, self._answer):
-                for translation in found:
-                    printer.print(translation.warnings)
+            for _, found in answer_windows(windows, self._answer, printer):
                 yield from (translation.text for translation in found)
 
     async def translate_async(self, lines: Sequence[str]) -> list[str]:
@@ -181,8 +176,7 @@ class Translator:
                     found, fault = await asyncio.to_thread(
                         answer_window, window, self._answer, first_line
                     )
-                    for translation in found:
-                        printer.print(translation.warnings)
+                    printer.print_all(found)
                     for translation in found:
                         yield translation.text
                     if fault is not None:
@@ -211,8 +205,7 @@ class Translator:
         """
         found = self._answer(requests, first_line)
         with WarningPrinter(is_silent=not (self._warns and warns)) as printer:
-            for translation in found:
-                printer.print(translation.warnings)
+            printer.print_all(found)
         return found
 
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
@@ -231,3 +224,43 @@ class Translator:
                 end; the model is broken.
         """
         return self._lines.score(pairs, first_line=first_line)
+
+
+def _open_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
+    """Returns the engine that settings name, with its models; loads its library, and no other's."""
+    match settings.engine:
+        case "torch":
+            from mtkit.inference.engines.torch_engine import open_torch_engine
+
+            return open_torch_engine(folders, settings, device)
+        case "ctranslate2":
+            from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
+
+            return open_ctranslate2_engine(folders, device)
+
+
+def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
+    """Checks that models read and write the same, so that their probabilities can be averaged."""
+    if not opened:
+        raise MtkitError("no model folder given", "name one, such as runs/x/model")
+    wanted = _list_traits(opened[0])
+    for folder, other in zip(folders[1:], opened[1:], strict=True):
+        for what, trait in _list_traits(other).items():
+            if trait != wanted[what]:
+                raise MtkitError(
+                    f"{folder} has {what} than {folders[0]}: they can't speak together",
+                    "models of an ensemble are trained on the same prepared data, "
+                    "with other seeds for example",
+                )
+
+
+def _list_traits(opened: OpenedFolder) -> dict[str, object]:
+    """Returns what the models of an ensemble have in common, by what is said where they don't."""
+    config, tokenizer = opened.config, opened.tokenizer
+    return {
+        "another source language": config.source_language,
+        "another target language": config.target_language,
+        "another tokenizer": tokenizer.models,
+        "other tags before its sources": tokenizer.tags,
+        "other rules of punctuation": tokenizer.punctuation,
+    }

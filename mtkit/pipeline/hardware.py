@@ -1,4 +1,4 @@
-"""What a run trains on; torch-free, so that a command can resolve it before it loads torch."""
+"""The hardware of a training; resolved by a command before it loads torch."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mtkit.devices import DeviceKind
 
 @dataclass(frozen=True)
 class Hardware:
-    """What to train on.
+    """The hardware of a training.
 
     Attributes:
         num_processes: Processes on this machine that share the work, one a GPU where `device` is

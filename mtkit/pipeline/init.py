@@ -17,7 +17,7 @@ _PREFACE = """\
 
 
 def init(recipe: str, folder: Path | None = None) -> Path:
-    """Leaves a copy of a shipped recipe in a folder as its `mtkit.toml`, and returns its path.
+    """Writes a copy of a shipped recipe to a folder as its `mtkit.toml`, and returns its path.
 
     Args:
         recipe: Name of a shipped recipe.

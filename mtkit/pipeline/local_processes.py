@@ -89,18 +89,18 @@ def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, st
         return 1, ""
     if not _has_loopback():
         return 1, "processes couldn't connect to each other on localhost"
-    most = min(num_cores, recipe.training.batch_tokens // _MIN_TOKENS)
-    if most < 2:
+    max_processes = min(num_cores, recipe.training.batch_tokens // _MIN_TOKENS)
+    if max_processes < 2:
         return 1, ""
     each = _estimate_memory(recipe, open_prepared(recipe, workspace))
     free = free_memory_bytes()
-    if free is not None and most * each > _FREE_SHARE * free:
+    if free is not None and max_processes * each > _FREE_SHARE * free:
         fitting = max(1, int(_FREE_SHARE * free) // each)
         return _fill(num_cores, fitting), (
-            f"{plural(most, 'process')} would take {format_memory(most * each)}, and "
-            f"{format_memory(free)} of memory are free"
+            f"{plural(max_processes, 'process')} would take "
+            f"{format_memory(max_processes * each)}, and {format_memory(free)} of memory are free"
         )
-    return _fill(num_cores, most), (
+    return _fill(num_cores, max_processes), (
         "they keep their share of the machine beside other programs (training.processes)"
     )
 
@@ -117,9 +117,9 @@ def _has_loopback() -> bool:
         return False
 
 
-def _fill(num_cores: int, most: int) -> int:
+def _fill(num_cores: int, max_processes: int) -> int:
     """Returns the largest number of processes whose threads leave at most one core idle."""
-    return next(count for count in range(most, 0, -1) if num_cores % count <= 1)
+    return next(count for count in range(max_processes, 0, -1) if num_cores % count <= 1)
 
 
 def _estimate_memory(recipe: Recipe, data: PreparedData) -> int:

@@ -5,9 +5,8 @@ the place of the recipe's bounds. `mtkit train --dry-run` measures the same on t
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
 _MIN_NUM_GPUS = (1, 8)
-"""What is told of whatever number was asked for."""
+"""Reported whatever number was asked for."""
 _MIN_WIDTH = 512
 """On a processor the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
@@ -48,7 +47,7 @@ gradient's and the weight's copies in bf16."""
 
 @dataclass(frozen=True)
 class Setup:
-    """What a number of GPUs make of it.
+    """A training on a number of GPUs.
 
     Attributes:
         num_gpus: How many share an update.
@@ -77,7 +76,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What a training will take.
+    """Time, memory and operations of a training.
 
     Attributes:
         name: The recipe's.
@@ -120,10 +119,6 @@ class TrainingPlan:
     is_narrow: bool
     setups: tuple[Setup, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as nested dictionaries."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class _Update:
@@ -154,7 +149,7 @@ class _Update:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is the same for any number of GPUs.
+    """The part of a plan that is the same for any number of GPUs.
 
     Attributes:
         recipe: What is trained.
@@ -245,15 +240,10 @@ def _take_bounds(recipe: Recipe) -> _Update:
     """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
     tokens = recipe.training.batch_tokens
     longest = min(tokens, recipe.data.cleaning.max_tokens)
-    return _Update(_count_pieces(recipe), tokens, tokens, longest)
-
-
-def _count_pieces(recipe: Recipe) -> tuple[int, int]:
-    """Returns the pieces of source and target that `prepare` will come to."""
-    tokenizer = find_tokenizer(recipe)
-    if tokenizer is None:
-        return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
-    return tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
+    if (tokenizer := find_tokenizer(recipe)) is not None:
+        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+    return _Update(vocab_sizes, tokens, tokens, longest)
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
@@ -318,17 +308,17 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
     One pass holds a whole sentence at least.
     """
     training = work.recipe.training
-    least = work.update.longest
-    limit = max(least, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
+    longest = work.update.longest
+    limit = max(longest, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
     if training.micro_batch_tokens != "auto":
-        limit = min(limit, max(least, training.micro_batch_tokens))
-    while limit > least and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
-        limit = max(least, limit // 2)
+        limit = min(limit, max(longest, training.micro_batch_tokens))
+    while limit > longest and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
+        limit = max(longest, limit // 2)
     return limit
 
 
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
-    """Returns the bytes that a GPU holds at the end of a forward pass, when it holds most."""
+    """Returns the bytes that a GPU holds at the end of a forward pass, at its peak."""
     model, update, is_half = work.recipe.model, work.update, work.precision == "bf16"
     per_source, per_target = bytes_per_token(model, is_half=is_half)
     of_update = per_source * update.source_tokens + per_target * update.target_tokens

@@ -10,7 +10,7 @@ from mtkit.workspace import Workspace
 
 
 def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None) -> None:
-    """Leaves tokenizer, tokenised training data and the development set in `workspace.data`.
+    """Writes tokenizer, tokenised training data and the development set to `workspace.data`.
 
     Nothing of an earlier `prepare` is touched until all of it is done.
 

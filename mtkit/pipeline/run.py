@@ -9,9 +9,9 @@ from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import list_rows, show_table
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
-from mtkit.pipeline.score import read_translation, score
+from mtkit.pipeline.score import score
 from mtkit.pipeline.train import train
-from mtkit.pipeline.translation_files import TranslatedTestSet
+from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.launch import check_gpus
@@ -59,7 +59,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
         show_table(rows, open_console())
         for test_set in recipe.evaluation.test_sets:
-            _show_samples(read_translation(workspace, test_set.name))
+            _show_samples(TranslationFiles(workspace, test_set.name).read())
     say(f"the model is in {workspace.model}; to translate with it:")
     say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
     return 0

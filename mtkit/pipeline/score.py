@@ -221,11 +221,6 @@ def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
     return {**asdict(model.identity), **settings}
 
 
-def read_translation(workspace: Workspace, name: str) -> TranslatedTestSet:
-    """Returns a test set with the translation that the workspace holds of it."""
-    return TranslationFiles(workspace, name).read()
-
-
 def _read_origins(recipe: Recipe) -> list[str] | None:
     if recipe.evaluation.origins is not None and len(recipe.evaluation.test_sets) != 1:
         raise MtkitError(

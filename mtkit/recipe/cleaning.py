@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -29,16 +28,16 @@ class Encoding(Filter):
     """
 
     invalid_utf8: Literal["error", "drop"] = "error"
-    """What a line that is no UTF-8 does: ends `prepare`, or drops its pair."""
+    """Invalid UTF-8: end `prepare` with an error, or drop the pair."""
 
 
 class Length(Filter):
     """Drops pairs with a side that is too long or too short."""
 
     min_characters: Count = 1
-    """Least length of either side in characters."""
+    """Minimum length of either side in characters."""
     max_characters: Count = 2_000
-    """Greatest length of either side in characters."""
+    """Maximum length of either side in characters."""
 
 
 class LengthRatio(Filter):
@@ -50,7 +49,7 @@ class LengthRatio(Filter):
     """
 
     max_ratio: Annotated[float, Field(gt=1.0), AfterValidator(refuse_boundless)] = 2.0
-    """Greatest ratio of the longer side to the shorter, after balancing."""
+    """Maximum ratio of the longer side to the shorter, after balancing."""
     smoothing: Count = 15
     """Characters added to both sides, so that short sentences may differ more."""
 
@@ -63,14 +62,14 @@ class Letters(Filter):
     """Drops pairs with a side that is mostly digits, punctuation or symbols."""
 
     min_share: Share = 0.4
-    """Least share of letters and combining marks among a side's characters, spaces left out."""
+    """Minimum share of letters and combining marks among a side's characters, spaces left out."""
 
 
 class Script(Filter):
     """Drops pairs with a side that isn't written in its language's script."""
 
     min_share: Share = 0.2
-    """Least share of a side's letters in a script of its language. A letter of a script written
+    """Minimum share of a side's letters in a script of its language. A letter of a script written
     without spaces, such as Han, counts for three; one that belongs to no one script, for none."""
     source: tuple[str, ...] = ()
     """Scripts of the source by ISO 15924 code, such as `["Cyrl", "Latn"]`; empty takes what CLDR
@@ -89,18 +88,18 @@ class Numbers(Filter):
     """
 
     min_value: CountFromZero = 10
-    """Least number that is compared: smaller ones are often spelled out on one side."""
+    """Minimum number that is compared: smaller ones are often spelled out on one side."""
     min_numbers: Count = 2
     """Numbers on the side with more of them from which the pair is judged."""
     min_match: Share = 0.3
-    """Least share of that side's numbers that the other side has too."""
+    """Minimum share of that side's numbers that the other side has too."""
 
 
 class Urls(Filter):
     """Drops pairs whose sides hold different web or e-mail addresses."""
 
     min_match: Share = 0.5
-    """Least share of the addresses of both sides that the other side has too."""
+    """Minimum share of the addresses of both sides that the other side has too."""
 
 
 class Repetition(Filter):
@@ -110,7 +109,7 @@ class Repetition(Filter):
     """
 
     max_repeats: Count = 4
-    """Greatest number of times in a row that the same stretch may stand."""
+    """Maximum number of times in a row that the same stretch may stand."""
 
 
 class LanguageIdentification(Filter):
@@ -122,10 +121,10 @@ class LanguageIdentification(Filter):
     enabled: bool = False
     """Whether the filter runs."""
     min_characters: Count = 15
-    """Least length in characters of a side that is identified; of shorter ones too many are
+    """Minimum length in characters of a side that is identified; of shorter ones too many are
     mistaken."""
     min_confidence: Share = 0.5
-    """Least probability that the model gives another language for it to count."""
+    """Minimum probability that the model gives another language for it to count."""
     candidates: tuple[str, ...] = ()
     """Languages to choose among beside the pair's own, as ISO 639-1 codes; empty takes some 40
     widely written ones."""
@@ -155,8 +154,8 @@ class Duplicates(Filter):
 class Cleaning(Section):
     """Which training pairs are left out. A pair with a blank side always is."""
 
-    max_tokens: Annotated[Count, Invalidates.DATA | Invalidates.TRAIN | Invalidates.DEV] = 256
-    """Greatest length of either side in subword tokens, `</s>` counted."""
+    max_tokens: Count = 256
+    """Maximum length of either side in subword tokens, `</s>` counted."""
     encoding: Encoding = Encoding()
     """Control characters and broken encodings."""
     length: Length = Length()
@@ -174,10 +173,10 @@ class Cleaning(Section):
     urls: Urls = Urls()
     """Web and e-mail addresses that don't match."""
     repetition: Repetition = Repetition()
-    """The same words again and again."""
+    """Repeated words."""
     language: LanguageIdentification = LanguageIdentification()
     """Sides in another language."""
     overlap: Overlap = Overlap()
     """Sentences of the development and test sets."""
     duplicates: Duplicates = Duplicates()
-    """Pairs that stand there twice."""
+    """Duplicate pairs."""

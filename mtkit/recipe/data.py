@@ -20,7 +20,7 @@ from pydantic import (
 
 from mtkit.paths import as_text
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.recipe.invalidation import Inside, Invalidates
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import Count, Section, refuse_special
 
 _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
@@ -183,13 +183,13 @@ class PublishedCorpus(_Tagged):
 class TrainingKeys(Section):
     """What a training corpus has beside its text."""
 
-    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$"), Invalidates.DATA] = ""
+    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
     """Name in reports; made from the name of the file or data set where it is empty."""
-    weight: Annotated[float, Field(ge=0.001, le=1000), Invalidates.DATA] = 1.0
+    weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """How often an epoch sees each pair: 2 sees each twice; 0.5 sees half of them, and the other
     half in the next epoch."""
     max_pairs: Count | None = None
-    """Only the first so many pairs are read; all where it isn't given."""
+    """Only the first so many pairs are read; default: all."""
 
 
 class FileTrainingCorpus(TrainingKeys, FileCorpus):
@@ -245,16 +245,16 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     is taken gets a number behind it.
     """
     names: dict[int, str] = {}
-    for place in sorted(range(len(train)), key=lambda place: not train[place].name):
-        name = train[place].name or _name_of(train[place])
+    for index in sorted(range(len(train)), key=lambda index: not train[index].name):
+        name = train[index].name or _name_of(train[index])
         number = 1
         names_taken = set(names.values())
         numbered = name
         while numbered in names_taken:
             number += 1
             numbered = f"{name}-{number}"
-        names[place] = numbered
-    return [names[place] for place in range(len(train))]
+        names[index] = numbered
+    return [names[index] for index in range(len(train))]
 
 
 def _name_of(corpus: Corpus) -> str:
@@ -276,32 +276,19 @@ def _file_name_of(corpus: Corpus) -> str:
             return corpus.builtin
 
 
-_TAGS = Invalidates.TOKENIZER | Invalidates.REUSED_TOKENIZER
-_LANGUAGES = _TAGS | Invalidates.DATA | Invalidates.TEXT | Invalidates.DEV
-"""Moses' rules, filters and published test sets go by language."""
-
-
 class Data(Section):
     """Parallel text: what to train on and what to watch while training."""
 
-    source_language: Annotated[str, Field(pattern=_LANGUAGE), _LANGUAGES]
+    source_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated from, as its ISO 639 code: `en`."""
-    target_language: Annotated[str, Field(pattern=_LANGUAGE), _LANGUAGES]
+    target_language: Annotated[str, Field(pattern=_LANGUAGE)]
     """Language translated into, as its ISO 639 code: `de`."""
     data_root: Annotated[Path, Invalidates.NOTHING] = Path()
     """Folder that relative corpus paths start from; itself relative to the recipe's folder, or to
     the working directory for a recipe that ships with mtkit."""
-    train: Annotated[
-        tuple[Corpus, ...],
-        Invalidates.DATA | Invalidates.TEXT,
-        Inside("tag", Invalidates.DATA | Invalidates.TRAIN | _TAGS),
-    ] = Field(min_length=1)
+    train: tuple[Corpus, ...] = Field(min_length=1)
     """Training corpora; an epoch sees each as often as its `weight` says."""
-    dev: Annotated[
-        HeldOutCorpus,
-        Invalidates.DATA | Invalidates.TEXT | Invalidates.DEV,
-        Inside("tag", Invalidates.DATA | Invalidates.DEV | _TAGS),
-    ]
+    dev: HeldOutCorpus
     """Development set: its loss and score choose the best checkpoint."""
-    cleaning: Annotated[Cleaning, Invalidates.DATA | Invalidates.TEXT] = Cleaning()
+    cleaning: Cleaning = Cleaning()
     """Which training pairs are left out."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from mtkit.recipe.invalidation import Inside, Invalidates
+from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import CountFromZero, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
@@ -53,15 +53,9 @@ class Comet(Section):
 class Evaluation(Section):
     """sacreBLEU's settings (arXiv 1804.08771), for development and test scores alike."""
 
-    test_sets: Annotated[
-        tuple[TestSet, ...],
-        Invalidates.TEXT | Invalidates.RESULTS,
-        Inside("tag", Invalidates.TOKENIZER | Invalidates.REUSED_TOKENIZER | Invalidates.RESULTS),
-    ] = ()
+    test_sets: Annotated[tuple[TestSet, ...], Invalidates.HELD_OUT | Invalidates.RESULTS] = ()
     """Held-out sets that `mtkit score` translates and scores."""
-    metrics: Annotated[tuple[Metric, ...], Invalidates.RESULTS] = Field(
-        default=("bleu", "chrf", "ter"), min_length=1
-    )
+    metrics: tuple[Metric, ...] = Field(default=("bleu", "chrf", "ter"), min_length=1)
     """Which scores are computed."""
     tokenize: Annotated[
         Literal[
@@ -89,22 +83,20 @@ class Evaluation(Section):
     lowercase: Annotated[bool, Invalidates.SCORES | Invalidates.RESULTS] = False
     """Score without regard to case."""
 
-    significance: Annotated[Significance, Invalidates.RESULTS] = Significance()
+    significance: Significance = Significance()
     """Intervals, and tests of differences."""
-    paper_bleu: Annotated[bool, Invalidates.RESULTS] = False
+    paper_bleu: bool = False
     """Also give the tokenised BLEU that papers on WMT14 report, beside sacreBLEU's."""
-    language: Annotated[
-        str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$"), Invalidates.RESULTS
-    ] = ""
+    language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
     """Code of the language that is scored, such as `de`; for files, where no recipe is read."""
-    comet: Annotated[Comet | None, Invalidates.RESULTS] = None
+    comet: Comet | None = None
     """Also score by COMET."""
-    origins: Annotated[Path | None, Invalidates.RESULTS] = None
+    origins: Path | None = None
     """A file that names where each sentence comes from, one a line: reports compare by it. Like a
     corpus's, its path starts from `data.data_root`."""
-    training_text: Annotated[Path | None, Invalidates.RESULTS] = None
+    training_text: Path | None = None
     """Target side of the training text, one sentence a line: in reports a word's rarity is counted
-    in it; in the references where it isn't given. Its path starts from `data.data_root`."""
+    in it; default: in the references. Its path starts from `data.data_root`."""
 
     @field_validator("metrics")
     @classmethod

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a recipe, told by key and in the recipe's own words."""
+"""Faults that pydantic finds in a recipe, reported by key and in the recipe's own words."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -67,24 +67,26 @@ def explain(
         name: Name of the section in a recipe; empty for a whole recipe.
         changed: Where the value of a key, or of a whole section, comes from instead.
     """
-    # What a default is computed from failed: that is told already.
+    # What a default is computed from failed: that is reported already.
     faults = [
         fault
         for fault in error.errors(include_url=False)
         if fault["type"] != "default_factory_not_called"
     ]
-    places = [fault["loc"] for fault in faults]
+    locations = [fault["loc"] for fault in faults]
     lines = []
     hint = _HINT
     for fault in faults:
-        place = fault["loc"]
-        # A list is told to be too short after its only entry failed: that is no second fault.
-        if any(len(other) > len(place) and other[: len(place)] == place for other in places):
+        location = fault["loc"]
+        # A list is reported to be too short after its only entry failed: that is no second fault.
+        if any(
+            len(other) > len(location) and other[: len(location)] == location for other in locations
+        ):
             continue
-        steps = [*([name] if name else []), *_path_in_tables(place, tables)]
-        known = known_keys(section, place)
+        steps = [*([name] if name else []), *_path_in_tables(location, tables)]
+        known = known_keys(section, location)
         message = _describe(fault, known)
-        is_unknown = fault["type"] == "extra_forbidden" and place[-1] not in known
+        is_unknown = fault["type"] == "extra_forbidden" and location[-1] not in known
         if is_unknown and hint == _HINT:
             hint = list_keys(".".join(steps[:-1]) or "a recipe", known)
         if message == _CORPUS_KINDS:
@@ -103,12 +105,12 @@ def list_keys(section: str, known: Sequence[str]) -> str:
     return f"{section} has the keys " + ", ".join(known)
 
 
-def known_keys(section: type[BaseModel], place: Sequence[int | str]) -> list[str]:
-    """Returns the keys that may stand beside the one at a place in a section's tables."""
+def known_keys(section: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    """Returns the keys that may stand beside the one at a location in a section's tables."""
     schema: dict[str, Any] = section.model_json_schema()
     definitions = schema.get("$defs", {})
     sections = [schema]
-    for step in place[:-1]:
+    for step in location[:-1]:
         children = [child for parent in sections for child in _children(parent, step)]
         inner = [_resolve(child, definitions) for child in children]
         # A step that leads to no section is a tag with which pydantic tells a union's kinds apart.
@@ -184,12 +186,12 @@ def _toml(value: Any) -> str:
     return shorten(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
-def _path_in_tables(place: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
-    """Returns a fault's place less the union tags that pydantic puts into it."""
+def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
+    """Returns a fault's location less the union tags that pydantic puts into it."""
     steps: list[str] = []
     node: Any = tables
-    for index, step in enumerate(place):
-        is_last = index == len(place) - 1
+    for index, step in enumerate(location):
+        is_last = index == len(location) - 1
         if isinstance(node, list):
             child = node[step] if isinstance(step, int) and step < len(node) else None
         else:

@@ -21,7 +21,7 @@ class LengthPenalty(Section):
 
 
 class Sampling(Section):
-    """Draws outputs by chance in place of searching for the likeliest.
+    """Samples outputs instead of searching for the likeliest.
 
     First the temperature is applied, then `top_k`, then `top_p`.
     """
@@ -29,7 +29,7 @@ class Sampling(Section):
     temperature: Annotated[float, Field(ge=0.001, le=1_000.0)] = 1.0
     """Logits are divided by it: below 1 makes likely tokens likelier, above 1 less likely."""
     top_k: Count | None = None
-    """Draw among this many likeliest tokens; among all where it isn't given (arXiv 1805.04833)."""
+    """Draw among this many likeliest tokens; default: among all (arXiv 1805.04833)."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Draw among the fewest tokens that hold this much probability (arXiv 1904.09751)."""
     seed: Seed = 1
@@ -62,9 +62,9 @@ class Inference(Section):
     no_repeat_ngram: Count | None = None
     """No sequence of this many tokens comes twice in an output."""
     sampling: Annotated[Sampling | None, Invalidates.TRANSLATIONS] = None
-    """Draws outputs by chance in place of a beam."""
+    """Samples outputs instead of a beam."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
-    """Greatest output length: that of the source in tokens, plus this many."""
+    """Maximum output length: that of the source in tokens, plus this many."""
     max_source_tokens: Annotated[int, Field(ge=8, le=100_000)] = 256
     """A line of more tokens is split at ends of sentences or clauses, and joined again."""
     batch_tokens: Annotated[int, Field(ge=1, le=1_000_000), Invalidates.NOTHING] = 4_096

@@ -1,4 +1,4 @@
-"""What a change of a key invalidates; every key of a recipe says so where it is declared."""
+"""Declarations of what a change of a key invalidates, and the selection of values by them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from enum import Flag, auto
 from typing import Any, get_args
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 
 class Invalidates(Flag):
-    """What is no longer what the recipe describes, once a key has changed.
+    """Parts of a run that no longer are as the recipe describes, once a key has changed.
 
     A key without a declaration has that of the section around it.
     """
@@ -18,20 +17,12 @@ class Invalidates(Flag):
     NOTHING = 0
     DATA = auto()
     """Prepared data: `mtkit prepare` looks at them again, and training refuses them till then."""
-    TEXT = auto()
-    """Of these the cleaned text."""
-    TOKENIZER = auto()
-    """Of these the tokenizer."""
-    REUSED_TOKENIZER = auto()
-    """Of these a tokenizer that is taken from the model that training starts from."""
-    TRAIN = auto()
-    """Of these the tokens of the training pairs."""
-    DEV = auto()
-    """Of these the tokens of the development set."""
+    HELD_OUT = auto()
+    """Held-out sentences that `mtkit prepare` removes: it does so again; training may go on."""
     RUN = auto()
     """Checkpoints: with another value a training is another one."""
     UPDATES = auto()
-    """What the next updates come to: a training may resume with another value, and says so."""
+    """Results of the next updates: a training may resume with another value, and says so."""
     SCHEDULE_END = auto()
     """The same, where the learning rate falls to an end."""
     SCORES = auto()
@@ -39,18 +30,11 @@ class Invalidates(Flag):
     TRANSLATIONS = auto()
     """Translations of test sets."""
     RESULTS = auto()
-    """What is made of checkpoints and translations, each time from the start."""
+    """Means of checkpoints, and scores: made again from what there is."""
 
 
 _WORDS = {
-    "data": (
-        Invalidates.DATA
-        | Invalidates.TEXT
-        | Invalidates.TOKENIZER
-        | Invalidates.REUSED_TOKENIZER
-        | Invalidates.TRAIN
-        | Invalidates.DEV
-    ),
+    "data": Invalidates.DATA | Invalidates.HELD_OUT,
     "run": Invalidates.RUN,
     "updates": Invalidates.UPDATES,
     "updates with a cosine or linear schedule": Invalidates.SCHEDULE_END,
@@ -60,48 +44,30 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Inside:
-    """What one key invalidates in every section that a field holds, whatever the key says itself.
-
-    Attributes:
-        key: The key.
-        invalidates: What it invalidates there.
-    """
-
-    key: str
-    invalidates: Invalidates
-
-
-@dataclass(frozen=True)
 class Declaration:
-    """What a key invalidates, and what is inside of it.
+    """A key of a recipe, as its field declares it.
 
     Attributes:
         invalidates: Of the key, and of keys inside that don't say; None where it isn't declared.
         sections: The sections that the key may hold; empty where it holds a value.
-        exceptions: What keys inside invalidate by their position in the recipe.
     """
 
     invalidates: Invalidates | None
     sections: tuple[type[BaseModel], ...] = ()
-    exceptions: Mapping[str, Invalidates] | None = None
 
     def of_key(self, key: str) -> "Declaration":
         """Returns the declaration of a key inside; an unknown key's is that of the section."""
-        fields = [kind.model_fields[key] for kind in self.sections if key in kind.model_fields]
-        if not fields:
-            return Declaration(self.invalidates)
-        own = next((each for each in fields[0].metadata if isinstance(each, Invalidates)), None)
-        invalidates = (self.exceptions or {}).get(key, own)
-        return Declaration(
-            self.invalidates if invalidates is None else invalidates,
-            tuple(_find_sections(fields[0].annotation)),
-            {each.key: each.invalidates for each in fields[0].metadata if isinstance(each, Inside)},
-        )
+        for section in self.sections:
+            if field := section.model_fields.get(key):
+                own = [each for each in field.metadata if isinstance(each, Invalidates)]
+                invalidates = own[0] if own else self.invalidates
+                return Declaration(invalidates, tuple(_find_sections(field.annotation)))
+        return Declaration(self.invalidates)
 
     def describe(self) -> list[str]:
         """Returns in words what the key invalidates; empty for nothing."""
-        return _describe(self.invalidates or Invalidates.NOTHING)
+        invalidates = self.invalidates or Invalidates.NOTHING
+        return [word for word, meant in _WORDS.items() if invalidates & meant]
 
 
 def _find_sections(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -110,22 +76,6 @@ def _find_sections(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _find_sections(argument)
-
-
-def _describe(invalidates: Invalidates) -> list[str]:
-    return [word for word, meant in _WORDS.items() if invalidates & meant]
-
-
-def add_to_schema(schema: dict[str, Any], section: type[BaseModel]) -> None:
-    """Adds to a section's JSON schema, key by key, what those that say so invalidate."""
-    for key, field in section.model_fields.items():
-        words = _describe_own(field)
-        if words is not None:
-            schema["properties"][key]["invalidates"] = words
-
-
-def _describe_own(field: FieldInfo) -> list[str] | None:
-    return next((_describe(each) for each in field.metadata if isinstance(each, Invalidates)), None)
 
 
 def select(
@@ -150,9 +100,8 @@ def _select(around: Declaration, tables: Any, wanted: Invalidates) -> dict[str, 
     chosen: dict[str, Any] = {}
     for key, value in tables.items():
         declared = around.of_key(key)
-        is_wanted = bool(declared.invalidates and declared.invalidates & wanted)
         if not declared.sections or not value:
-            if is_wanted:
+            if declared.invalidates and declared.invalidates & wanted:
                 chosen[key] = value
         elif isinstance(value, list):
             parts = [_select(declared, entry, wanted) for entry in value]

@@ -100,7 +100,7 @@ def check_recipe(
 
 
 def _note_keys_of_file(recipe: Recipe, overrides: Sequence[str]) -> None:
-    """Leaves COMET's section with the keys that nobody typed: they may be a stranger's."""
+    """Notes in COMET's section the keys that nobody typed: they may be a stranger's."""
     comet = recipe.evaluation.comet
     if comet is not None:
         changed = _by_key(overrides)
@@ -149,7 +149,7 @@ def _beyond_reading(origin: str) -> MtkitError:
 
 
 def _start_from_working_directory(tables: dict[str, Any]) -> None:
-    """Leaves the path of the model that training starts from absolute, if there is one."""
+    """Makes the path of the model that training starts from absolute, if there is one."""
     node: Any = tables
     for step in ("training", "start_from"):
         node = node.get(step) if isinstance(node, dict) else None

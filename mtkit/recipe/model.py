@@ -37,12 +37,12 @@ class Model(Section):
     num_heads: Annotated[int, Field(ge=1, le=10_000)] = 8
     """Attention heads."""
     d_key: HeadWidth = Field(default_factory=_head_width)
-    """Width of queries and keys per head; d_model / num_heads where it isn't given."""
+    """Width of queries and keys per head; default: d_model / num_heads."""
     d_value: HeadWidth = Field(default_factory=_head_width)
-    """Width of values per head; d_model / num_heads where it isn't given."""
+    """Width of values per head; default: d_model / num_heads."""
     attention_window: Count | None = None
     """Restricted self-attention (paper, section 4): each position sees this many neighbours on
-    either side, in the decoder on the left; all where it isn't given. Attention to the source stays
+    either side, in the decoder on the left; default: all. Attention to the source stays
     whole."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after each residual sum, as in the paper, or before each sub-layer with a

@@ -10,7 +10,7 @@ from mtkit.recipe.recipe import Recipe
 
 
 def apply_override(tables: dict[str, Any], override: str) -> None:
-    """Leaves one key of the tables changed, or removed.
+    """Changes or removes one key of the tables.
 
     Args:
         tables: The recipe as nested dictionaries and lists.
@@ -65,10 +65,10 @@ def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
 
 
 def _check_known(steps: list[str], override: str) -> None:
-    """Lets a key that is absent, as it should be after its removal, pass only if it exists."""
-    place = [int(step) if step.isdecimal() else step for step in steps]
-    for depth, step in enumerate(place):
-        known = known_keys(Recipe, place[: depth + 1])
+    """Checks that a key which is absent, as after its removal, is one that a recipe can have."""
+    location = [int(step) if step.isdecimal() else step for step in steps]
+    for depth, step in enumerate(location):
+        known = known_keys(Recipe, location[: depth + 1])
         if isinstance(step, str) and step not in known:
             raise MtkitError(
                 f"--set {override}: unknown key '{step}'" + suggest(step, known),

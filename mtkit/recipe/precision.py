@@ -5,4 +5,4 @@ from typing import Literal
 Precision = Literal["fp32", "bf16"]
 """32-bit floating point, or bfloat16 with sums in 32-bit."""
 PrecisionChoice = Literal["auto", "fp32", "bf16"]
-"""What a key takes; `auto` is resolved by the device."""
+"""Values of a key; `auto` is resolved by the device."""

@@ -19,15 +19,11 @@ class Recipe(Section):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), Invalidates.NOTHING]
     """Name of the run; its workspace is `runs/<name>/`."""
-    seed: Annotated[
-        int, Field(ge=0, lt=2**32), Invalidates.DATA | Invalidates.TOKENIZER | Invalidates.RUN
-    ] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32), Invalidates.DATA | Invalidates.RUN] = 1
     """Seed of everything random: the tokenizer's sample, weights, data order, dropout."""
-    data: Data
+    data: Annotated[Data, Invalidates.DATA]
     """Parallel text."""
-    tokenizer: Annotated[Tokenizer, Invalidates.DATA | Invalidates.TOKENIZER | Invalidates.RUN] = (
-        Tokenizer()
-    )
+    tokenizer: Annotated[Tokenizer, Invalidates.DATA | Invalidates.RUN] = Tokenizer()
     """Subword tokenizer."""
     model: Annotated[Model, Invalidates.RUN] = Model()
     """Network."""
@@ -35,7 +31,7 @@ class Recipe(Section):
     """Training."""
     inference: Annotated[Inference, Invalidates.SCORES | Invalidates.TRANSLATIONS] = Inference()
     """Decoding defaults."""
-    evaluation: Evaluation = Evaluation()
+    evaluation: Annotated[Evaluation, Invalidates.RESULTS] = Evaluation()
     """Test sets and metrics."""
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What every section of a recipe has in common."""
+"""The base of all sections of a recipe, and types of their values."""
 
 from typing import Annotated, Literal
 
@@ -12,8 +12,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
 )
-
-from mtkit.recipe.invalidation import add_to_schema
 
 _MAX_NUMBER = 1_000_000_000
 
@@ -66,5 +64,4 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         allow_inf_nan=False,
         protected_namespaces=(),
-        json_schema_extra=add_to_schema,
     )

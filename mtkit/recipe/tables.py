@@ -1,20 +1,7 @@
-"""Recipes as plain tables: made independent of where they lie, compared, reduced to what counts."""
+"""Recipes as plain tables: made independent of where they lie, and compared."""
 
 from collections.abc import Mapping
 from typing import Any
-
-from mtkit.recipe.invalidation import Invalidates, select
-from mtkit.recipe.recipe import Recipe
-
-
-def select_values(recipe: Recipe, wanted: Invalidates) -> dict[str, Any]:
-    """Returns the values of a recipe whose change invalidates something, as nested tables.
-
-    Paths stand as they start from the corpora's folder: a project's folder may move.
-    """
-    chosen = select(Recipe, recipe.model_dump(mode="json"), wanted)
-    relative: dict[str, Any] = relative_to_root(chosen, str(recipe.data.data_root))
-    return relative
 
 
 def relative_to_root(chosen: Any, root: str) -> Any:

@@ -37,12 +37,6 @@ class Sampling(Section):
     `training.micro_batch_tokens` holds for the longest that this allows."""
 
 
-_MADE = Invalidates.DATA | Invalidates.TOKENIZER | Invalidates.RUN
-_ALSO_REUSED = _MADE | Invalidates.REUSED_TOKENIZER
-_NORMALIZATION = _MADE | Invalidates.TEXT
-"""Held-out pairs are found among training pairs as the tokenizer normalises both."""
-
-
 class Tokenizer(Section):
     """A SentencePiece model (arXiv 1808.06226), trained by `mtkit prepare`."""
 
@@ -50,15 +44,13 @@ class Tokenizer(Section):
     """Subword algorithm: byte-pair encoding (arXiv 1508.07909) or unigram (arXiv 1804.10959)."""
     vocab_size: Annotated[int, Field(ge=16, le=1_000_000)] = 8_000
     """Number of pieces, special ones included; of each side where `joint` is false."""
-    joint: Annotated[bool, _ALSO_REUSED] = True
+    joint: bool = True
     """One vocabulary for both languages; needed by three-way tied embeddings."""
-    normalization: Annotated[
-        Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"], _NORMALIZATION
-    ] = "nmt_nfkc"
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
     """SentencePiece's normalisation rule, of source and target. What it changes in a target no
     translation can have: the NFKC rules make `,` of `，` and `...` of `…`. `identity` leaves text
     as it is, which tokenised text and Chinese and Japanese targets need to survive a round trip."""
-    punctuation: Annotated[Literal["as-is", "moses"], _NORMALIZATION] = "as-is"
+    punctuation: Literal["as-is", "moses"] = "as-is"
     """`moses` has sacremoses normalise quotation marks, dashes and spaces before all else, in
     translation too. It takes the extra `mtkit[punctuation]`, and loses typography that a
     translation may want; hence not by default."""
@@ -71,18 +63,14 @@ class Tokenizer(Section):
     """Never let a piece span a digit and a letter."""
     byte_fallback: bool = False
     """Spell unknown characters as bytes, which takes 256 pieces of the vocabulary."""
-    user_symbols: Annotated[tuple[Symbol, ...], _ALSO_REUSED] = ()
+    user_symbols: tuple[Symbol, ...] = ()
     """Strings that are always one piece, such as placeholders; tags of corpora needn't be named."""
     max_training_sentences: Count = 1_000_000
     """Sentences, drawn evenly from the cleaned text, that the tokenizer is trained on. A million
     take half a gigabyte of memory as BPE, and one and a half as unigram."""
-    pretrained: Annotated[
-        Pretrained | None, Invalidates.DATA | Invalidates.TEXT | Invalidates.TOKENIZER
-    ] = None
+    pretrained: Annotated[Pretrained | None, Invalidates.DATA] = None
     """SentencePiece models to use instead of training one."""
-    sampling: Annotated[Sampling | None, Invalidates.DATA | Invalidates.TRAIN | Invalidates.RUN] = (
-        None
-    )
+    sampling: Sampling | None = None
     """Another segmentation in each epoch."""
 
     @model_validator(mode="after")

@@ -101,7 +101,7 @@ class Clipping(Section):
     """Scales a gradient down whose norm is greater than a bound."""
 
     max_norm: Strength
-    """Greatest Euclidean norm of the whole gradient."""
+    """Maximum Euclidean norm of the whole gradient."""
 
 
 class EarlyStopping(Section):
@@ -142,7 +142,7 @@ class MovingAverage(Section):
     """An exponential moving average of the weights, which is then what is validated and released.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)), so
-    that the first weights, which are chance, are soon forgotten.
+    that the first weights, which are random, are soon forgotten.
     """
 
     decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.999
@@ -150,7 +150,7 @@ class MovingAverage(Section):
 
 
 class Recovery(Section):
-    """What happens when a loss or a gradient is no number.
+    """What happens when a loss or a gradient is NaN or infinite.
 
     That update is left out, on all processes, and counted. After several in a row training goes
     back to its last checkpoint, with a lower learning rate from there on.
@@ -194,7 +194,7 @@ class Training(Section):
     """Groups of similarly long sentences that one update is drawn from: 1 pads least, more make
     updates less alike in length. The paper's eight GPUs each held one such group."""
     micro_batch_tokens: Annotated[Count | Literal["auto"], Invalidates.NOTHING] = 8_192
-    """Greatest size of one forward pass on one process, in tokens of the side that has more, with
+    """Maximum size of one forward pass on one process, in tokens of the side that has more, with
     padding; what does not fit in one pass is accumulated. Before the first update the largest pass
     is tried, and the size halved until it fits in memory; `auto` starts from all that one process
     has of an update. Another cut draws other dropout masks and rounds otherwise, and changes
@@ -220,9 +220,9 @@ class Training(Section):
     moving_average: Annotated[MovingAverage | None, Invalidates.UPDATES] = None
     """Exponential moving average of the weights; off where the section is absent."""
     recovery: Annotated[Recovery, Invalidates.NOTHING] = Recovery()
-    """What happens when a loss or a gradient is no number."""
+    """What happens when a loss or a gradient is NaN or infinite."""
     start_from: Annotated[StartFrom | None, Invalidates.DATA | Invalidates.RUN] = None
-    """A model whose weights training starts from; chance where the section is absent."""
+    """A model whose weights training starts from; random weights where the section is absent."""
     freeze: Annotated[tuple[FrozenPart, ...], Invalidates.UPDATES] = ()
     """Parts whose weights stay as they start: all embeddings, positions included; the layers of the
     encoder; those of the decoder. The output projection is frozen only where it is tied to
@@ -230,15 +230,15 @@ class Training(Section):
     checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
-    """Minutes between checkpoints, in place of `checkpoint_every` where given; 10 in the paper."""
+    """Minutes between checkpoints, instead of `checkpoint_every`; 10 in the paper."""
     keep_last: Annotated[Count, Invalidates.NOTHING] = 5
     """Most recent checkpoints kept."""
     keep_best: Annotated[Count, Invalidates.NOTHING] = 1
     """Checkpoints with the best development score kept, however old."""
     keep_every: Annotated[Count | None, Invalidates.NOTHING] = None
-    """Of each so many steps, the first checkpoint is kept for ever."""
+    """The first checkpoint of each so many steps is kept forever."""
     keep_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
-    """Of each so many minutes of training, the first checkpoint is kept for ever."""
+    """The first checkpoint of each so many minutes of training is kept forever."""
     validation: Validation = Validation()
     """What happens on the development set at each checkpoint."""
     averaging: Annotated[Averaging, Invalidates.RESULTS] = Averaging()

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 
+from mtkit.devices import read_device
 from mtkit.errors import MtkitError
+from mtkit.network.device import find_device
 from mtkit.training.launch import GO_ON, LostProcessError, end_worker
 from mtkit.training.watch import Progress, Watch
 
@@ -145,11 +147,7 @@ class Processes:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Lets the watch know that this process waits; a lost one is named.
-
-        Raises:
-            LostProcessError: Another process has gone.
-        """
+        """Lets the watch know that this process waits; names a process that was lost."""
         with self.progress.waiting():
             try:
                 yield
@@ -217,9 +215,6 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
 
     torchrun's store outlives processes that are started again, and with it the addresses of those
     that died. Its own count of restarts is no such name: each machine's agent has another.
-
-    Raises:
-        MtkitError: Not all have come in time.
     """
     mine = uuid.uuid4().hex
     if rank:
@@ -266,9 +261,7 @@ def choose_device(device: str, *, local_rank: int = 0) -> torch.device:
     Raises:
         MtkitError: No such device here.
     """
-    has_gpu = torch.cuda.is_available()
-    if device == "auto":
-        device = "cuda" if has_gpu else "cpu"
-    if device.startswith("cuda") and not has_gpu:
+    if read_device(device)[0] == "cuda" and not torch.cuda.is_available():
         raise MtkitError("this machine has no GPU that torch can use", "leave --gpus out")
-    return torch.device("cuda", local_rank) if device == "cuda" else torch.device(device)
+    found = find_device(device)
+    return torch.device("cuda", local_rank) if found == torch.device("cuda") else found

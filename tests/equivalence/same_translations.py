@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.translation import Hypothesis
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.step_model import EncoderDecoderSteps
+from mtkit.inference.translation import Hypothesis
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.inference import Inference, LengthPenalty
 

@@ -6,6 +6,7 @@ repairs.py     stray characters that are mended rather than a reason to drop a p
 filters.py     filters that judge by characters: encoding, length, ratio, letters, script
 mentions.py    numbers and addresses, compared between the sides
 repetition.py  the same words again and again
+folding.py     lines in a form in which they are compared: letters and digits alone
 overlap.py     development and test sentences inside the training text
 language.py    scripts of a language, and language identification
 alignment.py   stretches whose two sides don't go together: a warning, not a filter

@@ -3,7 +3,6 @@
 stages.py          a stage done once is taken over, unless something that it depends on has changed
 stage_keys.py      what each stage depends on, as a digest
 facts.py           what the stages note in JSON, as types
-workers.py         a function over many items in several processes, results in order
 progress.py        how far a stage is
 
 clean_corpora.py   corpora to cleaned text

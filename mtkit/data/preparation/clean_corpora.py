@@ -24,13 +24,13 @@ from mtkit.data.preparation.held_out import read_held_out
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.tallies import CleaningTally
 from mtkit.data.preparation.text_store import TextStore, TextStoreWriter
-from mtkit.data.preparation.workers import map_in_order
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
+from mtkit.worker_processes import map_in_order
 
 _PAIRS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000

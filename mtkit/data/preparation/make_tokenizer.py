@@ -5,11 +5,11 @@ from pathlib import Path
 from mtkit.console import say
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.reused_vocabulary import read_reused
 from mtkit.data.tokenizer_choice import (
     find_tokenizer,
     list_tags,
     punctuation_languages,
+    read_reused,
     reused_folder,
 )
 from mtkit.digests import digest_file

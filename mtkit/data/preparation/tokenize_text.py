@@ -17,13 +17,13 @@ from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.preparation.workers import map_in_order
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100

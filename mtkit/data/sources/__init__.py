@@ -9,6 +9,7 @@ tsv.py          tab-separated text
 json_lines.py   an object a line
 parquet.py      Parquet files, and tables of Arrow
 data_sets.py    what the `datasets` library can stream
+published.py    test sets that sacreBLEU knows by name
 tmx.py          translation memories
 moses_zip.py    archives as OPUS hands them out
 """

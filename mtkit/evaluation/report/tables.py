@@ -101,10 +101,9 @@ def as_tab_separated(rows: Sequence[ScoreRow]) -> str:
 
     Intervals are there where any row has one, and so are differences.
     """
-    extras = [_extra_cells(row, rows) for row in rows]
     return "".join(
-        "\t".join((*cells, *extra)) + "\n"
-        for cells, extra in zip(as_cells(rows), extras, strict=True)
+        "\t".join((*cells, *_extra_cells(row, rows))) + "\n"
+        for row, cells in zip(rows, as_cells(rows), strict=True)
     )
 
 
@@ -140,10 +139,7 @@ def _extra_cells(row: ScoreRow, rows: Sequence[ScoreRow]) -> list[str]:
         interval = row.interval
         cells += [f"{interval.low:.2f}", f"{interval.high:.2f}"] if interval else ["", ""]
     if any(each.difference for each in rows):
-        difference = row.difference
-        cells += (
-            [f"{difference.value:+.2f}", f"{difference.p_value:.4f}"] if difference else ["", ""]
-        )
+        cells += _describe_difference(row.difference)
     return cells
 
 

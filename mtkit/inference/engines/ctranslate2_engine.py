@@ -1,13 +1,13 @@
-"""CTranslate2 as the engine, on a CPU or one GPU; torch is never loaded."""
+"""CTranslate2 as the engine, on a CPU or one GPU, on what `mtkit export` made; without torch."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.ctranslate2_model import CTranslate2Model
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.translation import Hypothesis
 from mtkit.model.config import read_config
 from mtkit.model.exporters.ctranslate2_files import (
     ENGINE_FOLDER,
@@ -15,57 +15,121 @@ from mtkit.model.exporters.ctranslate2_files import (
     MODEL_FILE,
     read_names,
 )
-from mtkit.model.exporters.ctranslate2_weights import check_network
+from mtkit.model.exporters.ctranslate2_library import count_threads, find_device, load_library
+from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
+from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
+from mtkit.text.token_ids import BOS, PAD
 
 _BATCHES_OF_A_THREAD = 4
+_MAX_SCORED_TOKENS = 2_048
+"""Tokens scored at once: their logits are in memory together."""
 
 
-class CTranslate2Engine(CTranslate2Model):
-    """Searches with what `mtkit export` made.
+class CTranslate2Engine:
+    """Searches with an exported model, and takes and gives token ids where CTranslate2 has names.
 
     Several threads may call it at once: CTranslate2 has queues of its own.
 
     Args:
-        folder: As `CTranslate2Model` takes it; and raises what that raises.
-        device: Likewise.
+        folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
         stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
             limit alone, which finds what our own search finds, and is slow.
+
+    Attributes:
+        max_tokens: The longest source and output it can take, `</s>` counted; None without a limit.
+        vocab_size: Number of target tokens.
+        num_threads: Threads that each translate a batch of their own.
+        batches_at_once: Enough that threads seldom wait for the last of them to finish.
+
+    Raises:
+        MtkitError: CTranslate2 isn't installed, there is no such device, or the folder holds no
+            model or a damaged one.
     """
 
     def __init__(self, folder: Path, device: str = "cpu", *, stops_early: bool = True) -> None:
-        super().__init__(folder, device)
+        library = load_library()
         self._stops_early = stops_early
+        self.max_tokens, self._source_names, self._target_names = read_names(folder)
+        check_engine_folder(folder)
+        self.vocab_size = len(self._target_names)
+        self._target_ids = {name: token for token, name in enumerate(self._target_names)}
+        self._never_emitted = [[self._target_names[PAD]], [self._target_names[BOS]]]
+        kind, index = find_device(device, library)
+        try:
+            # Threads that each translate a batch of their own are quicker than threads that share
+            # one: by a third in float32, several times in int8 (docs/performance.md).
+            self.num_threads = count_threads() if kind == "cpu" else 1
+            self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
+            with for_library(folder) as readable:
+                self._translator = library.Translator(
+                    str(readable),
+                    device=kind,
+                    device_index=index,
+                    inter_threads=self.num_threads,
+                    intra_threads=1,
+                )
+        except (RuntimeError, ValueError) as error:
+            raise MtkitError(
+                f"{folder}: CTranslate2 can't load it: {error}", EXPORT_AGAIN
+            ) from error
 
     @property
-    def batches_at_once(self) -> int:
-        """Enough that threads seldom wait for the last of them to finish."""
-        return _BATCHES_OF_A_THREAD * self.num_threads
+    def device(self) -> str:
+        """Kind of the device that it runs on: `cpu` or `cuda`."""
+        return str(self._translator.device)
+
+    @property
+    def precision(self) -> str:
+        """CTranslate2's name of the precision that it computes in, such as `int8_float32`."""
+        return str(self._translator.compute_type)
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's `n_best` hypotheses, best first, or as many as were found.
-
-        What is found for a source doesn't depend on its neighbours, but for rounding.
-
-        Args:
-            sources: What is translated together.
-            settings: How to search.
-
-        Raises:
-            MtkitError: A setting that this engine can't do, or a source longer than `max_tokens`.
-        """
+        """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
         check_settings(settings)
         return CTranslate2Search(self, settings, stops_early=self._stops_early).run(sources)
+
+    def start(self, sources: Sequence[EncodedSource], **options: Any) -> list[Any]:
+        """Has a thread search sources whose prefixes are of one length; returns their futures."""
+        found: list[Any] = self._translator.translate_batch(
+            [_name(source.tokens, self._source_names) for source in sources],
+            target_prefix=[_name(source.prefix, self._target_names) for source in sources]
+            if sources[0].prefix
+            else None,
+            asynchronous=True,
+            suppress_sequences=self._never_emitted,
+            max_input_length=0,
+            **options,
+        )
+        return found
+
+    def read_outputs(self, result: Any) -> list[tuple[int, ...]]:
+        """Returns the tokens of each output of a source's result."""
+        return [tuple([self._target_ids[name] for name in names]) for names in result.hypotheses]
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Returns the natural log-probability of each token of each given target."""
+        results = self._translator.score_batch(
+            [_name(tokens, self._source_names) for tokens in source_batch],
+            [_name(tokens, self._target_names) for tokens in target_batch],
+            max_input_length=0,
+            max_batch_size=_MAX_SCORED_TOKENS,
+            batch_type="tokens",
+        )
+        # CTranslate2 closes each target with a </s> of its own.
+        return [
+            list(result.log_probs[: len(target)])
+            for result, target in zip(results, target_batch, strict=True)
+        ]
 
 
 def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:
     """Returns an engine with an exported model.
-
-    Args:
-        folders: The folder that `mtkit export` made, alone.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Raises:
         MtkitError: There are several folders, one holds no export, or what the engine raises.
@@ -102,3 +166,7 @@ def check_settings(settings: Inference) -> None:
             "for a line would depend on the lines before it",
             'take engine = "torch" on the model that was exported',
         )
+
+
+def _name(tokens: Sequence[int], names: Sequence[str]) -> list[str]:
+    return [names[token] for token in tokens]

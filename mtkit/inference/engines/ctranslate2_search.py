@@ -21,19 +21,21 @@ passes over source tokens that got no attention at all, so that an output that l
 look better; outputs are therefore ranked by ours, and a surplus alone is dropped by its own.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import compress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.ctranslate2_coverage import Attention, find_own_penalty, rate_coverage
-from mtkit.inference.engines.ctranslate2_model import CTranslate2Model
 from mtkit.inference.engines.engine import EncodedSource, find_limit
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import EOS
+
+if TYPE_CHECKING:
+    from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 
 _NO_PENALTY = 1e-9
 """|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
@@ -45,24 +47,28 @@ _MAX_UNDONE_PENALTY = 64.0
 """CTranslate2's scores are in fp32: taken out of one again, a coverage penalty of more leaves less
 than four decimals of a long output's log-probability."""
 
+Attention = Sequence[Sequence[float]]
+"""What each of an output's tokens paid to each source token, [tgt_len][src_len]."""
 Key = TypeVar("Key", bound=Hashable)
 
 
 class CTranslate2Search:
-    """A search with one model and one kind of settings.
+    """A search with one kind of settings.
 
     Args:
-        model: The model.
+        engine: Whose model it is.
         settings: How to search.
         stops_early: It ends once `beam_size` outputs have ended; otherwise at the length limit
             alone, which finds what our own search finds, and is slow.
     """
 
-    def __init__(self, model: CTranslate2Model, settings: Inference, *, stops_early: bool) -> None:
+    def __init__(
+        self, engine: "CTranslate2Engine", settings: Inference, *, stops_early: bool
+    ) -> None:
         if settings.beam_size == 1:
             # Greedy search ranks nothing.
             settings = settings.model_copy(update={"coverage_penalty": 0.0})
-        self._model, self._settings, self._stops_early = model, settings, stops_early
+        self._engine, self._settings, self._stops_early = engine, settings, stops_early
         # CTranslate2 divides by |y| to this power.
         self._alpha = settings.length_penalty.alpha or _NO_PENALTY
 
@@ -96,7 +102,7 @@ class CTranslate2Search:
     def _search_alike(self, sources: Sequence[EncodedSource]) -> list[list[Hypothesis]]:
         """Returns what CTranslate2 finds for sources whose prefixes are of one length."""
         settings = self._settings
-        limits = [find_limit(source, settings, self._model.max_tokens) for source in sources]
+        limits = [find_limit(source, settings, self._engine.max_tokens) for source in sources]
         found: dict[int, list[Hypothesis]] = {}
         indices = list(range(len(sources)))
         if self._stops_early:
@@ -126,9 +132,6 @@ class CTranslate2Search:
 
         It does where `</s>` is among the `beam_size` likeliest tokens there. Taken in any case, a
         short output with one token that is next to impossible would outdo whole sentences.
-
-        Args:
-            sources: What is translated; their prefixes are of one length.
         """
         if not sources:
             return []
@@ -136,12 +139,12 @@ class CTranslate2Search:
         running = [
             (
                 shard,
-                self._model.start(
+                self._engine.start(
                     [sources[index] for index in shard],
                     beam_size=1,
                     # The likeliest tokens at the first position that is free; never </s>.
                     return_alternatives=True,
-                    num_hypotheses=min(self._settings.beam_size, self._model.vocab_size - 1),
+                    num_hypotheses=min(self._settings.beam_size, self._engine.vocab_size - 1),
                     no_repeat_ngram_size=self._settings.no_repeat_ngram or 0,
                     max_decoding_length=num_prefix + 1,
                 ),
@@ -149,7 +152,7 @@ class CTranslate2Search:
             for shard in self._make_shards(sources)
         ]
         last = {
-            index: self._model.read_outputs(result.result())[-1][num_prefix]
+            index: self._engine.read_outputs(result.result())[-1][num_prefix]
             for shard, results in running
             for index, result in zip(shard, results, strict=True)
         }
@@ -158,7 +161,9 @@ class CTranslate2Search:
             for index, source in enumerate(sources)
             for token in (EOS, last[index])
         ]
-        scored = self._model.score([source.tokens for source in sources for _ in range(2)], targets)
+        scored = self._engine.score(
+            [source.tokens for source in sources for _ in range(2)], targets
+        )
         ends, others = scored[::2], scored[1::2]
         return [
             end[num_prefix] >= other[num_prefix] for end, other in zip(ends, others, strict=True)
@@ -187,7 +192,7 @@ class CTranslate2Search:
         # More than `beam_size` at each step there can't be.
         to_limit = not self._stops_early and settings.beam_size > 1
         num_ended = settings.beam_size * (limit + 1 if to_limit else 1)
-        return self._model.start(
+        return self._engine.start(
             sources,
             beam_size=settings.beam_size,
             # Where CTranslate2's own scores aren't the last word, it must not choose by them.
@@ -207,11 +212,11 @@ class CTranslate2Search:
 
     def _make_shards(self, sources: Sequence[EncodedSource]) -> list[list[int]]:
         """Returns the indices of the sources that a thread takes at once, shard by shard."""
-        num_sentences = -(-len(sources) // self._model.num_threads)
+        num_sentences = -(-len(sources) // self._engine.num_threads)
         max_sentences = max(_MIN_SHARD, min(_MAX_SHARD, num_sentences))
         return make_batches(
             [len(source.tokens) for source in sources],
-            self._settings.batch_tokens // self._model.num_threads,
+            self._settings.batch_tokens // self._engine.num_threads,
             # Of several sentences CTranslate2 4.8.5 mixes up the attention of their hypotheses.
             max_sentences=1 if self._settings.coverage_penalty else max_sentences,
         )
@@ -221,7 +226,7 @@ class CTranslate2Search:
         hypotheses = []
         attentions = result.attention or [()] * len(result.scores)
         for tokens, score, attention in zip(
-            self._model.read_outputs(result), result.scores, attentions, strict=True
+            self._engine.read_outputs(result), result.scores, attentions, strict=True
         ):
             penalty = find_own_penalty(attention, self._settings.coverage_penalty)
             log_probability = (score - penalty) * len(tokens) ** self._alpha
@@ -267,7 +272,7 @@ class CTranslate2Search:
             [each for each in of_source if each.log_probability > _NEVER] for of_source in found
         ]
         scored = iter(
-            self._model.score(
+            self._engine.score(
                 [source.tokens for source, own in zip(sources, kept, strict=True) for _ in own],
                 [each.token_ids for own in kept for each in own],
             )
@@ -301,3 +306,18 @@ def _group(indices: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
     for index in indices:
         groups[keys[index]].append(index)
     return groups
+
+
+def rate_coverage(attention: Attention, beta: float) -> float:
+    """Returns what an output's attention adds to its score: at most 0."""
+    return beta * sum(math.log(max(share, MIN_COVERAGE)) for share in _find_shares(attention))
+
+
+def find_own_penalty(attention: Attention, beta: float) -> float:
+    """Returns what CTranslate2 has added to an output's score for its attention."""
+    return beta * sum(math.log(share) for share in _find_shares(attention) if share > 0.0)
+
+
+def _find_shares(attention: Attention) -> list[float]:
+    """Returns how much attention each source token got from the whole output, 1 at most."""
+    return [min(sum(of_token), 1.0) for of_token in zip(*attention, strict=True)]

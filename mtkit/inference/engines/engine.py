@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mtkit.errors import MtkitError
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
 

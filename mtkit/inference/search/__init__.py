@@ -2,18 +2,15 @@
 
 step_model.py   what a search asks of a model; the encoder-decoder behind it, and an ensemble
 rules.py        what may not come next: repeated n-grams, an early end, all but a given prefix
-penalties.py    how outputs of different lengths are compared
-coverage.py     a penalty for outputs that leave out some of the source
+penalties.py    how outputs of different lengths are compared: what one that has ended scores
 greedy.py       the likeliest token at each step
 beam.py         the best few outputs, with an exact rule for when to stop
 sampling.py     outputs drawn by chance
 scoring.py      the probability of outputs that are given
-endings.py      outputs that are done, and the batch without them
-top_k.py        the largest of many values
 
 A new search is one file here and one line in the engine. Constraints on words belong into rules.py;
 choosing among an n-best list by another measure than the score comes after a search, as a
-reranker (mtkit/inference/rerank.py).
+`Reranker` (mtkit/inference/line_translator.py).
 
 Names for shapes: batch, beam, src_len, tgt_len, vocab; beam is how many hypotheses of a sentence
 are alive, 1 before the first step. A local that changes shape carries its axes as a suffix:

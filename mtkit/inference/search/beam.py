@@ -21,18 +21,18 @@ At the length limit the first `beam` candidates enter the pool, ended or not, on
 import bisect
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.coverage import coverage_penalty
-from mtkit.inference.search.endings import compact, end_output
-from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import StepModel
-from mtkit.inference.search.top_k import top_k
+from mtkit.inference.search.step_model import StepModel, compact
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS
+
+_BLOCK = 64
+_MIN_BLOCKS = 32
 
 
 def beam_search(
@@ -114,9 +114,7 @@ class _Beam:
     ) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, puts ended ones into pools; returns the parents.
 
-        Args:
-            log_probs_BWV: What may follow each hypothesis; written into.
-            beam_size: How many live on at most.
+        `log_probs_BWV` is written into.
         """
         batch, width, vocab = log_probs_BWV.shape
         extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
@@ -196,13 +194,7 @@ class _Pool:
         cumulative_log_probabilities: list[float],
         adjustment: float,
     ) -> None:
-        """Takes an output in, and lets the worst go where there are too many.
-
-        Args:
-            tokens: The output.
-            cumulative_log_probabilities: Its log-probability up to each token.
-            adjustment: What is added to its score.
-        """
+        """Takes an output in, and lets the worst go where there are too many."""
         hypothesis = end_output(tokens, cumulative_log_probabilities, self._penalty, adjustment)
         bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
         del self.hypotheses[self._size :]
@@ -222,3 +214,87 @@ class _Pool:
 def _take(values: Tensor, indices: Tensor) -> Tensor:
     """Returns those of a sentence's hypotheses' values [batch, taken, _] at its own `indices`."""
     return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))
+
+
+def coverage_penalty(
+    coverage: Float[Tensor, "batch beam src_len"],
+    source_is_token: Bool[Tensor, "batch src_len"],
+    beta: float,
+) -> Float[Tensor, "batch beam"]:
+    """Returns what is added to a score: 0 where every source token got its share, else less.
+
+    beta times the sum over source tokens of log(min(coverage, 1)) (arXiv 1609.08144, equation 14).
+    A token that got no attention at all costs as much as one that got `MIN_COVERAGE`, so that the
+    penalty is finite and never falls as more of the source is left out.
+
+    Args:
+        coverage: Attention that each source token got, summed over the output's tokens.
+        source_is_token: False at padding.
+        beta: Strength.
+    """
+    shares = coverage.clamp(MIN_COVERAGE, 1.0).log()
+    penalties: Tensor = shares.masked_fill(~source_is_token[:, None], 0.0).sum(dim=-1) * beta
+    return penalties
+
+
+def top_k(
+    values: Float[Tensor, "batch candidates"], k: int
+) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
+    """Returns the k largest of each row and their indices; of equals the one further left first.
+
+    `torch.topk` alone leaves open which of equal values it picks and in which order.
+    """
+    # One more than asked for shows whether equals stand on both sides of the cut.
+    picked, indices = _pick(values, min(k + 1, values.shape[1]))
+    cut_through_equals = (
+        torch.zeros_like(picked[:, 0], dtype=torch.bool)
+        if picked.shape[1] == k
+        else (picked[:, k - 1] == picked[:, k]) & (picked[:, k] > -torch.inf)
+    )
+    indices, order = indices[:, :k].sort(dim=1)
+    picked, order = picked[:, :k].gather(1, order).sort(dim=1, descending=True, stable=True)
+    indices = indices.gather(1, order)
+    if bool(cut_through_equals.any()):
+        rows = values[cut_through_equals]
+        first = _find_first(rows, k, picked[cut_through_equals][:, k - 1 :])
+        exact, order = rows.gather(1, first).sort(dim=1, descending=True, stable=True)
+        picked[cut_through_equals] = exact
+        indices[cut_through_equals] = first.gather(1, order)
+    return picked, indices
+
+
+def _find_first(values: Tensor, k: int, threshold: Tensor) -> Tensor:
+    """Returns the indices, from left to right, of the k largest of each row, `threshold` the last.
+
+    Of several that equal the threshold the first are taken. A sort of all would do, and takes
+    eighteen times as long; logits in bfloat16 have equals at the cut in one row of eighteen
+    (docs/log.md).
+    """
+    # Not `values > threshold`: NaN counts as the largest, as in `torch.topk`.
+    is_greater = ~(values <= threshold)
+    is_equal = values == threshold
+    num_missing = k - is_greater.sum(dim=1, keepdim=True)
+    is_taken = is_greater | (is_equal & (is_equal.cumsum(dim=1) <= num_missing))
+    return is_taken.nonzero()[:, 1].view(-1, k)
+
+
+def _pick(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Returns the k largest of each row and their indices, in any order among equals.
+
+    `torch.topk` on a CPU sorts pairs of values and indices. The largest of each block of values is
+    found much faster, and the k largest values stand in the k blocks whose largest are the
+    largest.
+    """
+    num_blocks = values.shape[1] // _BLOCK
+    if num_blocks < max(_MIN_BLOCKS, 4 * k):
+        picked, indices = values.topk(k, dim=1)
+        return picked, indices
+    whole = num_blocks * _BLOCK
+    blocks_BNE = values[:, :whole].view(-1, num_blocks, _BLOCK)
+    best_BK = blocks_BNE.amax(dim=2).topk(k, dim=1).indices
+    inner = torch.arange(_BLOCK, device=values.device)
+    indices = (best_BK[:, :, None] * _BLOCK + inner).flatten(1)
+    rest = torch.arange(whole, values.shape[1], device=values.device)
+    indices = torch.cat((indices, rest.expand(len(values), -1)), dim=1)
+    picked, order = values.gather(1, indices).topk(k, dim=1)
+    return picked, indices.gather(1, order)

@@ -1,6 +1,12 @@
-"""How outputs of different lengths are compared, and what source tokens left out cost at most."""
+"""The scores of outputs: of different lengths, and with source tokens left out."""
 
+import itertools
+from collections.abc import Sequence
 from typing import Literal
+
+from mtkit.inference.translation import Hypothesis
+from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.token_ids import EOS
 
 MIN_COVERAGE = 2.0**-126
 """Attention below fp32's smallest normal number counts as that. Engines round such weights to 0 or
@@ -21,3 +27,30 @@ def length_penalty(kind: Literal["gnmt", "power"], alpha: float, length: int) ->
             return float(((5 + length) / 6) ** alpha)
         case "power":
             return float(length**alpha)
+
+
+def end_output(
+    tokens: Sequence[int],
+    cumulative_log_probabilities: Sequence[float],
+    penalty: LengthPenalty,
+    adjustment: float = 0.0,
+) -> Hypothesis:
+    """Returns an output that has come to its end.
+
+    Args:
+        tokens: The output.
+        cumulative_log_probabilities: Its log-probability up to each token.
+        penalty: What the score divides by.
+        adjustment: What is added to the score.
+    """
+    divisor = length_penalty(penalty.kind, penalty.alpha, len(tokens))
+    return Hypothesis(
+        tuple(tokens),
+        cumulative_log_probabilities[-1],
+        cumulative_log_probabilities[-1] / divisor + adjustment,
+        is_finished=tokens[-1] == EOS,
+        token_log_probabilities=tuple(
+            after - before
+            for before, after in itertools.pairwise((0.0, *cumulative_log_probabilities))
+        ),
+    )

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.search.endings import compact, end_output
+from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import StepModel
+from mtkit.inference.search.step_model import StepModel, compact
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty, Sampling
 from mtkit.text.token_ids import BOS, EOS
 

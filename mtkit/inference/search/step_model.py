@@ -130,3 +130,13 @@ class EnsembleSteps:
 def log_of_mean(log_probs: Float[Tensor, "members *shape"]) -> Float[Tensor, "*shape"]:
     """Returns the natural logarithm of the members' mean probability."""
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
+
+
+def compact(is_alive: Sequence[bool]) -> list[int]:
+    """Returns the rows that are alive, those from the end in the gaps of the others.
+
+    So as few as can be have to move.
+    """
+    num_kept = sum(is_alive)
+    from_the_end = (row for row in range(num_kept, len(is_alive)) if is_alive[row])
+    return [row if is_alive[row] else next(from_the_end) for row in range(num_kept)]

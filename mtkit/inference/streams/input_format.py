@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
-from mtkit.inference.line_error import LineError
-from mtkit.inference.line_warnings import LineWarning, WarningPrinter
-from mtkit.inference.streams.line_reader import read_byte_lines
-from mtkit.inference.translation import Request
+from mtkit.inference.streams.byte_lines import read_byte_lines
+from mtkit.inference.streams.windows import WarningPrinter
+from mtkit.inference.translation import LineError, LineWarning, Request
 
 Form = Literal["text", "tsv", "jsonl"]
 _BYTE_ORDER_MARK = "\ufeff"

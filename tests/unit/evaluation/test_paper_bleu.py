@@ -72,8 +72,8 @@ def test_by_hand() -> None:
         "tokenised BLEU, compounds split",
         "tokenised BLEU, compounds split, quotes plain",
     ]
-    assert "compound_split_bleu.sh" in split.steps
-    assert "get_ende_bleu.sh" in quotes.steps
+    assert "compound_split_bleu.sh" in split.signature
+    assert "get_ende_bleu.sh" in quotes.signature
 
 
 def test_quotes_by_hand() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.hypothesis import Hypothesis
 from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import EOS
 

@@ -2,7 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inference.batching import make_batches, make_shards
+from mtkit.inference.batching import make_batches, make_shards, search_in_batches
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.recipe.inference import Inference
+
+from .fakes import BracketEngine
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200))
@@ -47,3 +51,13 @@ def test_few_sentences_are_shared_out_one_by_one():
 
 def test_a_bound_on_a_share_holds_where_there_is_much():
     assert {len(batch) for batch in make_shards([200] * 300, 1000, 2)} == {5}
+
+
+def test_an_engine_gets_as_many_batches_at_once_as_it_takes():
+    sources = [EncodedSource([7] * 16) for _ in range(10)]
+    for batches_at_once, expected in ((1, [2, 2, 2, 2, 2]), (3, [6, 4])):
+        engine = BracketEngine()
+        engine.batches_at_once = batches_at_once
+        found = search_in_batches(engine, sources, Inference(batch_tokens=32, n_best=2))
+        assert [len(batch) for batch in engine.batches] == expected
+        assert all(len(hypotheses) == 2 for hypotheses in found)

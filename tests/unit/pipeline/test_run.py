@@ -13,7 +13,7 @@ from mtkit.pipeline import run as run_module
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.run import run
 from mtkit.pipeline.score_files import ScoredText
-from mtkit.pipeline.translation_files import TranslatedTestSet
+from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
@@ -54,12 +54,11 @@ class Stages:
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
             "is_averaged": is_done("average"),
-            "read_translation": lambda *_: TranslatedTestSet(
-                "phrasebook-test", SENTENCES, [SENTENCES], SENTENCES
-            ),
         }
         for name, replacement in replacements.items():
             monkeypatch.setattr(run_module, name, replacement)
+        translation = TranslatedTestSet("phrasebook-test", SENTENCES, [SENTENCES], SENTENCES)
+        monkeypatch.setattr(TranslationFiles, "read", lambda _: translation)
 
 
 @pytest.fixture

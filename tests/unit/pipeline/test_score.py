@@ -11,8 +11,9 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.report.tables import ScoreRow, list_rows
 from mtkit.model.config import ModelConfig, write_section
 from mtkit.pipeline import score as score_module
-from mtkit.pipeline.score import read_translation, score
+from mtkit.pipeline.score import score
 from mtkit.pipeline.score_files import ScoredText
+from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
 
@@ -91,7 +92,7 @@ def test_translations_and_scores_are_left_in_the_workspace(
     assert [(row.test_set, row.metric, row.num_sentences) for row in rows] == [
         ("test", "BLEU", 3), ("test", "chrF2", 3), ("test", "TER", 3)
     ]  # fmt: skip
-    translation = read_translation(workspace, "test")
+    translation = TranslationFiles(workspace, "test").read()
     assert translation.sources == ["a b c d", "", "e\u2028f g h i"]
     assert translation.hypotheses == ["A B C D", "", "E\u2028F G H I"]
     assert translation.references == [["A B C D", "nichts", "E\u2028F G H I"]]

@@ -9,13 +9,6 @@ from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates, select
 from mtkit.recipe.tables import list_differences, relative_to_root
 
-STAGES = (
-    Invalidates.TEXT
-    | Invalidates.TOKENIZER
-    | Invalidates.REUSED_TOKENIZER
-    | Invalidates.TRAIN
-    | Invalidates.DEV
-)
 CHANGES: list[list[str]] = [
     [],
     ["tokenizer.kind=unigram", "tokenizer.sampling.alpha=0.3"],
@@ -61,6 +54,7 @@ def test_every_key_says_what_it_invalidates() -> None:
     [
         ("data.cleaning.urls.min_match", ["data"]),
         ("tokenizer.vocab_size", ["data", "run"]),
+        ("evaluation.test_sets.tag", ["data", "results"]),
         ("model.dropout", ["run"]),
         ("training.label_smoothing", ["updates", "scores"]),
         ("inference.beam_size", ["results"]),
@@ -69,13 +63,6 @@ def test_every_key_says_what_it_invalidates() -> None:
 )
 def test_a_reader_is_told_in_words(key: str, words: list[str]) -> None:
     assert KEYS[key].describe() == words
-
-
-def test_stages_are_parts_of_the_data() -> None:
-    """But for test sets: their sentences are left out of the training text, which may stay."""
-    for key, declared in KEYS.items():
-        if declared.invalidates & STAGES and not key.startswith("evaluation.test_sets."):
-            assert Invalidates.DATA in declared.invalidates, key
 
 
 def test_the_fingerprint_is_of_all_data_tokenizer_and_seed(recipes: list[Recipe]) -> None:
@@ -156,14 +143,6 @@ def test_a_key_of_another_version_counts_as_its_section_does() -> None:
 def test_what_isnt_a_recipe_is_refused(tables: Any) -> None:
     with pytest.raises(TypeError, match="expected a section"):
         select(Recipe, tables, Invalidates.RUN)
-
-
-def test_a_schema_says_what_keys_invalidate() -> None:
-    schema = Recipe.model_json_schema()
-    assert schema["properties"]["model"]["invalidates"] == ["run"]
-    assert schema["$defs"]["Training"]["properties"]["max_steps"]["invalidates"] == [
-        "updates with a cosine or linear schedule"
-    ]
 
 
 def test_differences_are_told_by_key() -> None:

@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.parallel_engine import ParallelEngine, open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.hypothesis import Hypothesis
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.token_ids import EOS
 

@@ -3,9 +3,8 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.engines.ctranslate2_coverage import rate_coverage
-from mtkit.inference.search.beam import beam_search
-from mtkit.inference.search.coverage import coverage_penalty
+from mtkit.inference.engines.ctranslate2_search import rate_coverage
+from mtkit.inference.search.beam import beam_search, coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import EOS

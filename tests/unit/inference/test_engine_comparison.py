@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.inference.engine_comparison import Parity, check_parity
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.hypothesis import Hypothesis
-from mtkit.inference.parity import Parity, check_parity
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
 _SETTINGS = Inference(beam_size=2)

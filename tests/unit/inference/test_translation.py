@@ -1,6 +1,6 @@
 import pickle
 
-from mtkit.inference.line_error import LineError
+from mtkit.inference.translation import LineError
 
 
 def test_a_line_s_fault_crosses_processes():

@@ -1,8 +1,8 @@
 """A function over many items in several processes: results in order, memory bounded.
 
 The processes are plain children that read tasks from a pipe. They end with it, so that none
-outlives a parent that was killed, and they never run the caller's main module, so that
-`mtkit.prepare` can be called from any script.
+outlives a parent that was killed, and they never run the caller's main module, so that functions
+of mtkit that use them can be called from any script.
 """
 
 import os
@@ -27,13 +27,15 @@ _FEW_ITEMS = 2
 """No more than these are done here: starting processes would take longer."""
 _ITEMS_AHEAD = 2
 """Items handed out per process: one it works on and one that waits."""
-_SERVE = (
-    "import sys; sys.path[:] = {path!r}; from mtkit.data.preparation.workers import serve; serve()"
-)
+_SERVE = "import sys; sys.path[:] = {path!r}; from mtkit.worker_processes import serve; serve()"
 
 
 def map_in_order(
-    build: Callable[[], Callable[[Item], Result]], items: Iterable[Item], *, num_workers: int
+    build: Callable[[], Callable[[Item], Result]],
+    items: Iterable[Item],
+    *,
+    num_workers: int,
+    hint: str = "if memory ran out: --workers 1",
 ) -> Iterator[Result]:
     """Yields a function's result for each item, in order, whatever the number of workers.
 
@@ -42,6 +44,7 @@ def map_in_order(
             (a `functools.partial` of a module's function is).
         items: What to work on; read a few ahead of the results.
         num_workers: Processes; with 1, or with hardly any items, all is done in this one.
+        hint: What to do where a process dies.
 
     Raises:
         MtkitError: A worker process died; any that the function raises.
@@ -53,7 +56,7 @@ def map_in_order(
         yield from map(function, chain(first, remaining))
         return
     workers: SimpleQueue[_Worker] = SimpleQueue()
-    started = [_Worker(build) for _ in range(num_workers)]
+    started = [_Worker(build, hint) for _ in range(num_workers)]
     for worker in started:
         workers.put(worker)
 
@@ -84,13 +87,16 @@ def map_in_order(
 class _Worker:
     """A child process that applies one function to what it is sent."""
 
-    def __init__(self, build: Callable[[], Callable[[Any], Any]]) -> None:
+    def __init__(self, build: Callable[[], Callable[[Any], Any]], hint: str) -> None:
+        self._hint = hint
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE.format(path=sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # The processes are as many as the cores.
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # Out of reach of Ctrl-C: the parent decides what becomes of them.
+            process_group=0,
         )
         self._send(build)
 
@@ -129,17 +135,12 @@ class _Worker:
     def _death(self) -> MtkitError:
         code = self._process.wait()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        return MtkitError(
-            f"a worker process {how} in the middle of its work",
-            "if memory ran out: --workers 1",
-        )
+        return MtkitError(f"a worker process {how} in the middle of its work", self._hint)
 
 
 def serve() -> None:
     """Does what is asked on stdin until it ends: the main function of a worker process."""
     open_standard_streams()
-    # Ctrl-C reaches the whole group; the parent decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks = sys.stdin.buffer
     # What any library prints must not get among the results.
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

@@ -1,16 +1,21 @@
-r"""A stream of bytes to lines of bytes: what is there is taken, and nothing is held while waiting.
+r"""Bytes from and to a stream, line by line: nothing is held while waiting, nothing cut in two.
 
 Only `\n` ends a line; what follows the last `\n`, if anything, is a line too.
 """
 
 import os
 import select
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import UnsupportedOperation
+from types import FrameType
 from typing import BinaryIO
 
-from mtkit.inference.line_error import LineError
+from mtkit.errors import MtkitError
 from mtkit.inference.streams.windows import WINDOW_LINES
+from mtkit.inference.translation import LineError
 
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20
@@ -90,3 +95,69 @@ def _has_more(source: BinaryIO) -> bool:
     except (OSError, ValueError):
         # Windows has it for sockets alone: answer at once rather than wait.
         return False
+
+
+def write_lines(target: BinaryIO, lines: bytes, *, num_before: int) -> None:
+    """Writes whole lines into a stream; a Ctrl-C meanwhile is heard thereafter, a second at once.
+
+    Args:
+        target: Where they go; it is flushed.
+        lines: They, each with its end.
+        num_before: Lines that were written before, for messages.
+
+    Raises:
+        BrokenPipeError: Nobody reads any more.
+        MtkitError: The system refuses to take them.
+    """
+    try:
+        with _finishing_first():
+            _write_all(target, lines)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise MtkitError(
+            f"can't write the output after {num_before:,} lines: {error.strerror or error}",
+            "mend that, then give the same command again: it begins with the first line",
+        ) from error
+
+
+def _write_all(target: BinaryIO, lines: bytes) -> None:
+    rest = memoryview(lines)
+    while True:
+        try:
+            while rest:
+                # Without a buffer (python -u) some of it may be taken, and None says nothing was.
+                taken: int | None = target.write(rest)
+                if taken is None:
+                    select.select([], [target], [])
+                rest = rest[taken or 0 :]
+            target.flush()
+        except BlockingIOError as full:
+            # A pipe or terminal that another program has made answer at once.
+            rest = rest[full.characters_written :]
+            select.select([], [target], [])
+        else:
+            return
+
+
+@contextmanager
+def _finishing_first() -> Iterator[None]:
+    """Lets a first Ctrl-C wait until the end."""
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is None or threading.current_thread() is not threading.main_thread():
+        # It isn't Python's to handle, or is heard by another thread.
+        yield
+        return
+    received: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        signal.signal(number, previous)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if received:
+            signal.raise_signal(signal.SIGINT)

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mtkit.data.preparation.workers import map_in_order
 from mtkit.errors import MtkitError
+from mtkit.worker_processes import map_in_order
 
 
 def scale(factor: int) -> Callable[[int], int]:
@@ -88,7 +88,7 @@ from functools import partial
 import sys, time
 sys.path.insert(0, {tests!r})
 import slow_work
-from mtkit.data.preparation.workers import map_in_order
+from mtkit.worker_processes import map_in_order
 print("ready", flush=True)
 list(map_in_order(slow_work.build, range(100), num_workers=2))
 """

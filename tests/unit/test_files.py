@@ -1,0 +1,50 @@
+"""Files that a crash can't leave half written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.digests import digest
+from mtkit.errors import MtkitError
+from mtkit.files import read_json, reserve, write_atomically
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "facts.json"
+    path.write_bytes(content)
+    with pytest.raises(MtkitError, match=r"facts\.json: damaged"):
+        read_json(path)
+
+
+def test_a_file_is_written_whole_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "text"
+    write_atomically(path, "für\r\n")
+    write_atomically(path, "dich\n")
+    assert path.read_bytes() == b"dich\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "report.md").mkdir()
+    with pytest.raises(OSError, match=r"report\.md"):
+        write_atomically(tmp_path / "report.md", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_json_keeps_a_path_that_is_invalid_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    write_atomically(path, json.dumps({"folder": "ü\udcff"}, ensure_ascii=False))
+    assert read_json(path) == {"folder": "ü\udcff"}
+    assert len(digest({"folder": "ü\udcff"})) == 16
+
+
+def test_space_is_set_aside_for_a_file_with_holes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as stream:
+        stream.truncate(1_000_000)
+    reserve(path)
+    assert path.read_bytes() == bytes(1_000_000)
+    # In units of 512 bytes, whatever the file system's own are.
+    assert path.stat().st_blocks * 512 >= 1_000_000
