@@ -1,4 +1,4 @@
-"""Sentences of like length, cut into batches.
+"""Sentences of like length, cut into batches and searched so.
 
 `inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
 `batch_tokens` counts the real tokens of a side.
@@ -43,12 +43,8 @@ def make_batches(
 def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
     """Returns indices in batches of like length and size: `num_shards` or a multiple, if possible.
 
-    So whoever takes a batch ends when the others do.
-
-    Args:
-        lengths: Number of tokens of each sentence.
-        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
-        num_shards: How many take part.
+    So whoever takes a batch ends when the others do. Lengths and bound are as `make_batches` takes
+    them.
     """
     total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
     min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
@@ -65,16 +61,7 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
 def search_in_batches(
     engine: Engine, sources: Sequence[EncodedSource], settings: Inference
 ) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses, as the engine finds them.
-
-    Args:
-        engine: What searches.
-        sources: However many.
-        settings: How to search; `batch_tokens` bounds what is searched together.
-
-    Raises:
-        MtkitError: What the engine raises.
-    """
+    """Returns each source's hypotheses; `batch_tokens` bounds what is searched together."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     batch_tokens = settings.batch_tokens * engine.batches_at_once
     for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):

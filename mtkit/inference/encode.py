@@ -30,7 +30,7 @@ class LineEncoder:
         tokenizer drops.
 
         Args:
-            requests: The lines.
+            requests: Their texts and prefixes are encoded.
             lines: Each line's number.
             limits: Tokens that each line's parts have at most, tags and `</s>` counted.
 
@@ -90,14 +90,7 @@ class LineEncoder:
     def _cut(
         self, text: str, tags: list[int], line: int, limit: int
     ) -> list[tuple[Span, list[int]]]:
-        """Returns a line's parts and their tokens, each behind the tags; empty ones are left out.
-
-        Args:
-            text: The line behind its tags.
-            tags: The tags' tokens.
-            line: The line's number.
-            limit: Tokens that a part has at most.
-        """
+        """Returns the parts of text and their tokens, each behind the tags, without empty ones."""
         if len(tags) > limit // 2:
             raise LineError(
                 line,

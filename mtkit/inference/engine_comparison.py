@@ -47,8 +47,8 @@ class Parity:
         num_lines: Lines translated.
         num_near_ties: Of these, lines where outputs with as good as equal scores changed places.
         num_different: Lines that differ by more.
-        largest_gap: Greatest difference between both engines' scores of one output.
-        largest_shift: Greatest difference between the score that the candidate's search ranked an
+        largest_gap: Largest difference between both engines' scores of one output.
+        largest_shift: Largest difference between the score that the candidate's search ranked an
             output by and the score that the model gives it.
     """
 
@@ -93,7 +93,10 @@ def check_parity(
         stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
         batch_tokens=settings.batch_tokens,
     )
-    expected, found = (_search_all(engine, sources, alike) for engine in (reference, candidate))
+    encoded = list(map(EncodedSource, sources))
+    expected, found = (
+        search_in_batches(engine, encoded, alike) for engine in (reference, candidate)
+    )
     gaps, shifts = [0.0], [0.0]
     num_near_ties = num_different = 0
     for source, wanted, given in zip(sources, expected, found, strict=True):
@@ -129,13 +132,9 @@ def _are_near_ties(
     exact: Sequence[float],
     shift: float,
 ) -> bool:
-    """Returns whether two lists differ only where scores are as good as equal.
+    """Checks that two lists differ only where scores are as good as equal.
 
-    Args:
-        wanted: One engine's outputs, with the scores that the model gives them.
-        given: The other's.
-        exact: The scores that the model gives to those.
-        shift: How far the scores that they were ranked by may be off.
+    `exact` are the model's scores of those given; they were ranked by others, at most `shift` off.
     """
     return len(wanted) == len(given) and all(
         ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
@@ -223,22 +222,22 @@ def compare_engines(
     """Returns how two engines translate the same lines, and how quickly.
 
     Args:
-        reference: One engine.
+        reference: The engine that the other is compared with.
         candidate: The other.
-        tokenizer: Tokenizer of the model's text.
+        tokenizer: The model's.
         lines: Source lines, none of them blank.
         references: Their translations by people; empty where there are none.
         settings: How to search.
         evaluation: How BLEU sees text.
     """
-    sources = tokenizer.encode_source(lines)
+    sources = list(map(EncodedSource, tokenizer.encode_source(lines)))
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):
         # An engine's first use, which sets it up, is no part of its speed.
-        _search_all(engine, sources[:1], settings)
+        search_in_batches(engine, sources[:1], settings)
         start = time.perf_counter()
-        outputs = _search_all(engine, sources, settings)
+        outputs = search_in_batches(engine, sources, settings)
         speeds.append(len(lines) / (time.perf_counter() - start))
         texts.append([tokenizer.decode_target(hypotheses[0].token_ids) for hypotheses in outputs])
     return EngineComparison(
@@ -281,9 +280,3 @@ def check_quality(comparison: EngineComparison, quantization: str) -> None:
             f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
             f"than {MIN_AGREEMENT:g}: look at it before you use it"
         )
-
-
-def _search_all(
-    engine: Engine, sources: Sequence[Sequence[int]], settings: Inference
-) -> list[list[Hypothesis]]:
-    return search_in_batches(engine, [EncodedSource(source) for source in sources], settings)

@@ -136,16 +136,9 @@ def open_reference(loaded: LoadedModel) -> Engine:
 
 @dataclass(frozen=True)
 class _Job:
-    """The model, the text and the settings of an export.
+    """The model with its digest, the settings that travel with it, and text to compare engines on.
 
-    Attributes:
-        loaded: The model.
-        made_from: Its digest.
-        settings: Decoding defaults that travel with it.
-        quantization: CTranslate2's number type for matrices.
-        lines: Text to compare both engines on; no line is blank or too long.
-        references: Translations of the lines, or nothing.
-        evaluation: How BLEU sees text.
+    No line is blank or too long; there may be no references.
     """
 
     loaded: LoadedModel
@@ -217,11 +210,7 @@ def _choose_lines(
     references: Sequence[str],
     max_source_tokens: int,
 ) -> tuple[list[str], list[str]]:
-    """Returns lines that are neither blank nor too long, from all parts, and their references.
-
-    Raises:
-        MtkitError: There are none, or not as many references as lines.
-    """
+    """Returns lines that are neither blank nor too long, from all parts, and their references."""
     if references and len(references) != len(lines):
         raise MtkitError(f"{len(lines):,} lines, but {len(references):,} references")
     lengths = [len(tokens) for tokens in tokenizer.encode_source(lines)]

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mtkit.inference.batching import make_batches, search_in_batches
@@ -70,21 +71,15 @@ class LineTranslator:
             first_line: Number of the first of them.
 
         Raises:
-            MtkitError: The engine can't do what the settings say. If it is a `LineError`, a prefix
-                or tags are too long, or the model is broken.
+            MtkitError: As `Translator.search`.
         """
         lines = [
             first_line + index if request.line is None else request.line
             for index, request in enumerate(requests)
         ]
         settings = [self._choose_settings(request) for request in requests]
-        max_tokens = self._engine.max_tokens
-        limits = [
-            each.max_source_tokens
-            if max_tokens is None
-            else min(each.max_source_tokens, max_tokens)
-            for each in settings
-        ]
+        max_tokens = self._engine.max_tokens or sys.maxsize
+        limits = [min(each.max_source_tokens, max_tokens) for each in settings]
         encoder = LineEncoder(self._tokenizer, self._max_given_tokens)
         encoded, warnings = encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
@@ -126,12 +121,19 @@ class LineTranslator:
                     f"{self._max_given_tokens:,}",
                     "score its sentences line by line",
                 )
-        for which, log_probabilities in self._score(sources, targets):
-            cumulative = list(itertools.accumulate(log_probabilities))
-            hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
-            _check_finite([hypothesis], self.settings, first_line + indices[which])
-            candidate = replace(self._decode(hypothesis), text=texts[which])
-            scored[indices[which]] = Translation((candidate,))
+        lengths = [
+            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
+        ]
+        for batch in make_batches(lengths, self.settings.batch_tokens):
+            found = self._engine.score(
+                [sources[which] for which in batch], [targets[which] for which in batch]
+            )
+            for which, log_probabilities in zip(batch, found, strict=True):
+                cumulative = list(itertools.accumulate(log_probabilities))
+                hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
+                _check_finite([hypothesis], self.settings, first_line + indices[which])
+                candidate = replace(self._decode(hypothesis), text=texts[which])
+                scored[indices[which]] = Translation((candidate,))
         return scored
 
     @property
@@ -161,19 +163,6 @@ class LineTranslator:
             for index, hypotheses in zip(group, searched, strict=True):
                 found[index] = hypotheses
         return found
-
-    def _score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[int, list[float]]]:
-        """Yields each target's index and its tokens' log-probabilities, batch by batch."""
-        lengths = [
-            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
-        ]
-        for batch in make_batches(lengths, self.settings.batch_tokens):
-            found = self._engine.score(
-                [sources[index] for index in batch], [targets[index] for index in batch]
-            )
-            yield from zip(batch, found, strict=True)
 
     def _decode(self, hypothesis: Hypothesis) -> Hypothesis:
         text = self._tokenizer.decode_target(hypothesis.token_ids)

@@ -89,7 +89,7 @@ def join_parts(
 
     Args:
         of_parts: Each part's decoded hypotheses, in the order of their ranks; at least one part.
-        target_language: As `join_texts` takes it.
+        target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
     """
     if len(of_parts) == 1:
         return tuple(of_parts[0])
@@ -97,12 +97,7 @@ def join_parts(
 
 
 def join_texts(texts: Iterable[str], target_language: str) -> str:
-    """Returns the translations of a line's parts as one line.
-
-    Args:
-        texts: In order; empty ones are left out.
-        target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
-    """
+    """Returns the translations of a line's parts as one line; empty ones are left out."""
     code = target_language.lower().replace("_", "-").split("-")[0]
     return ("" if code in _WITHOUT_SPACES else " ").join(filter(None, texts))
 

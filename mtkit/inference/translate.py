@@ -23,8 +23,6 @@ from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
-EngineName = Literal["torch", "ctranslate2"]
-
 
 class Translator:
     """Translates text with a model, or with several that speak together.
@@ -53,7 +51,7 @@ class Translator:
         self,
         model: str | Path | Sequence[str | Path],
         *,
-        engine: EngineName | None = None,
+        engine: Literal["torch", "ctranslate2"] | None = None,
         device: str = "auto",
         settings: Inference | None = None,
         forks: bool = False,

@@ -6,13 +6,12 @@ build.py           learner, objective and log from a recipe
 fit_memory.py      the largest pass that memory holds, by a probe
 loop.py            update by update; what a checkpoint, a fault and a stop are
 update.py          one update: accumulated, agreed on, summed, made
-learner.py         what an update changes: model, optimizer, moving average
+learner.py         what an update changes: model, optimizer, moving average; what it does not
 objectives/        what is minimised, behind a Protocol; a file each
 translation_loss.py  the loss of a translator's batch
 loss.py            output projection and label-smoothed cross entropy, fused in chunks
 precision.py       which arithmetic updates are computed in, and the weights in it
 start_from.py      the weights of a trained model as a start: fine-tuning
-frozen.py          parts whose weights stay as they are
 optimizer.py       Adam
 schedule.py        the learning rate of each step
 checkpoint.py      where training stood, what it says of itself, digests
@@ -20,7 +19,7 @@ checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
 moments.py         an optimizer's moments as tensors of a checkpoint
 same_run.py        whether checkpoints are of a recipe's run
 validation.py      loss and score on the development set, on the path that `translate` uses
-release.py         the best checkpoint in `model/`
+release.py         checkpoints in `model/`: the best one, at the end
 
 distributed.py     processes: joined, gradients summed
 launch.py          torchrun: workers started, started again, what they died of

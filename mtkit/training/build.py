@@ -14,8 +14,7 @@ from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
-from mtkit.training.frozen import freeze
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, freeze
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.precision import resolve_precision
@@ -26,33 +25,21 @@ from mtkit.training.validation import Validator
 from mtkit.workspace import Workspace
 
 
-def build_model(recipe: Recipe, data: PreparedData) -> EncoderDecoder:
-    """Returns the recipe's network for the data's vocabularies, its weights drawn by chance.
-
-    Raises:
-        MtkitError: It is larger than this machine's memory.
-    """
-    config = ModelConfig.of(recipe, data.tokenizer)
-    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
-    return build(config)
-
-
 def build_learner(
     recipe: Recipe, data: PreparedData, processes: Processes, *, takes_start: bool = False
 ) -> Learner[EncoderDecoder]:
     """Returns a learner that hasn't learned yet, on its device; every process must call it.
 
-    Args:
-        recipe: What is to be trained.
-        data: The run's data.
-        processes: Who takes part.
-        takes_start: Whether this process reads the weights that `training.start_from` names.
+    Its weights are drawn by chance; with `takes_start`, they are those that `training.start_from`
+    names.
 
     Raises:
-        MtkitError: The network is too large, or another than the start's.
+        MtkitError: The network is larger than this machine's memory, or another than the start's.
     """
+    config = ModelConfig.of(recipe, data.tokenizer)
+    check_memory(list_shapes(config.model, *config.vocab_sizes).values(), "[model]")
     torch.manual_seed(recipe.seed)
-    model = build_model(recipe, data).to(processes.device)
+    model = build(config).to(processes.device)
     if takes_start:
         start_from(recipe, model, data.tokenizer)
     freeze(model, recipe.training.freeze)

@@ -88,20 +88,20 @@ class Checkpoint:
         state: Where training stood.
         score: Its development score, greater is better; none where it was saved at a stop, or
             training was ended before its validation was.
-        recipe: The recipe it was trained with, as plain tables.
-        data_digest: Digest of the data it was trained on.
         is_regular: Whether it is to be validated and counts among the last and the best; one that
             was saved at a stop doesn't.
         digests: Digest of each file of numbers, by name.
+        data_digest: Digest of the data it was trained on.
+        recipe: The recipe it was trained with, as plain tables.
     """
 
     folder: Path
     state: TrainingState
     score: float | None
-    recipe: dict[str, Any]
-    data_digest: str
     is_regular: bool
     digests: dict[str, str]
+    data_digest: str
+    recipe: dict[str, Any]
 
     @property
     def weights_file(self) -> Path:
@@ -166,6 +166,11 @@ def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
 
+def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
+    """Returns the checkpoints' steps."""
+    return [checkpoint.state.step for checkpoint in checkpoints]
+
+
 def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
     """Returns what a model's card says of its training, by name."""
     return {
@@ -215,15 +220,8 @@ def _check_format(version: int, folder: Path) -> None:
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes all that a checkpoint says of itself beside its files of numbers."""
-    facts = {
-        "format_version": FORMAT_VERSION,
-        "state": asdict(checkpoint.state),
-        "score": checkpoint.score,
-        "is_regular": checkpoint.is_regular,
-        "digests": checkpoint.digests,
-        "data_digest": checkpoint.data_digest,
-        "recipe": checkpoint.recipe,
-    }
+    facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
+    del facts["folder"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

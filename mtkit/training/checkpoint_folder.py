@@ -26,19 +26,14 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     write_facts,
 )
-from mtkit.training.frozen import list_frozen
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, list_frozen
 from mtkit.training.moments import load_moments, pack_moments
 
 _DAMAGED = "damaged-"
 
 
 class CheckpointFolder:
-    """The checkpoints of a run.
-
-    Args:
-        folder: The workspace's folder for them.
-    """
+    """The checkpoints of a run, in the workspace's folder for them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,7 +74,7 @@ class CheckpointFolder:
                 write_tensors(pack_weights(learner.model), draft / TRAINED_FILE)
             write_tensors(pack_moments(learner), draft / OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(folder, state, None, recipe, data_digest, is_regular, digests)
+            saved = Checkpoint(folder, state, None, is_regular, digests, data_digest, recipe)
             write_facts(draft, saved)
         return saved
 

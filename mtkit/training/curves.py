@@ -9,9 +9,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 
 from mtkit.training.metrics import LABELS, MetricsLine, number
 from mtkit.training.series import Series, describe_length, group_events, list_scores
@@ -26,6 +25,8 @@ _WIDTH, _SIDE, _HEADING, _GAP, _FOOT, _ROW = 9.0, 1.05, 0.95, 0.45, 0.6, 0.2
 a panel, the step axis, a row of events. A layout that matplotlib computes takes twice the time."""
 
 _EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
+_MAX_NLL = 50.0
+"""Beyond it no perplexity is named."""
 _MANY_POINTS = 60
 """Points from which a line is smoothed and its points aren't marked."""
 _MAX_LINES = 12
@@ -77,21 +78,17 @@ def _build_figure(
     train, dev, events = (
         [line for line in metrics if line["kind"] == kind] for kind in ("train", "dev", "event")
     )
-    scores = [name for name in list_scores(dev, score) if not Series.of(dev, name).is_empty]
-    rates = [
-        key
-        for key in ("learning_rate", "target_tokens_per_second")
-        if not Series.of(train, key).is_empty
-    ]
+    scores = list_scores(dev, score)
+    rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
+    has_rates = not (rate.is_empty and speed.is_empty)
     kinds = group_events(events, len(_EVENT_MARKERS))
-    figure, panels = _lay_out(
-        [3.2, *([2.4] if scores else []), *([1.4] if rates else [])], math.ceil(len(kinds) / 2)
-    )
+    heights = [3.2, *([2.4] if scores else []), *([1.4] if has_rates else [])]
+    figure, panels = _lay_out(heights, math.ceil(len(kinds) / 2))
     _draw_losses(panels[0], train, dev)
     if scores:
         _draw_scores(panels[1], dev, scores)
-    if rates:
-        _draw_rates(panels[-1], train)
+    if has_rates:
+        _draw_rates(panels[-1], rate, speed)
     last_step = max((line["step"] for line in metrics), default=0)
     _mark_warm_up(panels, warm_up_steps, last_step)
     best_panel = panels[1] if score in scores else panels[0]
@@ -102,7 +99,7 @@ def _build_figure(
     panels[-1].set_xlabel("step")
     panels[-1].set_xlim(0, max(last_step, 1) * 1.01)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 2.5, 5, 10]))
-    panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     inch = 1.0 / figure.get_figheight()
     top: dict[str, Any] = {"ha": "left", "va": "top"}
     figure.text(0.01, 1.0 - 0.1 * inch, title, fontsize=13, fontweight="bold", **top)
@@ -117,7 +114,6 @@ def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, lis
     gaps = _GAP * (len(heights) - 1)
     height = _HEADING + sum(heights) + gaps + foot
     figure = Figure(figsize=(_WIDTH, height))
-    FigureCanvasAgg(figure)
     panels = figure.subplots(
         len(heights),
         1,
@@ -147,36 +143,29 @@ def _draw_losses(panel: Axes, train: Sequence[MetricsLine], dev: Sequence[Metric
     _add_perplexities(panel)
 
 
-def _add_perplexities(panel: Axes) -> None:
-    """Adds perplexities, which are the exponentials of the left axis, on the right one."""
-    low, high = panel.get_ylim()
+def _add_right_axis(panel: Axes, label: str) -> Axes:
+    """Returns a second axis on the right, whose lines lie below those of the left one."""
     right = panel.twinx()
     right.grid(visible=False)
-    right.set_ylim(low, high)
-    ticks = [tick for tick in _choose_perplexities(low, high) if low <= math.log(tick) <= high]
-    right.yaxis.set_major_locator(FixedLocator([math.log(tick) for tick in ticks]))
-    right.yaxis.set_major_formatter(
-        FuncFormatter(
-            lambda nll, _: f"{math.exp(nll):,.0f}" if nll > 4.6 else f"{math.exp(nll):.4g}"
-        )
-    )
-    right.set_ylabel("perplexity")
+    right.set_ylabel(label)
+    panel.set_zorder(right.get_zorder() + 1)
+    panel.patch.set_visible(False)
+    return right
 
 
-def _choose_perplexities(low: float, high: float) -> Sequence[float]:
-    """Returns round numbers between the exponentials of two, some of which may lie outside."""
-    low, high = max(low, 0.0), min(high, 50.0)
-    if low >= high:
-        return ()
-    if high - low < 1.5:
-        ticks = MaxNLocator(6).tick_values(math.exp(low), math.exp(high))
-        return [float(tick) for tick in ticks if tick > 0.0]
-    powers = [10.0**power for power in range(22)]
-    for digits in ((1.0, 2.0, 5.0), (1.0,)):
-        ticks = [digit * power for power in powers for digit in digits]
-        if sum(low <= math.log(tick) <= high for tick in ticks) <= 10:
-            return ticks
-    return powers[::3]
+def _add_perplexities(panel: Axes) -> None:
+    """Adds perplexities, which are the exponentials of the left axis, on the right one."""
+    limits = panel.get_ylim()
+    right = _add_right_axis(panel, "perplexity")
+    low, high = (min(max(limit, 0.0), _MAX_NLL) for limit in limits)
+    locator: Locator = MaxNLocator(6)
+    if high - low >= 1.5:
+        locator = LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 7.0 else (1.0,), numticks=9)
+    ticks = np.asarray(locator.tick_values(math.exp(low), math.exp(high)))
+    ticks = ticks[(ticks >= math.exp(low)) & (ticks <= math.exp(high))]
+    labels = [f"{tick:,.0f}" if tick > 100.0 else f"{tick:.4g}" for tick in ticks]
+    right.set_yticks(np.log(ticks), labels)
+    right.set_ylim(limits)
 
 
 def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str]) -> None:
@@ -188,9 +177,7 @@ def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str])
     panel.set_ylabel(f"development {label}")
     if not others:
         return
-    right = panel.twinx()
-    right.grid(visible=False)
-    _put_below(right, panel)
+    right = _add_right_axis(panel, ", ".join(LABELS.get(name, name) for name in others))
     for name, colour in zip(others, cycle(_OTHER_SCORES)):
         _draw_line(
             right, Series.of(dev, name), f"{LABELS.get(name, name)} (right)", colour, style="--"
@@ -199,31 +186,20 @@ def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str])
     # Scores rise and fall together; with room above, these don't lie under the first.
     low, high = right.get_ylim()
     right.set_ylim(low, high + 0.25 * (high - low))
-    right.set_ylabel(", ".join(LABELS.get(name, name) for name in others))
 
 
-def _draw_rates(panel: Axes, train: Sequence[MetricsLine]) -> None:
-    rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
+def _draw_rates(panel: Axes, rate: Series, speed: Series) -> None:
     _draw_line(panel, rate, "learning rate", _RATE)
     panel.set_ylabel("learning rate")
     panel.set_ylim(bottom=0.0)
     panel.yaxis.set_major_locator(MaxNLocator(4))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
+    panel.yaxis.set_major_formatter("{x:g}")
     if not speed.is_empty:
-        right = panel.twinx()
-        right.grid(visible=False)
-        _put_below(right, panel)
+        right = _add_right_axis(panel, "target tokens/s")
         _draw_line(right, speed, "target tokens/s (right)", _SPEED, is_noisy=True)
         right.set_ylim(0.0, 1.2 * float(np.quantile(speed.later(), 0.99)))
-        right.set_ylabel("target tokens/s")
         right.yaxis.set_major_locator(MaxNLocator(4))
-        right.yaxis.set_major_formatter(FuncFormatter(lambda speed, _: f"{speed:,.0f}"))
-
-
-def _put_below(right: Axes, panel: Axes) -> None:
-    """Draws the lines of a right axis below those of the left one."""
-    panel.set_zorder(right.get_zorder() + 1)
-    panel.patch.set_visible(False)
+        right.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def _draw_line(

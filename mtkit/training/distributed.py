@@ -147,11 +147,7 @@ class Processes:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Lets the watch know that this process waits; a lost one is named.
-
-        Raises:
-            LostProcessError: Another process has gone.
-        """
+        """Lets the watch know that this process waits; names a process that was lost."""
         with self.progress.waiting():
             try:
                 yield
@@ -219,9 +215,6 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
 
     torchrun's store outlives processes that are started again, and with it the addresses of those
     that died. Its own count of restarts is no such name: each machine's agent has another.
-
-    Raises:
-        MtkitError: Not all have come in time.
     """
     mine = uuid.uuid4().hex
     if rank:

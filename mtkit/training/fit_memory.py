@@ -29,15 +29,8 @@ def fit_micro_batch(
     """Returns the limit of a pass, in tokens a side, whose largest fits in every process's memory.
 
     The largest that may come is tried, forward and backward, and the limit halved until it fits.
-    The weights stay as they are.
-
-    Args:
-        recipe: The run's recipe.
-        objective: What is minimised.
-        learner: What learns.
-        processes: Who takes part.
-        num_sharing: How many processes an update would be shared by; those that take part, where
-            none is given.
+    The weights stay as they are. Where `num_sharing` is given, an update would be shared by so many
+    processes; else it is by those that take part.
 
     Raises:
         MtkitError: Not even one sentence fits.

@@ -151,10 +151,7 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
     """Ends this process at a second Ctrl-C while the block runs, whatever it waits for.
 
     torchrun's agent waits for the workers again at each signal. They notice by themselves that
-    their launcher has gone.
-
-    Args:
-        folder: A temporary one, which is removed before.
+    their launcher has gone. The folder, a temporary one, is removed before.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -184,11 +181,7 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
 
 
 def _own_address(rendezvous: str) -> str:
-    """Returns the address of this machine that the others reach: from where the meeting is reached.
-
-    Raises:
-        MtkitError: No `HOST:PORT`, or an unknown host.
-    """
+    """Returns this machine's address that the others reach: from where the meeting is reached."""
     host, _, port = rendezvous.rpartition(":")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

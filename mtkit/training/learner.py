@@ -1,7 +1,7 @@
-"""A model, its optimizer and, by option, the moving average of its weights."""
+"""A model, its optimizer and, by option, frozen parts and the moving average of its weights."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -9,22 +9,37 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from mtkit.model.parameters import find_part
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.training import FrozenPart
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
 from mtkit.training.precision import Network_co, WorkingCopy
 
 Network = TypeVar("Network", bound=nn.Module)
 
 
+def freeze(model: nn.Module, parts: Sequence[FrozenPart]) -> None:
+    """Sets the weights of some parts, and of no other, to take no gradient."""
+    frozen = list_frozen(model, parts)
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(name not in frozen)
+    assert any(weight.requires_grad for weight in model.parameters()), "a recipe refuses that"
+
+
+def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
+    """Returns the names of the weights of some parts, each under its first name.
+
+    A matrix that embeddings share with the output projection has the embeddings' name.
+    """
+    return {name for name, _ in model.named_parameters() if parts and find_part(name) in parts}
+
+
 class AveragedWeights:
     """Exponential moving average of a model's weights.
 
-    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)).
-
-    Args:
-        model: The model; the average starts from its weights of now.
-        decay: Share of the average that an update keeps at most.
+    After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)). It
+    starts from the model's weights of now.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -38,11 +53,7 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self, num_updates: int) -> None:
-        """Takes the weights after an update in.
-
-        Args:
-            num_updates: Updates made so far, this one counted.
-        """
+        """Takes in the weights after an update, the last of so many."""
         decay = min(self._decay, (1 + num_updates) / (10 + num_updates))
         torch._foreach_lerp_(self.tensors, list(self._weights), 1.0 - decay)
 
@@ -75,13 +86,7 @@ class Learner(Generic[Network_co]):
     def of(
         cls, model: Network, recipe: Recipe, *, precision: Precision = "fp32"
     ) -> "Learner[Network]":
-        """Returns the learner of a model that hasn't learned yet.
-
-        Args:
-            model: The model, on its device.
-            recipe: The run's recipe.
-            precision: What updates are computed in; see `resolve_precision`.
-        """
+        """Returns the learner of a model, on its device, that hasn't learned yet."""
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)

@@ -53,11 +53,8 @@ class Trainer:
     def run(self, state: TrainingState, *, unscored: Checkpoint | None = None) -> TrainingState:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
 
-        Args:
-            state: Where training stands, which is what the learner was restored to; the limit of a
-                pass is part of it.
-            unscored: The checkpoint that it stands at, where that still needs a score: training was
-                ended before its validation was.
+        The learner was restored to that state. `unscored` is the checkpoint of it, where that still
+        needs a score: training was ended before its validation was.
 
         Raises:
             MtkitError: Training has diverged, memory is too small, or validation failed.
@@ -164,11 +161,7 @@ class Trainer:
             self.metrics.append("digest", {"step": state.step, "digest": digest})
 
     def _roll_back(self, state: TrainingState) -> TrainingState:
-        """Restores the learner to the last checkpoint; returns the state to resume from.
-
-        Raises:
-            MtkitError: There is no checkpoint, or training was rolled back often enough.
-        """
+        """Restores the learner to the last checkpoint; returns the state to resume from."""
         recovery = self.recipe.training.recovery
         count = state.num_skipped_in_a_row
         reason = f"{plural(count, 'update')} in a row had to be left out"
@@ -230,9 +223,6 @@ class Trainer:
         """Saves where training stands; returns the checkpoint in the first process.
 
         Before it is validated: hours of work must not hang on a validation.
-
-        Raises:
-            MtkitError: The weights hold NaN or infinity.
         """
         if not all(bool(weight.isfinite().all()) for weight in self.learner.model.parameters()):
             raise _diverged(state, "the weights are no numbers")
@@ -252,16 +242,7 @@ class Trainer:
     def _validate(
         self, state: TrainingState, saved: Checkpoint | None, *, began_at: float
     ) -> TrainingState:
-        """Validates a saved checkpoint; returns the state with the score taken in.
-
-        Args:
-            state: Where training stands.
-            saved: The checkpoint; the first process has it.
-            began_at: Since when no update was made, which counts as time spent.
-
-        Raises:
-            MtkitError: The loss on the development set is NaN or infinity.
-        """
+        """Validates a saved checkpoint; returns the state with its score, and the time since."""
         self.processes.progress.beat(f"validating step {state.step:,}")
         with self.learner.as_released():
             validation = self.objective.validate()

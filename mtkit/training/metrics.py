@@ -1,9 +1,8 @@
 """metrics.jsonl, one JSON object a line: what the lines say, and how they are read."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Required, TypedDict
 
 from mtkit.foreign_files import check_file
 
@@ -52,11 +51,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
             content = json.loads(line, parse_constant=lambda _: None)
         except (RecursionError, ValueError):
             continue
-        if isinstance(content, dict) and _is_line(content):
-            lines.append(content)  # type: ignore[arg-type]
+        match content:
+            case {"step": int(), "kind": str()}:
+                lines.append(content)
     return lines
-
-
-def _is_line(content: Mapping[str, Any]) -> bool:
-    """Checks that a JSON object is a line of metrics."""
-    return isinstance(content.get("step"), int) and isinstance(content.get("kind"), str)

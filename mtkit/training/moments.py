@@ -30,13 +30,7 @@ def load_moments(
 ) -> None:
     """Sets the state of the learner's optimizer to what `pack_moments` returned.
 
-    A weight that was frozen then and learns now has moments of 0.
-
-    Args:
-        learner: What learns.
-        tensors: The moments by name.
-        was_frozen: Names of the weights that didn't learn when they were packed.
-        path: Where they come from, for messages.
+    A weight that was frozen then and learns now has moments of 0; `path` is for messages.
 
     Raises:
         MtkitError: They are of another model.

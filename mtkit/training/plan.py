@@ -9,7 +9,6 @@ from torch import nn
 
 from mtkit.console import say, warn
 from mtkit.data.batches.epoch import find_epoch
-from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import open_prepared
@@ -77,25 +76,23 @@ def plan_batches(
     """Returns how updates of the first epoch are made up and cut."""
     updates = batches.plan_epoch(find_epoch(batches.plan_epoch))
     positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
-    pairs, sources, targets, passes, tokens, slots = [], [], [], [], 0, 0
-    for position in positions:
-        examples: Indices = updates[int(position)]
-        lengths = store.lengths(examples)
+    counts, tokens, slots = [], 0, 0
+    for position in positions.tolist():
+        examples = updates[position]
+        source, target = (store.lengths(examples)[side].sum() for side in ("source", "target"))
         parts = batches.split(examples, num_processes, micro_batch_tokens)
-        pairs.append(len(examples))
-        sources.append(int(lengths["source"].sum()))
-        targets.append(int(lengths["target"].sum()))
-        passes.append(max(map(len, parts)))
+        counts.append((len(examples), source, target, max(map(len, parts))))
         tokens += sum(micro_batch.num_tokens for part in parts for micro_batch in part)
         slots += sum(micro_batch.num_slots for part in parts for micro_batch in part)
+    num_pairs, num_source_tokens, num_target_tokens, num_passes = np.mean(counts, axis=0).tolist()
     return BatchPlan(
         num_processes=num_processes,
         micro_batch_tokens=micro_batch_tokens,
         num_updates=len(updates),
-        num_pairs=float(np.mean(pairs)),
-        num_source_tokens=float(np.mean(sources)),
-        num_target_tokens=float(np.mean(targets)),
-        num_passes=float(np.mean(passes)),
+        num_pairs=num_pairs,
+        num_source_tokens=num_source_tokens,
+        num_target_tokens=num_target_tokens,
+        num_passes=num_passes,
         padding=1.0 - tokens / slots,
     )
 

@@ -28,10 +28,6 @@ class WorkingCopy(Generic[Network_co]):
     1710.03740, section 3.1), and the passes go through a copy in bf16, made once per update. In
     fp32 the copy is the model itself.
 
-    Args:
-        master: The model that learns.
-        precision: What its passes are computed in.
-
     Attributes:
         model: What the passes go through.
         precision: What its passes are computed in.

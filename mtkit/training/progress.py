@@ -23,13 +23,7 @@ _UPDATE = {
 
 
 class ProgressView:
-    """Shows how far training is, how well and how fast it goes, and how long it will take.
-
-    Args:
-        max_steps: Where it ends at the latest.
-        is_shown: Whether this process speaks.
-        warm_up_steps: Steps in which the learning rate rises; their end is shown.
-    """
+    """Shows how far training is, how well and how fast it goes, and how long it will take."""
 
     def __init__(self, max_steps: int, *, is_shown: bool, warm_up_steps: int = 0) -> None:
         self._max_steps = max_steps

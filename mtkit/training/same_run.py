@@ -15,10 +15,7 @@ _KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to st
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
     """Checks that a recipe can continue the run that some checkpoints are of.
 
-    Args:
-        recipe: What is to be trained or averaged.
-        data_digest: Digest of its data; None before they are prepared.
-        saved: The checkpoints there are.
+    Its data have no digest before they are prepared.
 
     Raises:
         MtkitError: They are of another run; it says which keys differ.
@@ -75,11 +72,7 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
 
 
 def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
-    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted.
-
-    Raises:
-        MtkitError: It hasn't.
-    """
+    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted."""
     try:
         is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
     except (AttributeError, KeyError, TypeError):

@@ -30,11 +30,6 @@ def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenize
     twenty such pieces cost a trained model less than 0.005 nats a token before the first update.
     So do positions past those that the other model learned.
 
-    Args:
-        recipe: The run's recipe, which has `training.start_from`.
-        model: The run's model, freshly initialised.
-        tokenizer: The run's tokenizer.
-
     Raises:
         MtkitError: No model there, one of another shape, or one whose vocabulary isn't that of the
             run's data, though it should be kept.
@@ -74,11 +69,7 @@ def _load(settings: StartFrom) -> LoadedModel:
 
 
 def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
-    """Checks that weights of one network fit another, position vectors aside.
-
-    Raises:
-        MtkitError: They don't; it names every key that differs.
-    """
+    """Checks that weights of one network fit another, position vectors aside."""
     ours, theirs = dict(wanted), dict(found)
     differing = [key for key in ours if key not in _FREE_KEYS and ours[key] != theirs[key]]
     is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions

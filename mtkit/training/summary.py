@@ -84,18 +84,12 @@ def show_summary(
 ) -> None:
     """Prints the result of a training, and the commands that come next.
 
-    Args:
-        recipe: What was trained.
-        workspace: Where everything lies.
-        state: Where training ended, or was stopped.
-        best: The checkpoint with the best development score, which `model/` holds; None where none
-            has been validated.
-        options: What makes a command come to the same recipe and workspace.
-        is_finished: Whether training came to its end.
+    `best` is the checkpoint that `model/` holds; None where none has been validated. `options` make
+    a command come to the same recipe and workspace.
     """
+    epochs = f"{plural(state.epoch, 'epoch')}, " if state.epoch else ""
     facts = {
-        "updates": f"{state.step:,}, {_describe_epochs(state)}"
-        f"{state.target_tokens:,} target tokens",
+        "updates": f"{state.step:,}, {epochs}{state.target_tokens:,} target tokens",
         "time": format_duration(state.elapsed_seconds),
     }
     if state.num_skipped:
@@ -105,7 +99,10 @@ def show_summary(
         facts["model"] = f"{workspace.model}, the checkpoint of step {best.state.step:,}"
     if workspace.curves.is_file():
         facts["curves"] = str(workspace.curves)
-    commands = _list_commands(options, best, is_finished=is_finished)
+    # Whoever started its processes says how to resume a stopped training.
+    commands = [shlex.join(["mtkit", "average", *options])] if is_finished else []
+    if best is not None:
+        commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
     say(_describe_outcome(recipe, state, is_finished=is_finished))
     for name, fact in facts.items():
         say(f"  {name:<12}{fact}")
@@ -126,12 +123,6 @@ def _describe_outcome(recipe: Recipe, state: TrainingState, *, is_finished: bool
     return f"finished at step {state.step:,}"
 
 
-def _describe_epochs(state: TrainingState) -> str:
-    if not state.epoch:
-        return ""
-    return f"{plural(state.epoch, 'epoch')}, "
-
-
 def _describe_score(recipe: Recipe, score: float) -> str:
     """Returns a checkpoint's score in the metric's own sign, with all that it depends on."""
     metric = recipe.training.validation.metric
@@ -145,13 +136,3 @@ def _describe_score(recipe: Recipe, score: float) -> str:
     language = recipe.data.target_language
     [named] = score_corpus(["a"], [["a"]], settings, target_language=language)
     return f"{named.name} {score:.2f} ({named.signature})"
-
-
-def _list_commands(
-    options: Sequence[str], best: Checkpoint | None, *, is_finished: bool
-) -> list[str]:
-    # Whoever started its processes says how to resume a stopped training.
-    commands = [shlex.join(["mtkit", "average", *options])] if is_finished else []
-    if best is not None:
-        commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
-    return commands

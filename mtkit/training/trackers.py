@@ -34,10 +34,7 @@ class Tracker(Protocol):
 def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> list[Tracker]:
     """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
 
-    Args:
-        recipe: What is trained.
-        workspace: Where TensorBoard's files go, and what knows the run at Weights & Biases.
-        resumed_at: Step that training resumes from; 0 begins new curves.
+    Where training doesn't resume, `resumed_at` is 0, and new curves begin.
 
     Raises:
         MtkitError: A tracker's package isn't installed, or it doesn't start.
@@ -53,13 +50,7 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
 
 
 class _TensorBoard:
-    """TensorBoard's files.
-
-    Args:
-        open_writer: Torch's `SummaryWriter`.
-        folder: Where they go.
-        resumed_at: Step after which TensorBoard is to forget what the folder holds.
-    """
+    """TensorBoard's files, by torch's `SummaryWriter`; it forgets what they hold after a step."""
 
     def __init__(self, open_writer: Callable[..., Any], folder: Path, resumed_at: int) -> None:
         self._open_writer = open_writer
@@ -90,12 +81,7 @@ class _TensorBoard:
 
 
 class _WeightsAndBiases:
-    """A run at Weights & Biases.
-
-    Args:
-        run: What `wandb.init` returned.
-        score: The metric that ranks checkpoints.
-    """
+    """A run at Weights & Biases, whose summary has the best value of `score`."""
 
     def __init__(self, run: Any, score: str) -> None:
         self._run = run
@@ -119,13 +105,7 @@ class _WeightsAndBiases:
 
 
 class _Switchable:
-    """A tracker that is switched off, with a warning, once it fails.
-
-    Args:
-        name: What it is called in warnings.
-        tracker: What may fail.
-        faults: What it raises then.
-    """
+    """A tracker that is switched off, with a warning that names it, at the first of some faults."""
 
     def __init__(self, name: str, tracker: Tracker, faults: tuple[type[Exception], ...]) -> None:
         self._name = name

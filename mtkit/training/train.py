@@ -120,16 +120,7 @@ def _run(
     learner: Learner[EncoderDecoder],
     newest: Checkpoint | None,
 ) -> TrainingState:
-    """Makes the updates that are left; returns where training got.
-
-    Args:
-        recipe: What to train.
-        workspace: Where checkpoints and metrics go.
-        data: The run's data.
-        processes: Who takes part.
-        learner: What learns, as it was at the newest checkpoint.
-        newest: That checkpoint; None at the start.
-    """
+    """Makes the updates that are left since the newest checkpoint; returns where training got."""
     objective = build_objective(recipe, data, learner, processes)
     state = TrainingState() if newest is None else newest.state
     wanted = recipe.training.micro_batch_tokens
@@ -152,9 +143,10 @@ def _run(
         and newest.score is None
         and (newest.is_regular or is_finished(recipe, state))
     )
-    warm_up_steps = recipe.training.schedule.warmup_steps
     view = ProgressView(
-        recipe.training.max_steps, is_shown=processes.is_first, warm_up_steps=warm_up_steps
+        recipe.training.max_steps,
+        is_shown=processes.is_first,
+        warm_up_steps=recipe.training.schedule.warmup_steps,
     )
     with view, open_metrics(recipe, workspace, state, processes) as metrics:
         return Trainer(
@@ -188,11 +180,7 @@ def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
 
 
 def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Processes) -> None:
-    """Checks that all machines have the same recipe and data.
-
-    Raises:
-        MtkitError: They haven't.
-    """
+    """Checks that all machines have the same recipe and data."""
     settings = recipe.model_dump(mode="json", include={"seed", "model", "training", "inference"})
     # Where a start's model lies may differ.
     settings = relative_to_root(settings, str(recipe.data.data_root))

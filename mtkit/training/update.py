@@ -56,14 +56,7 @@ class Outcome(NamedTuple):
 
 
 class Updater:
-    """Makes updates.
-
-    Args:
-        recipe: The run's recipe.
-        objective: What is minimised.
-        learner: What learns.
-        processes: Who takes part.
-    """
+    """Makes updates: the learner learns what the objective minimises, in all processes together."""
 
     def __init__(
         self,

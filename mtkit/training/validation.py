@@ -79,12 +79,8 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
 class Validator:
     """Measures a model on the development set; its sentences are shared out among the processes.
 
-    Args:
-        recipe: The run's recipe.
-        data: The run's data, of which the development set is used.
-        processes: Who takes part.
-        forks: Whether forks of this process translate, as with `mtkit translate`: for one that has
-            no other thread at work.
+    With `forks`, forks of this process translate, as with `mtkit translate`: for one that has no
+    other thread at work.
 
     Raises:
         MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
@@ -162,10 +158,9 @@ class Validator:
         settings = self._recipe.inference.model_copy(
             update={"engine": "torch", "beam_size": beam_size, "n_best": 1, "sampling": None}
         )
-        engine: Engine = TorchEngine(model, self._processes.device)
+        engine: Engine = _BeatingEngine(model, self._processes)
         if self._forks:
             engine = open_processes(engine, self._processes.device, settings.processes)
-        engine = _BeatingEngine(engine, self._processes)
         while True:
             translator = Translator.of(
                 engine,
@@ -195,29 +190,15 @@ class Validator:
         ]
 
 
-class _BeatingEngine:
+class _BeatingEngine(TorchEngine):
     """An engine that shows the other processes, before each batch, that this one is at work."""
 
-    def __init__(self, engine: Engine, processes: Processes) -> None:
-        self._engine = engine
-        self._processes = processes
-
-    @property
-    def max_tokens(self) -> int | None:
-        return self._engine.max_tokens
-
-    @property
-    def batches_at_once(self) -> int:
-        return self._engine.batches_at_once
+    def __init__(self, model: EncoderDecoder, processes: Processes) -> None:
+        super().__init__(model, processes.device)
+        self._progress = processes.progress
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        self._processes.progress.beat()
-        return self._engine.search(sources, settings)
-
-    def score(
-        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
-    ) -> list[list[float]]:
-        self._processes.progress.beat()
-        return self._engine.score(source_batch, target_batch)
+        self._progress.beat()
+        return super().search(sources, settings)

@@ -7,8 +7,9 @@ import torch
 
 from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.ragged import Ragged
-from mtkit.inference.engines.torch_engine import TorchEngine, convert
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.network import EncoderDecoder
+from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
@@ -106,8 +107,8 @@ def test_translations_in_bf16_are_near_those_in_fp32(beam_size: int) -> None:
     sources = encoded(draw_sources(random.Random(4), 12))
     settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=4)
     found, expected = (
-        TorchEngine(convert(model, precision), "cpu").search(sources, settings)
-        for precision in ("bf16", "fp32")
+        TorchEngine(network, "cpu").search(sources, settings)
+        for network in (copy_in_bfloat16(model), model)
     )
     pairs = [(ours[0], theirs[0]) for ours, theirs in zip(found, expected, strict=True)]
     same = [(ours, theirs) for ours, theirs in pairs if ours.token_ids == theirs.token_ids]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
-from mtkit.network import GridLayout, Layout, PackedLayout, PaddedLayout
+from mtkit.network import GridLayout, Layout, PackedLayout
 from mtkit.network.device import send
 from mtkit.text.token_ids import BOS, PAD
 
@@ -117,11 +117,3 @@ def _shift(target: Ragged) -> Indices:
     inputs = np.roll(target.tokens, 1)
     inputs[np.cumsum(target.lengths) - target.lengths] = BOS
     return inputs
-
-
-def pad(sentences: Ragged) -> tuple[Tensor, PaddedLayout]:
-    """Returns sentences padded at the end, int64 [batch, longest], and where they stand."""
-    is_token = np.arange(sentences.lengths.max()) < sentences.lengths[:, None]
-    tokens = np.full(is_token.shape, PAD, dtype=np.int64)
-    tokens[is_token] = sentences.tokens
-    return torch.from_numpy(tokens), PaddedLayout(torch.from_numpy(is_token))

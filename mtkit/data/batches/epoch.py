@@ -21,6 +21,7 @@ shuffled, and each update takes some.
 import itertools
 import math
 from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import overload
 
@@ -76,13 +77,12 @@ def plan_epoch(
 def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
     """Returns the first epoch from `first` on that has an update: with low weights some have none.
 
-    Args:
-        plan: Returns the updates of an epoch.
-        first: An epoch.
+    `plan` returns the updates of an epoch.
     """
     return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
 
 
+@dataclass(frozen=True, eq=False)
 class EpochPlan(Sequence[Indices]):
     """The sentences of each update, worked out when asked for.
 
@@ -90,13 +90,10 @@ class EpochPlan(Sequence[Indices]):
     wants them.
     """
 
-    def __init__(
-        self, line: "_Line", starts: Indices, shuffled: Indices, length_groups: int
-    ) -> None:
-        self._line = line
-        self._starts = starts
-        self._shuffled = shuffled
-        self._length_groups = length_groups
+    _line: "_Line"
+    _starts: Indices
+    _shuffled: Indices
+    _length_groups: int
 
     @property
     def num_pairs(self) -> int:
@@ -217,13 +214,8 @@ def _cut_line(
 ) -> Indices:
     """Returns where each group of a line begins, and where the last one ends.
 
-    A group holds as many sentences as stay within `max_tokens` on both sides, or one.
-
-    Args:
-        counts: Sentences of each class on the line.
-        source_lengths: Tokens of each source of the class.
-        target_lengths: Tokens of each target of the class.
-        max_tokens: Tokens a side in one group, at most.
+    A group holds as many sentences as stay within `max_tokens` on both sides, or one. `counts` are
+    the sentences of each length class on the line.
     """
     starts: list[Indices] = []
     position = source_room = target_room = 0

@@ -77,12 +77,7 @@ class LengthOrder:
 
 
 def _map(path: Path) -> NDArray[Any]:
-    """Returns an array that stays in its file.
-
-    Raises:
-        FileNotFoundError: It isn't there.
-        ValueError: It is incomplete, or no array.
-    """
+    """Returns an array that stays in its file; a ValueError says that it is incomplete, or none."""
     check_file(path)
     array = np.load(path, mmap_mode="r")
     if not isinstance(array, np.ndarray):

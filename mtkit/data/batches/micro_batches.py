@@ -96,14 +96,7 @@ def split_update(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Sentences that are padded to one length.
-
-    Attributes:
-        sentences: Their indices.
-        num_tokens: Tokens of both sides, without padding.
-        num_source_slots: Source tokens with padding.
-        num_target_slots: Target tokens with padding.
-    """
+    """Sentences that are padded to one length; slots are tokens with padding."""
 
     sentences: Indices
     num_tokens: int
@@ -118,14 +111,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Sentences of an update, side by side in its order.
-
-    Attributes:
-        sentences: Their indices.
-        source_lengths: Tokens of each one's source.
-        target_lengths: Tokens of each one's target.
-        grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
-    """
+    """Sentences of an update, side by side in its order; for `grid_slots` see `split_update`."""
 
     sentences: Indices
     source_lengths: Indices
@@ -224,9 +210,7 @@ def split_packed_update(
 def _fill(ends: Indices, bound: int) -> list[int]:
     """Returns where stretches after the first begin, each as full as a bound of tokens lets it be.
 
-    Args:
-        ends: Tokens up to each sentence's end.
-        bound: Tokens in a stretch; no sentence has more.
+    `ends` has the tokens up to each sentence's end.
     """
     starts: list[int] = []
     before = 0
@@ -241,28 +225,29 @@ def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]
     members: list[list[_Grid]] = []
     for grid in grids:
         for part in members:
-            source = grid.num_source_slots + sum(one.num_source_slots for one in part)
-            target = grid.num_target_slots + sum(one.num_target_slots for one in part)
-            if max(source, target) <= bound:
+            if max(_count_slots([*part, grid])) <= bound:
                 part.append(grid)
                 break
         else:
             members.append([grid])
-    micro_batches = []
-    for part in members:
-        source = sum(grid.num_source_slots for grid in part)
-        target = sum(grid.num_target_slots for grid in part)
-        micro_batches.append(
-            MicroBatch(
-                np.concatenate([grid.sentences for grid in part]),
-                max(source, target),
-                sum(grid.num_tokens for grid in part),
-                sum(-(-slots // row_step) * row_step for slots in (source, target)),
-                tuple(len(grid.sentences) for grid in part),
-                row_step,
-            )
+    return [
+        MicroBatch(
+            np.concatenate([grid.sentences for grid in part]),
+            max(_count_slots(part)),
+            sum(grid.num_tokens for grid in part),
+            sum(-(-slots // row_step) * row_step for slots in _count_slots(part)),
+            tuple(len(grid.sentences) for grid in part),
+            row_step,
         )
-    return micro_batches
+        for part in members
+    ]
+
+
+def _count_slots(grids: Sequence[_Grid]) -> tuple[int, int]:
+    """Returns the tokens of sources and of targets, with padding."""
+    return sum(grid.num_source_slots for grid in grids), sum(
+        grid.num_target_slots for grid in grids
+    )
 
 
 def _longest_way(processes: list[list[MicroBatch]], grid_slots: int) -> int:
@@ -356,14 +341,8 @@ def _piece_costs(
 ) -> Indices:
     """Returns tokens of both sides, padded, of each piece of blocks that fits the bound.
 
-    Args:
-        source_lengths: Tokens of each source in a block.
-        target_lengths: Tokens of each target in a block.
-        sizes: Sentences of a block.
-        bound: Tokens of the longer side, padded, in a piece.
-
-    Returns:
-        [block, width - 1]: of the piece of `width` blocks that ends with this one.
+    `sizes` are the sentences of each block. [block, width - 1] is of the piece of `width` blocks
+    that ends with this one.
     """
     num_blocks = len(sizes)
     ends = np.cumsum(np.maximum(source_lengths, target_lengths) * sizes)
@@ -388,18 +367,16 @@ def cut(
 
     A sentence longer than that makes a piece of its own.
     """
-    source_ends = np.cumsum(source_lengths[order])
-    target_ends = np.cumsum(target_lengths[order])
+    ends = [np.cumsum(lengths[order]) for lengths in (source_lengths, target_lengths)]
     pieces = []
     first = 0
     while first < len(order):
-        source_before = source_ends[first - 1] if first else 0
-        target_before = target_ends[first - 1] if first else 0
-        last = min(
-            np.searchsorted(source_ends, source_before + max_tokens, side="right"),
-            np.searchsorted(target_ends, target_before + max_tokens, side="right"),
-        )
-        last = max(int(last), first + 1)
+        before = [side[first - 1] if first else 0 for side in ends]
+        lasts = [
+            np.searchsorted(side, start + max_tokens, side="right")
+            for side, start in zip(ends, before, strict=True)
+        ]
+        last = max(int(min(lasts)), first + 1)
         pieces.append(order[first:last])
         first = last
     return pieces

@@ -84,10 +84,6 @@ class TrainingBatches(ABC, Generic[Batch]):
     a batch of them looks like. `training.batch_tokens` bounds the real tokens of an update on
     either side, in all processes together; the limit of a pass bounds those of one pass, with
     padding.
-
-    Args:
-        rank: This process, from 0.
-        num_processes: Processes that share each update.
     """
 
     def __init__(self, *, rank: int = 0, num_processes: int = 1) -> None:
@@ -123,12 +119,9 @@ class TrainingBatches(ABC, Generic[Batch]):
         """Returns a made-up batch as large as any within the limit of a pass: a probe of memory."""
 
     def update(self, epoch: int, position: int, limit: int) -> Update[Batch]:
-        """Returns an update.
+        """Returns the update at a position of an epoch, or of the next epoch that has any.
 
-        Args:
-            epoch: Its epoch; where that has no updates, the first one after it that has.
-            position: Updates of the epoch before it.
-            limit: Bound of one pass, in tokens a side.
+        `limit` bounds one pass, in tokens a side.
         """
         epoch = find_epoch(self._plan, first=epoch)
         # Let go of in any case: on a GPU it may hold batches.

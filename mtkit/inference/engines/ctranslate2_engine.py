@@ -41,6 +41,7 @@ class CTranslate2Engine:
         max_tokens: The longest source and output it can take, `</s>` counted; None without a limit.
         vocab_size: Number of target tokens.
         num_threads: Threads that each translate a batch of their own.
+        batches_at_once: Enough that threads seldom wait for the last of them to finish.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, there is no such device, or the folder holds no
@@ -60,6 +61,7 @@ class CTranslate2Engine:
             # Threads that each translate a batch of their own are quicker than threads that share
             # one: by a third in float32, several times in int8 (docs/performance.md).
             self.num_threads = count_threads() if kind == "cpu" else 1
+            self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
             with for_library(folder) as readable:
                 self._translator = library.Translator(
                     str(readable),
@@ -83,11 +85,6 @@ class CTranslate2Engine:
         """CTranslate2's name of the precision that it computes in, such as `int8_float32`."""
         return str(self._translator.compute_type)
 
-    @property
-    def batches_at_once(self) -> int:
-        """Enough that threads seldom wait for the last of them to finish."""
-        return _BATCHES_OF_A_THREAD * self.num_threads
-
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
@@ -96,12 +93,7 @@ class CTranslate2Engine:
         return CTranslate2Search(self, settings, stops_early=self._stops_early).run(sources)
 
     def start(self, sources: Sequence[EncodedSource], **options: Any) -> list[Any]:
-        """Has a thread search, and returns what each source's result can be waited for with.
-
-        Args:
-            sources: What the thread takes at once; their prefixes are of one length.
-            options: CTranslate2's own, of `translate_batch`.
-        """
+        """Has a thread search sources whose prefixes are of one length; returns their futures."""
         found: list[Any] = self._translator.translate_batch(
             [_name(source.tokens, self._source_names) for source in sources],
             target_prefix=[_name(source.prefix, self._target_names) for source in sources]
@@ -121,12 +113,7 @@ class CTranslate2Engine:
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """Returns the natural log-probability of each token of each given target.
-
-        Args:
-            source_batch: Source tokens of each sentence, closed by `</s>`.
-            target_batch: Its target tokens, as a search finds them.
-        """
+        """Returns the natural log-probability of each token of each given target."""
         results = self._translator.score_batch(
             [_name(tokens, self._source_names) for tokens in source_batch],
             [_name(tokens, self._target_names) for tokens in target_batch],
@@ -143,10 +130,6 @@ class CTranslate2Engine:
 
 def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:
     """Returns an engine with an exported model.
-
-    Args:
-        folders: The folder that `mtkit export` made, alone.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Raises:
         MtkitError: There are several folders, one holds no export, or what the engine raises.

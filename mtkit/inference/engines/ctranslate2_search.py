@@ -132,9 +132,6 @@ class CTranslate2Search:
 
         It does where `</s>` is among the `beam_size` likeliest tokens there. Taken in any case, a
         short output with one token that is next to impossible would outdo whole sentences.
-
-        Args:
-            sources: What is translated; their prefixes are of one length.
         """
         if not sources:
             return []

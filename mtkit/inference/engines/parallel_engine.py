@@ -67,34 +67,26 @@ class ParallelEngine:
     Args:
         engine: What searches, on a processor.
         num_processes: How many; they end when this object does, or this process.
+
+    Attributes:
+        max_tokens: The longest source and output that the engine can take.
+        batches_at_once: Enough that processes seldom wait for the last of them.
     """
 
     def __init__(self, engine: Engine, num_processes: int) -> None:
         self._engine = engine
         self._num_processes = num_processes
+        self.max_tokens = engine.max_tokens
+        self.batches_at_once = _BATCHES_OF_A_PROCESS * num_processes
         self._workers: list[_Worker] = []
         # Held around the engine, too: a fork would wait for ever for a lock in it.
         self._lock = threading.Lock()
         weakref.finalize(self, _end, self._workers)
 
-    @property
-    def max_tokens(self) -> int | None:
-        """The longest source and output that the engine can take."""
-        return self._engine.max_tokens
-
-    @property
-    def batches_at_once(self) -> int:
-        """Enough that processes seldom wait for the last of them."""
-        return _BATCHES_OF_A_PROCESS * self._num_processes
-
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, as the engine finds them.
-
-        Args:
-            sources: What is sharded; longest first is quickest.
-            settings: How to search; `batch_tokens` bounds what each process searches at a time.
+        """Returns each source's hypotheses; longest first is quickest.
 
         Raises:
             MtkitError: What the engine raises; a process was killed.
@@ -103,7 +95,16 @@ class ParallelEngine:
             num_shards = min(self._num_processes, len(sources) // _MIN_SENTENCES)
             if num_shards < 2:
                 return search_in_batches(self._engine, sources, settings)
-            return self._search_shards(sources, settings, num_shards)
+            lengths = [len(source.tokens) for source in sources]
+            batches = make_shards(lengths, settings.batch_tokens, num_shards)
+            found = self._search_in_workers(
+                [[sources[index] for index in batch] for batch in batches], settings
+            )
+        outputs: _Found = [[] for _ in sources]
+        for batch, of_batch in zip(batches, found, strict=True):
+            for index, hypotheses in zip(batch, of_batch, strict=True):
+                outputs[index] = hypotheses
+        return outputs
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
@@ -111,21 +112,6 @@ class ParallelEngine:
         """Returns the log-probability of each token of each given target, as the engine does."""
         with self._lock:
             return self._engine.score(source_batch, target_batch)
-
-    def _search_shards(
-        self, sources: Sequence[EncodedSource], settings: Inference, num_shards: int
-    ) -> _Found:
-        """Returns each source's hypotheses, searched by so many processes."""
-        lengths = [len(source.tokens) for source in sources]
-        batches = make_shards(lengths, settings.batch_tokens, num_shards)
-        found = self._search_in_workers(
-            [[sources[index] for index in batch] for batch in batches], settings
-        )
-        outputs: _Found = [[] for _ in sources]
-        for batch, of_batch in zip(batches, found, strict=True):
-            for index, hypotheses in zip(batch, of_batch, strict=True):
-                outputs[index] = hypotheses
-        return outputs
 
     def _search_in_workers(
         self, batches: Sequence[Sequence[EncodedSource]], settings: Inference
@@ -167,36 +153,21 @@ class ParallelEngine:
 
 @dataclass(frozen=True)
 class _Worker:
-    """A process that searches.
-
-    Attributes:
-        pid: Its number.
-        parent: That of the process that began it.
-        connection: Where batches go in and what is found comes out.
-    """
+    """A process that searches, and the process that began it."""
 
     pid: int
     parent: int
     connection: Connection
 
     def send(self, batch: Sequence[EncodedSource], settings: Inference) -> None:
-        """Sends it a batch to search.
-
-        Raises:
-            MtkitError: It has ended.
-        """
+        """Sends it a batch to search."""
         try:
             self.connection.send((batch, settings))
         except OSError as error:
             raise self._explain_end() from error
 
     def receive(self) -> _Found:
-        """Returns the hypotheses that it has found.
-
-        Raises:
-            MtkitError: It has ended, or the engine raised it.
-            RuntimeError: The engine failed otherwise.
-        """
+        """Returns the hypotheses that it has found; raises what the engine raised."""
         try:
             answer = self.connection.recv()
         except (EOFError, OSError) as error:
@@ -219,11 +190,7 @@ class _Worker:
 
 
 def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
-    """Returns a process that searches with an engine; `others` are those that run already.
-
-    Raises:
-        OSError: The system doesn't let there be another.
-    """
+    """Returns a process that searches with an engine; `others` are those that run already."""
     here, there = Pipe()
     parent = os.getpid()
     with warnings.catch_warnings():

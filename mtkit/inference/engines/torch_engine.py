@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.data.batches.collate import pad
-from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.search.beam import beam_search
@@ -32,6 +32,7 @@ from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import Precision
+from mtkit.text.token_ids import PAD
 
 _MIN_WIDTH_IN_BFLOAT16 = 256
 """A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
@@ -43,7 +44,13 @@ class TorchEngine:
     Args:
         model: The network, or those of an ensemble; between calls it may be trained on.
         device: Where its weights are.
+
+    Attributes:
+        max_tokens: The fewest learned positions of a model; None where positions have no end.
+        batches_at_once: One: what it is given it searches together.
     """
+
+    batches_at_once = 1
 
     def __init__(
         self, model: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device | str
@@ -52,23 +59,10 @@ class TorchEngine:
         self._device = torch.device(device)
         # A network has one mode, training or evaluation, and tables that grow.
         self._lock = threading.Lock()
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The fewest learned positions of a model; None where positions have no end."""
-        return min(
-            (
-                model.model.max_positions
-                for model in self._models
-                if model.model.positions == "learned"
-            ),
-            default=None,
+        sizes = [model.model for model in self._models]
+        self.max_tokens = min(
+            (each.max_positions for each in sizes if each.positions == "learned"), default=None
         )
-
-    @property
-    def batches_at_once(self) -> int:
-        """One: what it is given it searches together."""
-        return 1
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -133,18 +127,21 @@ class TorchEngine:
         return members[0] if len(members) == 1 else EnsembleSteps(members)
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
-        """Returns token lists as one tensor, padded at the end, and where they stand."""
-        tokens, layout = pad(Ragged.of(batch))
+        tokens, layout = pad(batch)
         return send(tokens, self._device), layout.to(self._device)
+
+
+def pad(batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
+    """Returns sentences padded at the end, int64 [batch, longest], and where they stand."""
+    lengths = np.array([len(sentence) for sentence in batch])
+    is_token = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.full(is_token.shape, PAD, dtype=np.int64)
+    tokens[is_token] = np.fromiter(chain.from_iterable(batch), np.int64, count=lengths.sum())
+    return torch.from_numpy(tokens), PaddedLayout(torch.from_numpy(is_token))
 
 
 def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
     """Returns an engine with the model in a folder, or those of an ensemble.
-
-    Args:
-        folders: Model folders.
-        settings: Whose precision and number of processes apply.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
 
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged.
@@ -157,32 +154,16 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
 
 
 def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device) -> EncoderDecoder:
-    """Returns a network as it is quickest to search with; the one given is used up.
-
-    Args:
-        model: The network, on its device.
-        settings: Whose precision applies.
-        device: What the network runs on.
-    """
-    ready = convert(model, choose_precision(settings, device, model.model))
+    """Returns a network on `device` as it is quickest to search with; the one given is used up."""
+    precision = choose_precision(settings, device, model.model)
+    ready = copy_in_bfloat16(model) if precision == "bf16" else model
     if gains_by_prepacking(device):
         ready.prepack()
     return ready
 
 
-def convert(model: EncoderDecoder, precision: Precision) -> EncoderDecoder:
-    """Returns a model with its weights in a precision: itself where it has it already."""
-    return model if precision == "fp32" else copy_in_bfloat16(model)
-
-
 def choose_precision(settings: Inference, device: torch.device, model: Model) -> Precision:
-    """Returns the precision that is asked for, or for `auto` what a device is quickest in.
-
-    Args:
-        settings: Which may ask for one.
-        device: What the network runs on.
-        model: The network's sizes.
-    """
+    """Returns the precision that is asked for, or for `auto` what a device is quickest in."""
     if settings.precision != "auto":
         return settings.precision
     if device.type == "cpu" and model.d_model < _MIN_WIDTH_IN_BFLOAT16:

@@ -114,9 +114,7 @@ class _Beam:
     ) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, puts ended ones into pools; returns the parents.
 
-        Args:
-            log_probs_BWV: What may follow each hypothesis; written into.
-            beam_size: How many live on at most.
+        `log_probs_BWV` is written into.
         """
         batch, width, vocab = log_probs_BWV.shape
         extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
@@ -196,13 +194,7 @@ class _Pool:
         cumulative_log_probabilities: list[float],
         adjustment: float,
     ) -> None:
-        """Takes an output in, and lets the worst go where there are too many.
-
-        Args:
-            tokens: The output.
-            cumulative_log_probabilities: Its log-probability up to each token.
-            adjustment: What is added to its score.
-        """
+        """Takes an output in, and lets the worst go where there are too many."""
         hypothesis = end_output(tokens, cumulative_log_probabilities, self._penalty, adjustment)
         bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
         del self.hypotheses[self._size :]

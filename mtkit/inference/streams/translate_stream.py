@@ -20,8 +20,6 @@ from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windo
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Request, Translation
 
-_OUTPUT_KEYS = BLANK.as_json().keys()
-
 
 def translate_stream(
     translator: Translator,
@@ -48,10 +46,7 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    render = _as_json if as_json else _as_text
-    return _pass_through(
-        source, target, _reserve_keys(input_format, as_json=as_json), answer, render
-    )
+    return _pass_through(source, target, input_format, answer, _as_text, as_json=as_json)
 
 
 def score_stream(
@@ -78,12 +73,8 @@ def score_stream(
             [(line.text, line.prefix) for line in window], first_line=first_line
         )
 
-    with_target = replace(_reserve_keys(input_format, as_json=as_json), needs_target=True)
-    return _pass_through(source, target, with_target, answer, _as_json if as_json else _as_score)
-
-
-def _reserve_keys(input_format: InputFormat, *, as_json: bool) -> InputFormat:
-    return replace(input_format, reserved_keys=_OUTPUT_KEYS) if as_json else input_format
+    with_target = replace(input_format, needs_target=True)
+    return _pass_through(source, target, with_target, answer, _as_score, as_json=as_json)
 
 
 def _pass_through(
@@ -92,8 +83,13 @@ def _pass_through(
     input_format: InputFormat,
     answer: Answer[Request],
     render: Callable[[Request, Translation], str],
+    *,
+    as_json: bool,
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
+    if as_json:
+        render = _as_json
+        input_format = replace(input_format, reserved_keys=BLANK.as_json().keys())
     num_lines = 0
     with WarningPrinter() as printer:
         windows = read_requests(source, input_format, printer)

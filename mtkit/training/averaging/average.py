@@ -1,7 +1,7 @@
 """The front door of `mtkit average`: one model, the mean of several checkpoints, to `model/`."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +11,6 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.config import read_settings
 from mtkit.model.digest import digest_model
-from mtkit.model.folder import save_model_folder
 from mtkit.model.parameters import list_shapes
 from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
@@ -25,26 +24,22 @@ from mtkit.training.averaging.candidates import (
     list_candidates,
     show_candidates,
 )
-from mtkit.training.averaging.comparison import (
-    MeanComparison,
-    compare,
-    is_to_be_compared,
-)
+from mtkit.training.averaging.comparison import MeanComparison, compare, is_to_be_compared
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import measure_candidates
 from mtkit.training.averaging.record import (
     COMPARISON,
     SELECTION,
     as_comparison,
-    list_steps,
     read_comparison,
     read_selected,
     record_comparison,
     record_selection,
 )
-from mtkit.training.checkpoint import Checkpoint, describe_training
+from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
+from mtkit.training.release import save_model
 from mtkit.training.same_run import check_same_run
 from mtkit.units import plural
 from mtkit.workspace import Workspace
@@ -101,7 +96,9 @@ def average(
     if released != chosen:
         weights = _read_mean(recipe, data, released)
     record, facts = record_comparison(comparison, is_mean_kept=released == chosen)
-    _save(recipe, workspace, data, released, weights, record=record, facts=facts)
+    save_model(
+        recipe, workspace, data, released, weights, made_by="average", record=record, facts=facts
+    )
     say(f"averaged {_count(chosen)}")
     if comparison is not None:
         _report(comparison, is_mean_kept=released == chosen, options=options)
@@ -255,9 +252,7 @@ def _read_mean(
     recipe: Recipe, data: PreparedData, chosen: Sequence[Checkpoint]
 ) -> dict[str, Tensor]:
     """Returns the mean of checkpoints whose files hold what was saved."""
-    shapes = list_shapes(
-        recipe.model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    )
+    shapes = list_shapes(recipe.model, *data.tokenizer.vocab_sizes.values())
     for checkpoint in chosen:
         checkpoint.check(shapes.values())
         check_weights(checkpoint.weights_file, shapes)
@@ -273,57 +268,9 @@ def _save_selected(
 ) -> None:
     """Fills `model/` with what was selected; card and manifest say what it was compared with."""
     record, facts = record_selection(selection)
-    _save(
-        recipe,
-        workspace,
-        data,
-        chosen,
-        _read_mean(recipe, data, chosen),
-        record=record,
-        facts=facts,
-    )
-
-
-def _save(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    chosen: Sequence[Checkpoint],
-    weights: Mapping[str, Tensor],
-    *,
-    record: Mapping[str, Any],
-    facts: Mapping[str, str],
-) -> None:
-    """Fills `model/` with the mean of some checkpoints, and says so in the manifest.
-
-    Args:
-        recipe: The run's recipe.
-        workspace: The run.
-        data: The run's data.
-        chosen: One checkpoint or more, oldest first.
-        weights: Their mean.
-        record: More for the manifest.
-        facts: More for the model's card, by name.
-    """
-    steps = ", ".join(map(str, list_steps(chosen)))
-    save_model_folder(
-        workspace.model,
-        recipe=recipe,
-        weights=weights,
-        tokenizer=data.tokenizer,
-        origin=f"the mean of the checkpoints of steps {steps}"
-        if len(chosen) > 1
-        else f"the checkpoint of step {steps}",
-        training_facts={**describe_training(chosen[-1].state, len(data.train)), **facts},
-        record=lambda folder: workspace.record(
-            "model",
-            {
-                "made_by": "average",
-                "steps": list_steps(chosen),
-                **record,
-                "digest": digest_model(folder),
-            },
-        ),
+    weights = _read_mean(recipe, data, chosen)
+    save_model(
+        recipe, workspace, data, chosen, weights, made_by="average", record=record, facts=facts
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from rich.console import Console
 from rich.table import Table
 
-from mtkit.training.checkpoint import Checkpoint, choose_best
+from mtkit.training.checkpoint import Checkpoint, choose_best, list_steps
 from mtkit.training.metrics import LABELS
 from mtkit.training.validation import ValidationResult
 
@@ -33,7 +33,7 @@ class Candidate:
     @property
     def steps(self) -> list[int]:
         """The checkpoints' steps."""
-        return [checkpoint.state.step for checkpoint in self.checkpoints]
+        return list_steps(self.checkpoints)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) 
         case "best":
             return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)
         case "spaced":
-            indices = spread([checkpoint.state.step for checkpoint in regular], count)
+            indices = spread(list_steps(regular), count)
             return [regular[index] for index in indices]
 
 

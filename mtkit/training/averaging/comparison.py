@@ -67,13 +67,7 @@ class MeanComparison:
 
 
 def find_basis(recipe: Recipe, saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]) -> str:
-    """Returns the digest of what a comparison of a mean with the run's checkpoints depends on.
-
-    Args:
-        recipe: The run's recipe.
-        saved: All checkpoints there are.
-        chosen: Those of the mean.
-    """
+    """Returns the digest of what a comparison of the mean of those chosen with all depends on."""
     return digest(
         {
             "settings": _list_settings(recipe),
@@ -101,14 +95,6 @@ def compare(
 
     Scores that training measured are taken as they are. Where it had other settings of decoding or
     scoring than the recipe has now, the best of those checkpoints is measured again.
-
-    Args:
-        recipe: The run's recipe.
-        data: The run's data.
-        saved: All checkpoints there are.
-        mean: The checkpoints of the mean.
-        weights: The mean itself.
-        device: Where to measure.
 
     Returns:
         The comparison; None where the recipe doesn't ask for it or, with a warning, where a worse

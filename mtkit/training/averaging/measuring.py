@@ -25,11 +25,6 @@ from mtkit.training.validation import ValidationResult, Validator
 class Measuring:
     """A model on a device, which takes one set of weights after another and measures it.
 
-    Args:
-        recipe: The run's recipe.
-        data: The run's data.
-        device: Where to measure.
-
     Raises:
         MtkitError: Memory runs out, or a tokeniser for scores isn't installed.
     """
@@ -44,10 +39,6 @@ class Measuring:
 
     def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
         """Returns what a model with these weights is worth, as training would have measured it.
-
-        Args:
-            weights: The weights by name.
-            origin: Where they come from, for messages.
 
         Raises:
             MtkitError: Memory runs out, or the development set can't be translated.

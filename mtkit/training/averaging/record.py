@@ -7,7 +7,7 @@ from typing import Any
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import describe_candidates
 from mtkit.training.averaging.comparison import MeanComparison, find_basis, is_to_be_compared
-from mtkit.training.checkpoint import Checkpoint
+from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.metrics import LABELS
 from mtkit.workspace import Workspace
 
@@ -64,11 +64,6 @@ def read_selected(workspace: Workspace, saved: Sequence[Checkpoint]) -> list[Che
     if selection is None or selection["checkpoints"] != list_steps(saved):
         return []
     return [checkpoint for checkpoint in saved if checkpoint.state.step in record["steps"]]
-
-
-def list_steps(checkpoints: Sequence[Checkpoint]) -> list[int]:
-    """Returns the checkpoints' steps."""
-    return [checkpoint.state.step for checkpoint in checkpoints]
 
 
 def record_selection(selection: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -16,7 +16,7 @@ class Objective(Protocol[Batch]):
     """Batches to learn from, their loss, and what the model is worth on the development set.
 
     Another objective, a language model's say, is a file here and a line in `build_objective`
-    (training/build.py). It needs a network and its line in `build_model`, a subclass of
+    (training/build.py). It needs a network and its line in `build_learner`, a subclass of
     `TrainingBatches` over a store of its own, a loss that is a sum over tokens, and a score of its
     own whose name isn't that of a loss.
     """

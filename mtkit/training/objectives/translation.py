@@ -1,6 +1,7 @@
 """A translator's objective: label-smoothed cross entropy of the target, given the source."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -29,14 +30,10 @@ multiples of as many tokens have few different lengths, and want few kernels (do
 
 
 class TranslationBatches(TrainingBatches[TranslationBatch]):
-    """Sentence pairs in updates.
+    """Sentence pairs in updates that several processes share.
 
-    Args:
-        data: The run's data.
-        recipe: The run's recipe.
-        processes: Those that share each update.
-        dtype: What passes are computed in.
-        packs: Whether batches are packed; all processes must do the same.
+    `dtype` is what passes are computed in. With `packs` batches are packed; all processes must do
+    the same.
     """
 
     def __init__(
@@ -49,10 +46,8 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
         packs: bool,
     ) -> None:
         super().__init__(rank=processes.rank, num_processes=processes.count)
-        self._store = data.train
-        self._order = data.train_order
-        self._weights = data.weights
-        self._longest = recipe.data.cleaning.max_tokens
+        self._data = data
+        self._recipe = recipe
         self._sampler = (
             None
             if recipe.tokenizer.sampling is None
@@ -60,12 +55,10 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
                 data.train,
                 data.tokenizer,
                 recipe.tokenizer.sampling,
-                max_tokens=self._longest,
+                max_tokens=self.longest,
                 seed=recipe.seed,
             )
         )
-        self._settings = recipe.training
-        self._seed = recipe.seed
         self._device = processes.device
         self._packs = packs
         self._row_step = 1
@@ -77,16 +70,16 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
     @property
     def longest(self) -> int:
         """The bound that prepared and sampled sentences keep: `data.cleaning.max_tokens`."""
-        return self._longest
+        return self._recipe.data.cleaning.max_tokens
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the sentences of each update of an epoch."""
         return plan_epoch(
-            self._order,
-            weights=self._weights,
-            batch_tokens=self._settings.batch_tokens,
-            length_groups=self._settings.length_groups,
-            seed=self._seed,
+            self._data.train_order,
+            weights=self._data.weights,
+            batch_tokens=self._recipe.training.batch_tokens,
+            length_groups=self._recipe.training.length_groups,
+            seed=self._recipe.seed,
             epoch=epoch,
         )
 
@@ -95,38 +88,31 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
 
         Where segmentations are sampled, each has room for the longest that may come.
         """
-        lengths = self._store.lengths(examples)
+        lengths = self._data.train.lengths(examples)
         if self._sampler is not None:
             lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
-        if self._packs:
-            return split_packed_update(
-                examples,
-                lengths["source"],
-                lengths["target"],
-                micro_batch_tokens=limit,
-                num_processes=num_processes,
-            )
-        return split_update(
+        split: Callable[..., list[list[MicroBatch]]] = split_packed_update
+        if not self._packs:
+            split = partial(split_update, grid_slots=self._grid_slots, row_step=self._row_step)
+        return split(
             examples,
             lengths["source"],
             lengths["target"],
             micro_batch_tokens=limit,
             num_processes=num_processes,
-            grid_slots=self._grid_slots,
-            row_step=self._row_step,
         )
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
         if self._sampler is not None:
             return self._sampler.count_tokens(examples, epoch, "target")
-        return int(self._store.lengths(examples)["target"].sum())
+        return int(self._data.train.lengths(examples)["target"].sum())
 
     def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
         """Returns a micro-batch with an epoch's segmentations, on the device."""
         sentences = micro_batch.sentences
         tokens = (
-            self._store.gather(sentences)
+            self._data.train.gather(sentences)
             if self._sampler is None
             else self._sampler.gather(sentences, epoch)
         )
@@ -135,7 +121,7 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
 
     def largest(self, limit: int) -> TranslationBatch:
         """Returns a made-up batch: as many of the longest sentences as the limit of a pass lets."""
-        strata = self._order.strata
+        strata = self._data.train_order.strata
         longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
         if self._sampler is not None:
             longest = int(self._sampler.bound(np.array([longest]))[0])
@@ -155,17 +141,7 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
 
 
 class TranslationObjective:
-    """Label-smoothed cross entropy of the target, given the source.
-
-    Args:
-        learner: The network that learns, on its device, and what passes go through.
-        batches: What it learns from.
-        validator: Measures it on the development set.
-        label_smoothing: Mass that is spread over the vocabulary.
-
-    Attributes:
-        batches: What it learns from.
-    """
+    """Label-smoothed cross entropy of the target, given the source."""
 
     def __init__(
         self,

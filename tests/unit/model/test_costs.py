@@ -24,8 +24,7 @@ from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, UNK
-from mtkit.training.frozen import freeze
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, freeze
 from mtkit.training.translation_loss import measure_translation
 
 models = st.builds(

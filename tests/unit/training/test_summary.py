@@ -22,7 +22,7 @@ def summarise(
     recipe = load_recipe("phrasebook-en-de", ["training.max_steps=800", *overrides])
     best = None
     if score is not None:
-        best = Checkpoint(root / "step-00000600", TrainingState(step=600), score, {}, "", True, {})
+        best = Checkpoint(root / "step-00000600", TrainingState(step=600), score, True, {}, "", {})
     settings = {"options": OPTIONS, "is_finished": True, **facts}
     show_summary(recipe, Workspace(root), state, best, **settings)
 

@@ -4,17 +4,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision
+from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, pad
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.device import is_imitated
+from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
-from mtkit.text.token_ids import EOS
+from mtkit.text.token_ids import EOS, PAD
 
 
 def encoded(sources: list[list[int]]) -> list[EncodedSource]:
@@ -124,9 +127,9 @@ def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
         for hypotheses in engine.search(encoded(_SOURCES), Inference(max_extra_tokens=5))
     ]
     scores = engine.score(_SOURCES, [hypothesis.token_ids for hypothesis in found])
-    for hypothesis, given in zip(found, scores, strict=True):
-        assert given == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)
-        assert sum(given) == pytest.approx(hypothesis.log_probability, abs=1e-5)
+    for hypothesis, scored in zip(found, scores, strict=True):
+        assert scored == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)
+        assert sum(scored) == pytest.approx(hypothesis.log_probability, abs=1e-5)
 
 
 def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
@@ -149,7 +152,8 @@ def test_a_network_made_ready_finds_the_same(
         pytest.skip("no oneDNN, or none with products of bfloat16")
     monkeypatch.setattr(torch_engine, "gains_by_prepacking", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
-    plain = torch_engine.convert(make_model(make_recipe()), precision)
+    model = make_model(make_recipe())
+    plain = copy_in_bfloat16(model) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
     ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
@@ -186,3 +190,20 @@ def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_m
     # Batches of one caller don't wait for all of another's.
     callers = [caller for caller, _ in seen]
     assert callers != sorted(callers, key=callers.index)
+
+
+def test_two_sentences_written_out():
+    tokens, layout = pad([[7, 8, EOS], [9, EOS]])
+    assert tokens.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
+    assert layout.is_token.tolist() == [[True, True, True], [True, True, False]]
+    assert tokens.dtype == torch.int64
+    assert layout.to(torch.device("cpu")).is_token is layout.is_token
+
+
+@given(st.lists(st.lists(st.integers(4, 99), min_size=1, max_size=9), min_size=1, max_size=9))
+def test_padding_leaves_every_sentence_as_it_was(sentences):
+    tokens, layout = pad(sentences)
+    is_token = layout.is_token
+    assert [row[real].tolist() for row, real in zip(tokens, is_token, strict=True)] == sentences
+    assert (tokens[~is_token] == PAD).all()
+    assert tokens.shape == (len(sentences), max(map(len, sentences)))

@@ -25,7 +25,7 @@ def checkpoints(scores: dict[int, float | None]) -> list[Checkpoint]:
     """Returns checkpoints with these scores by step."""
     return [
         Checkpoint(
-            Path(f"step-{step:08d}"), TrainingState(step=step), score, {}, "", score is not None, {}
+            Path(f"step-{step:08d}"), TrainingState(step=step), score, score is not None, {}, "", {}
         )
         for step, score in scores.items()
     ]
