@@ -24,7 +24,8 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
-from mtkit.recipe.invalidation import Invalidates, select
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
 
@@ -217,7 +218,7 @@ def _translate_test_sets(
 
 def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
     """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     return {**asdict(model.identity), **settings}
 
 
