@@ -5,6 +5,7 @@ from typing import Any
 
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Declaration
+from mtkit.recipe.tables import WHOLE_RECIPE
 
 _INTRODUCTION = """\
 # Every key of a recipe
@@ -29,8 +30,6 @@ What a key invalidates, once it is changed:
 * `nothing`: it may be changed at any time.
 """
 
-RECIPE = Declaration(None, (Recipe,))
-
 Schema = dict[str, Any]
 
 
@@ -42,9 +41,9 @@ def read_schema() -> Schema:
 
 def render_recipe(schema: Schema) -> str:
     """Returns the page."""
-    parts = [_INTRODUCTION, "## Top level\n", _render_table(schema, schema["$defs"], RECIPE)]
+    parts = [_INTRODUCTION, "## Top level\n", _render_table(schema, schema["$defs"], WHOLE_RECIPE)]
     for name, field in schema["properties"].items():
-        inner = RECIPE.of_key(name)
+        inner = WHOLE_RECIPE.of_key(name)
         parts += _render_sections(name, field, schema["$defs"], inner, level=2)
     return "\n".join(parts)
 

@@ -20,17 +20,17 @@ from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.held_out import prepare_dev
 from mtkit.data.preparation.make_tokenizer import make_tokenizer
-from mtkit.data.preparation.notes import EpochSize
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.report import EpochSize, Report
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.stage_keys import compute_stage_key
-from mtkit.data.preparation.stages import Facts, Stages, clear_stages, read_record
+from mtkit.data.preparation.stages import clear_stages, read_record, run_stage
 from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
 from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
     STAGES,
+    Stage,
     describe_inputs,
     fingerprint,
     read_dev_side,
@@ -88,18 +88,14 @@ def check_inputs(recipe: Recipe) -> None:
     if folder is not None:
         read_reused(folder, recipe)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
-        check_corpus(
-            corpus,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
+        check_corpus(corpus, languages=recipe.data.languages)
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that the workspace holds this recipe's data, from input files unchanged since."""
     if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
-    found: dict[str, Facts] = {}
+    found: PreparedFacts = {}
     for name in STAGES:
         record = read_record(workspace.data / name)
         if record is None or record["key"] != compute_stage_key(name, recipe, found):
@@ -128,20 +124,16 @@ def _prepare(
         if draft.is_dir() and not any((draft / name).is_dir() for name in STAGES):
             remove_folder(draft)
         raise
+    noted = _list_noted(recipe, facts)
     if check is not None:
         try:
-            check(facts["digest"])
+            check(noted["digest"])
         except MtkitError:
             remove_folder(draft)
             raise
     epoch = _measure_epoch(recipe, draft)
     report = Report.of(recipe, facts, epoch, read_dev_side(draft, "target"))
     write_report(report, draft)
-    noted = {
-        "format_version": facts["format_version"],
-        "fingerprint": facts["fingerprint"],
-        "digest": facts["digest"],
-    }
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
@@ -180,8 +172,8 @@ def _measure_epoch(recipe: Recipe, draft: Path) -> EpochSize:
 
 def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) -> PreparedFacts:
     """Finishes every stage in the draft; returns their facts."""
-    stages = Stages(draft, earlier)
-    builds: Mapping[str, Callable[[Path], Facts]] = {
+    found: PreparedFacts = {}
+    builds: Mapping[Stage, Callable[[Path], Any]] = {
         "text": lambda folder: clean_corpora(recipe, folder, num_workers=num_workers),
         "tokenizer": lambda folder: make_tokenizer(
             recipe, draft / "text", found["text"]["kept"], folder
@@ -201,22 +193,23 @@ def _run_stages(recipe: Recipe, draft: Path, earlier: Path, num_workers: int) ->
         ),
         "dev": lambda folder: prepare_dev(recipe, draft / "tokenizer", folder),
     }
-    found: dict[str, Any] = {}
     for name in STAGES:
         started_at = time.monotonic()
-        stage = stages.run(name, compute_stage_key(name, recipe, found), builds[name])
+        key = compute_stage_key(name, recipe, found)
+        found[name], is_new = run_stage(draft / name, earlier / name, key, builds[name])
         elapsed_seconds = time.monotonic() - started_at
-        say(f"{name}: " + (f"{elapsed_seconds:.1f} s" if stage.is_new else "unchanged, taken over"))
-        found[name] = stage.facts
+        say(f"{name}: " + (f"{elapsed_seconds:.1f} s" if is_new else "unchanged, taken over"))
+    return found
+
+
+def _list_noted(recipe: Recipe, facts: PreparedFacts) -> dict[str, Any]:
+    """Returns what is kept of a preparation, such as the digest of all that training depends on."""
     # What training depends on beside the stages' files.
     weights = [corpus.weight for corpus in recipe.data.train]
     longest = recipe.data.cleaning.max_tokens if recipe.tokenizer.sampling is not None else 0
+    digests = [facts[name]["digest"] for name in STAGES[1:]]
     return {
         "format_version": FORMAT_VERSION,
         "fingerprint": fingerprint(recipe),
-        "digest": digest([*(found[name]["digest"] for name in STAGES[1:]), weights, longest]),
-        "text": found["text"],
-        "tokenizer": found["tokenizer"],
-        "train": found["train"],
-        "dev": found["dev"],
+        "digest": digest([*digests, weights, longest]),
     }

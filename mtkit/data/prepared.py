@@ -15,8 +15,8 @@ from mtkit.errors import MtkitError
 from mtkit.files import read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
-from mtkit.recipe.invalidation import Invalidates, select
-from mtkit.recipe.tables import list_differences, relative_to_root
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -133,7 +133,7 @@ def fingerprint(recipe: Recipe) -> str:
 
 def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of data, tokenizer and seed that bear on prepared data."""
-    chosen = select(Recipe, tables, Invalidates.DATA)
+    chosen = select(tables, Invalidates.DATA)
     # Of where training starts from, only which vocabulary is kept bears on data.
     chosen.pop("training", None)
     root = str(tables.get("data", {}).get("data_root", ""))

@@ -104,5 +104,4 @@ def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
 
 def punctuation_languages(recipe: Recipe) -> tuple[str, str] | None:
     """Returns the languages whose punctuation is normalised; None where it stays as it is."""
-    languages = (recipe.data.source_language, recipe.data.target_language)
-    return languages if choose_punctuation(recipe) == "moses" else None
+    return recipe.data.languages if choose_punctuation(recipe) == "moses" else None

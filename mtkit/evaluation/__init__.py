@@ -17,6 +17,6 @@ report/          tables, JSON, Markdown, and the HTML page
 """
 
 from mtkit.evaluation.report.tables import ScoreRow
-from mtkit.evaluation.scores import Score, score_corpus
+from mtkit.evaluation.scores import score_corpus
 
-__all__ = ["Score", "ScoreRow", "score_corpus"]
+__all__ = ["ScoreRow", "score_corpus"]

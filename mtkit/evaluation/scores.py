@@ -1,29 +1,12 @@
 """Corpus scores by sacreBLEU (arXiv 1804.08771), to its own command line's last digit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.results import SystemScore
 from mtkit.evaluation.tokenizers import choose_tokenizer, explain_missing, resolve_tokenizer
 from mtkit.recipe.evaluation import Evaluation, Metric
-
-
-@dataclass(frozen=True)
-class Score:
-    """One metric's verdict on one set of translations.
-
-    Attributes:
-        metric: The metric's word in a recipe.
-        name: sacreBLEU's name of it, such as `chrF2`.
-        value: Percentage points; for TER, the lower the better.
-        signature: Everything that the value depends on, as sacreBLEU writes it.
-    """
-
-    metric: Metric
-    name: str
-    value: float
-    signature: str
 
 
 def score_corpus(
@@ -32,7 +15,7 @@ def score_corpus(
     settings: Evaluation,
     *,
     target_language: str = "",
-) -> list[Score]:
+) -> list[SystemScore]:
     """Returns the score of every metric that the settings name, in their order.
 
     Args:
@@ -50,8 +33,14 @@ def score_corpus(
     for metric in settings.metrics:
         scorer = open_scorer(metric, settings)
         result = scorer.corpus_score(hypotheses, references)
-        signature = str(scorer.get_signature().format())
-        scores.append(Score(metric, result.name, float(result.score), signature))
+        scores.append(
+            SystemScore(
+                result.name,
+                float(result.score),
+                str(scorer.get_signature().format()),
+                higher_is_better=metric != "ter",
+            )
+        )
     return scores
 
 

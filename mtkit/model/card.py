@@ -26,7 +26,7 @@ def model_card(
 ) -> str:
     """Returns the card of a model that hasn't been scored, with facts on its training by name."""
     model = recipe.model
-    source, target = recipe.data.source_language, recipe.data.target_language
+    source, target = recipe.data.languages
     pieces = f"{vocab_sizes[0]:,} pieces for both languages"
     if not recipe.tokenizer.joint:
         pieces = f"{vocab_sizes[0]:,} source and {vocab_sizes[1]:,} target pieces"

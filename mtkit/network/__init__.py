@@ -2,9 +2,11 @@
 
 To read from the formula to the whole:
 scaled_dot_product.py  attention of heads: padded, packed, or a step's
-layouts.py             where sentences stand: padded, in grids, or packed
+layouts.py             how sentences lie in a batch: padded, in grids, or packed
+cache.py               keys and values cached while decoding
+fused_linear.py        several linear maps in one product
 attention.py           self-attention and cross-attention
-feed_forward.py        the other sub-layer
+feed_forward.py        the feed-forward sub-layer
 layer.py               sub-layers with residual, dropout and norm
 stack.py               layers: an encoder, a decoder, or a language model
 embeddings.py          tokens to vectors and back
@@ -12,19 +14,18 @@ positions.py           positions to vectors
 encoder_decoder.py     the whole Transformer: `forward` to train, `start` and `step` to decode
 
 Beside them:
-cache.py               keys and values kept while decoding
 dropout.py             dropout
 layer_norm.py          layer normalisation
-look_up.py             rows of a table, with a gradient that keeps its digits
 initialization.py      every initial weight, in one function
 attention_kernels.py   kernels of a GPU
 device.py              devices, and what suits each
 precision.py           a network in bfloat16
-cpu/                   what makes a processor fast
+cpu/                   faster ways of a processor
 
 Names for shapes: batch, beam, src_len, tgt_len, d_model, heads, d_key, d_value, d_ff, vocab.
 A local that changes shape carries its axes as a suffix: B batch, S src_len, T tgt_len, Q and M the
-lengths of queries and memory, D d_model, H heads, K d_key, V d_value. `rows` is batch * beam.
+lengths of queries and memory, W beam, D d_model, H heads, K d_key, V d_value. In cpu/, R is batch
+times heads. A `row` is a batch of one sequence: grids or sentences one after the other.
 Masks are boolean, True is a real token: `is_token`.
 """
 

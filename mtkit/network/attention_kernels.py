@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mtkit.network.scaled_dot_product import AttentionOptions
+
 ORDER = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
 """The first that can do what is asked is taken: FlashAttention (arXiv 2307.08691) without a mask,
 the memory-efficient kernel (arXiv 2112.05682) with one, plain products for any other width.
@@ -24,8 +26,8 @@ _FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
 
 
 @contextmanager
-def attention_kernels(device: torch.device) -> Iterator[None]:
-    """Has attention on a GPU computed by the kernels of `ORDER`; elsewhere changes nothing.
+def limit_attention_kernels(device: torch.device) -> Iterator[None]:
+    """Limits attention on a GPU to the kernels of `ORDER`; changes nothing on other devices.
 
     Another model in the same process has its own kernels again when the block ends.
     """
@@ -56,33 +58,26 @@ def attend_packed(
     queries: Float[Tensor, "1 heads queries d_key"],
     keys: Float[Tensor, "1 heads memory d_key"],
     values: Float[Tensor, "1 heads memory d_key"],
+    options: AttentionOptions,
     *,
     offsets: tuple[Int[Tensor, " bounds"], Int[Tensor, " bounds"]],
     max_lengths: tuple[int, int],
-    is_causal: bool,
-    window: int | None,
 ) -> Float[Tensor, "1 heads queries d_key"]:
     """Returns the attention of packed sentences, each within itself, where `can_pack` says so.
 
-    Args:
-        queries: One for each position that attends.
-        keys: One for each position that may be attended to.
-        values: As many; their weighted means are returned.
-        offsets: int32: where each sentence's queries begin and the last one's end, and its keys.
-        max_lengths: Most queries and keys of a sentence.
-        is_causal: A query sees no key behind its own position.
-        window: A query sees no key further off than this; all where it is None.
+    `offsets`, in int32, say where each sentence's queries begin and the last one's end, and its
+    keys; `max_lengths` are the most queries and keys of a sentence. No weights are dropped.
     """
     from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
 
-    reach = -1 if window is None else window
+    reach = -1 if options.window is None else options.window
     attended_QHV = varlen_attn(
         queries[0].transpose(0, 1),
         keys[0].transpose(0, 1),
         values[0].transpose(0, 1),
         *offsets,
         *max_lengths,
-        window_size=(reach, 0 if is_causal else reach),
+        window_size=(reach, 0 if options.is_causal else reach),
     )
     assert isinstance(attended_QHV, Tensor)
     attended: Tensor = attended_QHV.transpose(0, 1)[None]

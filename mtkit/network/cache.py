@@ -1,19 +1,19 @@
-"""Keys and values that a decoder keeps between steps.
+"""Keys and values that a decoder caches between steps.
 
-A hypothesis's keys and values are never copied when hypotheses are reordered. Each step adds one
-slot per hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor`
-says which slots a hypothesis descends from, and attention looks at these alone. That costs a few
-products more than moving keys and values about, which costs memory traffic (docs/log.md).
+When hypotheses are reordered, none of their keys and values are copied. Each step adds one slot per
+hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor` says which
+slots a hypothesis descends from, and attention looks at these alone. That costs a few products more
+than moving keys and values about, which costs memory traffic (docs/log.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network.cpu.heads import Heads
+from mtkit.network.layouts import Heads
 
 _FIRST_SLOTS = 32
 
@@ -22,12 +22,12 @@ _FIRST_SLOTS = 32
 class LayerCache:
     """One decoder layer's keys and values.
 
-    The source's stand once per sentence, however many hypotheses read them. The target's stand in
-    slots, in the order in which they were added; the last ones may be unused yet.
+    Of the source, if there is one, they are stored once per sentence, however many hypotheses read
+    them; of the target in slots, in the order in which they were added, the last ones yet unused.
     """
 
-    source_keys: Float[Tensor, "batch heads src_len d_key"]
-    source_values: Float[Tensor, "batch heads src_len d_value"]
+    source_keys: Float[Tensor, "batch heads src_len d_key"] | None = None
+    source_values: Float[Tensor, "batch heads src_len d_value"] | None = None
     target_keys: Float[Tensor, "batch heads slots d_key"] | None = None
     target_values: Float[Tensor, "batch heads slots d_value"] | None = None
 
@@ -35,13 +35,9 @@ class LayerCache:
     def of_source(cls, keys: Heads, values: Heads) -> "LayerCache":
         """Returns the cache of a padded source's keys and values, and of no target position.
 
-        Heads apart, which would else be copied apart at every step; in fp32 on a CPU, where
-        products as small as those of a step gain nothing from bfloat16.
+        Each head is contiguous; a step would else copy them.
         """
-        (source_keys,), (source_values,) = keys, values
-        if source_keys.device.type == "cpu" and source_keys.dtype == torch.bfloat16:
-            source_keys, source_values = source_keys.float(), source_values.float()
-        return cls(source_keys.contiguous(), source_values.contiguous())
+        return cls(_to_cached_type(keys[0]).contiguous(), _to_cached_type(values[0]).contiguous())
 
     def append(
         self,
@@ -59,13 +55,19 @@ class LayerCache:
             first: The slot of the first hypothesis.
             oldest: The first slot to return.
         """
-        keys, values = keys.to(self.source_keys.dtype), values.to(self.source_keys.dtype)
+        keys, values = _to_cached_type(keys), _to_cached_type(values)
         end = first + keys.shape[2]
         self.target_keys = _with_room(self.target_keys, keys, end)
         self.target_values = _with_room(self.target_values, values, end)
         self.target_keys[:, :, first:end] = keys
         self.target_values[:, :, first:end] = values
         return self.target_keys[:, :, oldest:end], self.target_values[:, :, oldest:end]
+
+    def select(self, move: Callable[[Tensor], Tensor]) -> None:
+        """Keeps the sentences that `move` keeps."""
+        for name, tensor in vars(self).items():
+            if tensor is not None:
+                setattr(self, name, move(tensor))
 
 
 @dataclass
@@ -80,7 +82,6 @@ class DecoderCache:
         source_is_token: False at padding.
         keeps_attention: Whether a step keeps its attention to the source.
         source_attention: The newest step's, in the last layer, the mean of its heads.
-        num_steps: Steps taken.
         is_ancestor: Which slots each hypothesis descends from.
         source_bias: 0 at the source's tokens, a very negative number at padding; None without any.
     """
@@ -89,22 +90,28 @@ class DecoderCache:
     source_is_token: Bool[Tensor, "batch src_len"]
     keeps_attention: bool = False
     source_attention: Float[Tensor, "batch beam src_len"] | None = None
-    num_steps: int = 0
     is_ancestor: Bool[Tensor, "batch beam slots"] = field(init=False)
     source_bias: Float[Tensor, "batch 1 1 src_len"] | None = field(init=False, default=None)
     _first_slots: list[int] = field(init=False, default_factory=list)
-    _sight: dict[int, Float[Tensor, "batch 1 beam _"]] = field(init=False, default_factory=dict)
+    _slot_biases: dict[int, Float[Tensor, "batch 1 beam _"]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self.is_ancestor = self.source_is_token.new_empty((self.source_is_token.shape[0], 1, 0))
-        if not bool(self.source_is_token.all()):
-            self.source_bias = self._as_bias(self.source_is_token[:, None, None])
+        source_keys = self.layers[0].source_keys
+        if source_keys is not None and not bool(self.source_is_token.all()):
+            self.source_bias = _as_bias(self.source_is_token[:, None, None], source_keys.dtype)
 
-    def _as_bias(self, is_visible: Tensor) -> Tensor:
-        """Returns what to add to scores: 0 where something may be looked at."""
-        like = self.layers[0].source_keys
-        bias = like.new_zeros(is_visible.shape)
-        return bias.masked_fill_(~is_visible, torch.finfo(like.dtype).min)
+    @property
+    def num_steps(self) -> int:
+        """Steps taken."""
+        return len(self._first_slots)
+
+    @property
+    def newest_slot(self) -> int:
+        """The slot of the first hypothesis's newest position."""
+        return self._first_slots[-1]
 
     def begin_step(self) -> None:
         """Adds a slot for each hypothesis's newest position."""
@@ -112,36 +119,40 @@ class DecoderCache:
         newest = torch.eye(width, dtype=torch.bool, device=self.is_ancestor.device)
         self.is_ancestor = torch.cat((self.is_ancestor, newest.expand(batch, -1, -1)), dim=2)
         self._first_slots.append(num_slots)
-        self.num_steps += 1
-        self._sight.clear()
+        self._slot_biases.clear()
 
-    def see(self, window: int | None) -> tuple[int, int, Float[Tensor, "batch 1 beam _"] | None]:
-        """Returns the newest position's first slot, the oldest slot in sight, and a bias on slots.
+    def find_oldest_slot(self, window: int | None) -> int:
+        """Returns the first slot that the newest position sees.
 
         Args:
-            window: How many positions before the newest are in sight; all where it isn't given.
-
-        Returns:
-            None as the bias where every hypothesis descends from all slots from the oldest
-            on; else 0 where it does and a very negative number where it doesn't.
+            window: How many positions before the newest it sees; all where it is None.
         """
-        oldest = 0
-        if window is not None and self.num_steps > window + 1:
-            oldest = self._first_slots[-window - 1]
-        return self._first_slots[-1], oldest, self._see_from(oldest)
+        if window is None or self.num_steps <= window + 1:
+            return 0
+        return self._first_slots[-window - 1]
 
-    def _see_from(self, oldest: int) -> Tensor | None:
+    def find_slot_bias(
+        self, oldest: int, dtype: torch.dtype
+    ) -> Float[Tensor, "batch 1 beam _"] | None:
         """Returns the bias on the slots from the oldest on, made once for all layers of a step.
 
         It has memory of its own: CUDA's kernels read a mask sixteen bytes at a time, and a slice of
         a longer one may begin between two such addresses.
+
+        Args:
+            oldest: The first slot that the newest position sees.
+            dtype: The type of keys.
+
+        Returns:
+            0 where a hypothesis descends from a slot and a very negative number elsewhere; None
+            where every hypothesis descends from all of them.
         """
         # With one slot a step there was never more than one hypothesis.
         if self.is_ancestor.shape[2] == self.num_steps:
             return None
-        if oldest not in self._sight:
-            self._sight[oldest] = self._as_bias(self.is_ancestor[:, None, :, oldest:])
-        return self._sight[oldest]
+        if oldest not in self._slot_biases:
+            self._slot_biases[oldest] = _as_bias(self.is_ancestor[:, None, :, oldest:], dtype)
+        return self._slot_biases[oldest]
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, in this order, and in each of them these hypotheses.
@@ -154,55 +165,54 @@ class DecoderCache:
                 its own sentence's so far; one may be named several times.
         """
         if list(sentences) != list(range(self.is_ancestor.shape[0])):
-            moves = _Moves.of(sentences, self.is_ancestor.device)
+            device = self.is_ancestor.device
+            order = torch.tensor(list(sentences), dtype=torch.int64, device=device)
             # Another model of an ensemble may hold the same tensor: this one is left as it is.
-            self.source_is_token = self.source_is_token.index_select(0, moves.order)
-            self.is_ancestor = self.is_ancestor.index_select(0, moves.order)
+            self.source_is_token = self.source_is_token.index_select(0, order)
+            self.is_ancestor = self.is_ancestor.index_select(0, order)
             if self.source_bias is not None:
-                self.source_bias = self.source_bias.index_select(0, moves.order)
+                self.source_bias = self.source_bias.index_select(0, order)
+            move = _plan_move(sentences, order)
             for layer in self.layers:
-                layer.source_keys = moves.apply(layer.source_keys)
-                layer.source_values = moves.apply(layer.source_values)
-                if layer.target_keys is not None and layer.target_values is not None:
-                    layer.target_keys = moves.apply(layer.target_keys)
-                    layer.target_values = moves.apply(layer.target_values)
+                layer.select(move)
         self.is_ancestor = self.is_ancestor.gather(
             1, parents[:, :, None].expand(-1, -1, self.is_ancestor.shape[2])
         )
 
 
-@dataclass(frozen=True)
-class _Moves:
-    """Which sentences move to which indices."""
+def _plan_move(sentences: Sequence[int], order: Tensor) -> Callable[[Tensor], Tensor]:
+    """Returns a function that keeps these sentences of a tensor, in its own memory if it can."""
+    moves = [(old, new) for new, old in enumerate(sentences) if old != new]
+    if not {old for old, _ in moves}.isdisjoint(range(len(sentences))):
+        # One would move to where another moves from.
+        return lambda tensor: tensor.index_select(0, order)
+    old, new = torch.tensor(moves, dtype=torch.int64, device=order.device).view(-1, 2).unbind(1)
 
-    num_kept: int
-    order: Tensor
-    sources: Tensor
-    targets: Tensor
-    is_in_place: bool
+    def move(tensor: Tensor) -> Tensor:
+        if moves:
+            tensor[new] = tensor[old]
+        return tensor[: len(sentences)]
 
-    @classmethod
-    def of(cls, sentences: Sequence[int], device: torch.device) -> "_Moves":
-        moved = [(old, new) for new, old in enumerate(sentences) if old != new]
-        sources, targets = zip(*moved, strict=True) if moved else ((), ())
-        return cls(
-            num_kept=len(sentences),
-            order=torch.tensor(list(sentences), dtype=torch.int64, device=device),
-            sources=torch.tensor(sources, dtype=torch.int64, device=device),
-            targets=torch.tensor(targets, dtype=torch.int64, device=device),
-            is_in_place=not set(sources) & set(range(len(sentences))),
-        )
+    return move
 
-    def apply(self, tensor: Tensor) -> Tensor:
-        if not self.is_in_place:
-            return tensor.index_select(0, self.order)
-        if len(self.sources):
-            tensor[self.targets] = tensor[self.sources]
-        return tensor[: self.num_kept]
+
+def _to_cached_type(heads: Tensor) -> Tensor:
+    """Returns keys or values as they are cached: on a CPU in fp32, never in bfloat16.
+
+    Products as small as those of a step gain nothing from it there.
+    """
+    is_slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
+    return heads.float() if is_slow else heads
+
+
+def _as_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns a bias on scores: 0 where a key may be attended to, else a very negative number."""
+    bias = torch.zeros(is_visible.shape, dtype=dtype, device=is_visible.device)
+    return bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
 
 
 def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
-    """Returns the slots with room up to `end`, in new memory where there was too little."""
+    """Returns the slots with room up to `end`, in new memory like the newest's where needed."""
     if slots is not None and slots.shape[2] >= end:
         return slots
     batch, heads, _, width = newest.shape

@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.network.cpu.prepacked import PrepackedMatrix
+from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.dropout import Dropout
 from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout
-from mtkit.network.look_up import look_up
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
 
@@ -22,11 +21,11 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self._prepacked: PrepackedMatrix | None = None
+        self._prepacked: PrepackedLinear | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
-        return look_up(self.weight, tokens) * self.scale
+        return _look_up(self.weight, tokens) * self.scale
 
     def project(
         self,
@@ -35,12 +34,13 @@ class TokenEmbedding(nn.Module):
     ) -> Float[Tensor, "*shape vocab"]:
         """Returns each state's product with every token's vector, plus a bias of each token."""
         if self._prepacked is not None:
-            return self._prepacked.multiply(states)
+            logits: Tensor = self._prepacked(states)
+            return logits
         return nn.functional.linear(states, self.weight, bias)
 
     def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Makes `project`, always with this bias, faster on a processor, and inference only."""
-        self._prepacked = PrepackedMatrix(self.weight, bias)
+        self._prepacked = PrepackedLinear(self.weight, bias)
 
 
 class InputEmbedding(nn.Module):
@@ -56,14 +56,14 @@ class InputEmbedding(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch length"], layout: Layout
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens that stand where a layout says."""
+        """Returns the vectors of tokens with this layout."""
         assert tokens.shape == layout.shape, "a layout of other tokens"
-        return self._embed(tokens, look_up(self.positions(0, layout.max_length), layout.positions))
+        return self._embed(tokens, _look_up(self.positions(0, layout.max_length), layout.positions))
 
     def step(
         self, tokens: Int[Tensor, "batch beam"], position: int
     ) -> Float[Tensor, "batch beam d_model"]:
-        """Returns the vectors of tokens that all stand at one position."""
+        """Returns the vectors of tokens that all have the same position."""
         return self._embed(tokens, self.positions(position, 1))
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -81,3 +81,20 @@ def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions:
             )
         case "learned":
             return LearnedPositions(config.max_positions, config.d_model)
+
+
+def _look_up(
+    table: Float[Tensor, "rows width"], indices: Int[Tensor, "*shape"]
+) -> Float[Tensor, "*shape width"]:
+    """Returns a table's rows at these indices, in fp32 at least.
+
+    The gradient of a row is the sum over all of its uses: thousands, for a full stop or the first
+    position. PyTorch's kernels for a bfloat16 table round that sum after every use, or after every
+    few (on CUDA), until what is added no longer changes it. Here it is summed in fp32 and rounded
+    once.
+    """
+    sum_type = torch.promote_types(table.dtype, torch.float32)
+    if torch.is_grad_enabled() and table.requires_grad:
+        return nn.functional.embedding(indices, table.to(sum_type))
+    # Without a gradient only the rows that are used need a cast.
+    return nn.functional.embedding(indices, table).to(sum_type)

@@ -4,7 +4,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.network.attention_kernels import attention_kernels
 from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
@@ -18,35 +17,35 @@ class EncoderDecoder(nn.Module):
     """An encoder, a decoder and an output projection that may share its matrix with them.
 
     Args:
-        model: The recipe's section.
+        config: The recipe's section.
         source_vocab_size: Number of source pieces.
         target_vocab_size: Number of target pieces; the same where embeddings are tied three-way.
     """
 
-    def __init__(self, model: Model, source_vocab_size: int, target_vocab_size: int) -> None:
+    def __init__(self, config: Model, source_vocab_size: int, target_vocab_size: int) -> None:
         super().__init__()
-        self.model = model
-        target_tokens = TokenEmbedding(model, target_vocab_size)
-        if model.tied_embeddings == "three-way":
+        self.model = config
+        target_tokens = TokenEmbedding(config, target_vocab_size)
+        if config.tied_embeddings == "three-way":
             assert source_vocab_size == target_vocab_size, (source_vocab_size, target_vocab_size)
             source_tokens = target_tokens
         else:
-            source_tokens = TokenEmbedding(model, source_vocab_size)
-        self.source_embedding = InputEmbedding(model, source_tokens)
-        self.target_embedding = InputEmbedding(model, target_tokens)
+            source_tokens = TokenEmbedding(config, source_vocab_size)
+        self.source_embedding = InputEmbedding(config, source_tokens)
+        self.target_embedding = InputEmbedding(config, target_tokens)
         self.output_embedding = (
-            TokenEmbedding(model, target_vocab_size)
-            if model.tied_embeddings == "none"
+            TokenEmbedding(config, target_vocab_size)
+            if config.tied_embeddings == "none"
             else target_tokens
         )
         self.output_bias = (
-            nn.Parameter(torch.zeros(target_vocab_size)) if model.output_bias else None
+            nn.Parameter(torch.zeros(target_vocab_size)) if config.output_bias else None
         )
         self.encoder = TransformerStack(
-            model, model.num_encoder_layers, cross_attention=False, is_causal=False
+            config, config.num_encoder_layers, cross_attention=False, is_causal=False
         )
         self.decoder = TransformerStack(
-            model, model.num_decoder_layers, cross_attention=True, is_causal=True
+            config, config.num_decoder_layers, cross_attention=True, is_causal=True
         )
         initialize(self)
 
@@ -55,8 +54,7 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Returns the encoded source; vectors of padding hold no meaning."""
         embedded = self.source_embedding(source_tokens, source_layout)
-        with attention_kernels(embedded.device):
-            encoded: Tensor = self.encoder(embedded, source_layout)
+        encoded: Tensor = self.encoder(embedded, source_layout)
         return encoded
 
     def forward(
@@ -70,14 +68,13 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source_tokens: Source pieces, each sentence closed by `</s>`.
-            source_layout: Where the sources stand.
+            source_layout: The sources' layout.
             target_tokens: Of each sentence, `<s>` and the target's pieces.
-            target_layout: Where the targets stand, in the same way.
+            target_layout: The targets' layout, of the same kind.
         """
         memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
-        with attention_kernels(embedded.device):
-            states: Tensor = self.decoder(embedded, target_layout, memory, source_layout)
+        states: Tensor = self.decoder(embedded, target_layout, memory, source_layout)
         return states
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
@@ -104,7 +101,5 @@ class EncoderDecoder(nn.Module):
             tokens: Each hypothesis's newest token, `<s>` first.
             cache: The cache that `start` returned.
         """
-        states = self.target_embedding.step(tokens, cache.num_steps)
-        with attention_kernels(states.device):
-            states = self.decoder.step(states, cache)
-        return self.project(states)
+        embedded = self.target_embedding.step(tokens, cache.num_steps)
+        return self.project(self.decoder.step(embedded, cache))

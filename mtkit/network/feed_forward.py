@@ -4,17 +4,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.network.dropout import Dropout
+from mtkit.network.fused_linear import FusedLinear
 from mtkit.recipe.model import Model
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a non-linearity between; `swiglu` gates it (arXiv 2002.05202)."""
+    """Two linear maps with an activation between; `swiglu` is a gate (arXiv 2002.05202)."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
         self.activation = config.activation
-        num_inner = 2 * config.d_ff if config.activation == "swiglu" else config.d_ff
-        self.inner = nn.Linear(config.d_model, num_inner)
+        self.inner = (
+            FusedLinear(config.d_model, (config.d_ff, config.d_ff))
+            if config.activation == "swiglu"
+            else nn.Linear(config.d_model, config.d_ff)
+        )
         self.output = nn.Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.activation_dropout)
 

@@ -3,9 +3,8 @@
 import torch
 from torch import nn
 
-from mtkit.network.attention import CrossAttention, SelfAttention
 from mtkit.network.embeddings import TokenEmbedding
-from mtkit.network.feed_forward import FeedForward
+from mtkit.network.fused_linear import FusedLinear
 from mtkit.network.positions import LearnedPositions
 
 
@@ -14,9 +13,8 @@ def initialize(module: nn.Module) -> None:
 
     The paper (arXiv 1706.03762) is silent. As in its authors' code, matrices are Glorot-uniform and
     embeddings normal with variance 1/d_model, so that sqrt(d_model) times one has variance 1;
-    biases are 0, norms 1. Maps that share a matrix (queries, keys and values; a gate and its
-    input) are drawn each for itself: Glorot's bound depends on a map's own width. The output's
-    bias is made of zeros.
+    biases are 0, norms 1. Fused maps (queries, keys and values; a gate and its input) are drawn
+    each for itself: Glorot's bound depends on a map's own width. The output's bias is 0 already.
     """
     with torch.no_grad():
         for part in module.modules():
@@ -29,17 +27,8 @@ def initialize(module: nn.Module) -> None:
                     nn.init.zeros_(part.bias)
                 case TokenEmbedding() | LearnedPositions():
                     nn.init.normal_(part.weight, std=part.weight.shape[1] ** -0.5)
+        # After all others: the order of draws is part of what a seed means.
         for part in module.modules():
-            match part:
-                case SelfAttention():
-                    _initialize_each(part.query_key_value, part.widths)
-                case CrossAttention():
-                    _initialize_each(part.key_value, part.widths)
-                case FeedForward(activation="swiglu"):
-                    d_ff = part.output.in_features
-                    _initialize_each(part.inner, (d_ff, d_ff))
-
-
-def _initialize_each(shared: nn.Linear, widths: tuple[int, ...]) -> None:
-    for weight in torch.split(shared.weight, list(widths)):
-        nn.init.xavier_uniform_(weight)
+            if isinstance(part, FusedLinear):
+                for weight in torch.split(part.weight, list(part.widths)):
+                    nn.init.xavier_uniform_(weight)

@@ -29,15 +29,14 @@ class TransformerLayer(nn.Module):
     def __init__(self, config: Model, *, cross_attention: bool, is_causal: bool) -> None:
         super().__init__()
         self.norm_first = config.norm == "pre"
-        self.is_causal = is_causal
         self.has_cross_attention = cross_attention
         if cross_attention:
-            self.self_attention = SelfAttention(config)
+            self.self_attention = SelfAttention(config, is_causal=is_causal)
             self.self_attention_norm = LayerNorm(config.d_model)
             self.cross_attention = CrossAttention(config)
             self.cross_attention_norm = LayerNorm(config.d_model)
         else:
-            self.attention = SelfAttention(config)
+            self.attention = SelfAttention(config, is_causal=is_causal)
             self.attention_norm = LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = LayerNorm(config.d_model)
@@ -50,51 +49,43 @@ class TransformerLayer(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"] | None = None,
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the layer's output for all positions at once.
-
-        Args:
-            states: Each position's vector.
-            layout: Where the sentences stand.
-            memory: The vectors that cross-attention attends to.
-            memory_layout: Where the memory's sentences stand.
-        """
-        return self._pass_through(
-            states,
-            lambda inputs: self._own_attention(inputs, layout, is_causal=self.is_causal),
-            lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout),
-        )
+        """Returns the layer's output for all positions at once; see `TransformerStack`."""
+        attention, norm = self._find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout))
+        if self.has_cross_attention:
+            states = self._add(
+                states,
+                self.cross_attention_norm,
+                lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout),
+            )
+        return self._add(states, self.feed_forward_norm, self.feed_forward)
 
     def step(
-        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache, layer: LayerCache
+        self,
+        states: Float[Tensor, "batch beam d_model"],
+        cache: DecoderCache,
+        layer_cache: LayerCache,
     ) -> Float[Tensor, "batch beam d_model"]:
         """Returns the layer's output for the newest position, and adds it to the cache."""
-        return self._pass_through(
-            states,
-            lambda inputs: self._own_attention.step(inputs, cache, layer),
-            lambda inputs: self.cross_attention.step(inputs, cache, layer),
-        )
-
-    @property
-    def _own_attention(self) -> SelfAttention:
-        return self.self_attention if self.has_cross_attention else self.attention
-
-    def _pass_through(
-        self,
-        states: Tensor,
-        attend_to_self: Callable[[Tensor], Tensor],
-        attend_to_memory: Callable[[Tensor], Tensor],
-    ) -> Tensor:
+        attention, norm = self._find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention.step(inputs, cache, layer_cache))
         if self.has_cross_attention:
-            states = self._add(states, self.self_attention_norm, attend_to_self)
-            states = self._add(states, self.cross_attention_norm, attend_to_memory)
-        else:
-            states = self._add(states, self.attention_norm, attend_to_self)
+            states = self._add(
+                states,
+                self.cross_attention_norm,
+                lambda inputs: self.cross_attention.step(inputs, cache, layer_cache),
+            )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
+
+    def _find_self_attention(self) -> tuple[SelfAttention, LayerNorm]:
+        if self.has_cross_attention:
+            return self.self_attention, self.self_attention_norm
+        return self.attention, self.attention_norm
 
     def _add(
         self, states: Tensor, norm: LayerNorm, sub_layer: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Returns the states plus what a sub-layer makes of them, with dropout and a norm."""
+        """Returns the states plus a sub-layer's output, with dropout and a norm before or after."""
         if self.norm_first:
             return self.dropout.add(states, sub_layer(norm(states)))
         normed: Tensor = norm(self.dropout.add(states, sub_layer(states)))

@@ -1,11 +1,11 @@
-"""Where the sentences of a batch stand: padded, in padded grids, or packed.
+"""Layouts: how the sentences of a batch lie in its tensors, padded, in padded grids, or packed.
 
 A network is given one layout a side, of the same kind, and never asks which kind it is: a layout
-splits a projection into heads, attends within each sentence and joins the heads again. All that
-treats each token by itself sees tokens alone.
+splits a projection into heads, attends within each sentence and merges the heads again. All other
+parts of a network treat each token by itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -13,20 +13,29 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.network.attention_kernels import attend_packed, can_pack
-from mtkit.network.cpu.heads import Heads, join_grids, split_grids
+from mtkit.network.cpu.heads import join_grids, split_grids
 from mtkit.network.device import send
-from mtkit.network.scaled_dot_product import attend, attend_in_row, merge_heads, split_heads
+from mtkit.network.scaled_dot_product import (
+    AttentionOptions,
+    attend,
+    attend_in_row,
+    merge_heads,
+    split_heads,
+)
+
+Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
+"""Queries, keys or values [batch, heads, length, width of a head]: of each grid, or one for all."""
 
 _Kind = TypeVar("_Kind")
 
 
 @runtime_checkable
 class Layout(Protocol):
-    """Where the sentences of a batch stand in a tensor of tokens."""
+    """How the sentences of a batch lie in a tensor of tokens."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the tokens."""
+        """The shape of the tokens, [batch, length]."""
         ...
 
     @property
@@ -36,7 +45,7 @@ class Layout(Protocol):
 
     @property
     def max_length(self) -> int:
-        """No sentence is longer."""
+        """An upper bound of the sentences' lengths."""
         ...
 
     def split_heads(
@@ -57,22 +66,17 @@ class Layout(Protocol):
         keys: Heads,
         values: Heads,
         memory_layout: _Kind,
-        *,
-        is_causal: bool = False,
-        window: int | None = None,
-        dropout: float = 0.0,
+        options: AttentionOptions,
     ) -> Float[Tensor, "batch length all_heads"]:
-        """Returns softmax(Q K^T / sqrt(d_key)) V of each head, each sentence's by itself.
+        """Returns softmax(Q K^T / sqrt(d_key)) V of each head, within each sentence.
 
         Args:
             queries: Of this layout's tokens.
             keys: Of the memory's tokens.
-            values: Likewise.
-            memory_layout: Where the memory's sentences stand: this one itself, or that of the same
-                sentences' other side, of the same kind.
-            is_causal: A token sees no later one.
-            window: A token sees none further off than this; all where it isn't given.
-            dropout: Share of attention weights dropped.
+            values: Of the memory's tokens.
+            memory_layout: The memory's: this one itself, or that of the same sentences' other
+                side, of the same kind.
+            options: Which keys a query sees, and dropout.
         """
         ...
 
@@ -87,8 +91,18 @@ class Layout(Protocol):
         ...
 
 
+class _OneCallLayout:
+    """Layouts whose sentences all attend in one call."""
+
+    def split_heads(
+        self, fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
+    ) -> tuple[Heads, ...]:
+        """Returns views of each part of a projection by heads."""
+        return tuple((part,) for part in split_heads(fused, num_heads, widths))
+
+
 @dataclass(frozen=True)
-class PaddedLayout:
+class PaddedLayout(_OneCallLayout):
     """Each sentence in a row of its own, padded at the end.
 
     Attributes:
@@ -99,7 +113,7 @@ class PaddedLayout:
 
     @classmethod
     def without_padding(cls, tokens: Int[Tensor, "batch length"]) -> "PaddedLayout":
-        """Returns where sentences of one length stand."""
+        """Returns the layout of sentences of one length."""
         return cls(torch.ones_like(tokens, dtype=torch.bool))
 
     @property
@@ -109,7 +123,7 @@ class PaddedLayout:
 
     @property
     def positions(self) -> Int[Tensor, "1 length"]:
-        """The same of every sentence."""
+        """The same for every sentence."""
         return torch.arange(self.max_length, device=self.is_token.device)[None]
 
     @property
@@ -117,33 +131,17 @@ class PaddedLayout:
         """Length of the longest sentence."""
         return self.is_token.shape[1]
 
-    def split_heads(
-        self, fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
-    ) -> tuple[Heads, ...]:
-        """Returns views of each part of a projection, [batch, heads, length, width of a head]."""
-        return tuple((part,) for part in split_heads(fused, num_heads, widths))
-
     def attend(
         self,
         queries: Heads,
         keys: Heads,
         values: Heads,
         memory_layout: "PaddedLayout",
-        *,
-        is_causal: bool = False,
-        window: int | None = None,
-        dropout: float = 0.0,
+        options: AttentionOptions,
     ) -> Float[Tensor, "batch length all_heads"]:
         """Returns each sentence's attention, without padding's keys."""
-        attended = attend(
-            *(queries + keys + values),
-            # Padding stands behind a sentence's tokens, where none sees it anyway.
-            memory_is_token=None if is_causal else memory_layout.is_token,
-            is_causal=is_causal,
-            window=window,
-            dropout=dropout,
-        )
-        return merge_heads(attended)
+        mask = _mask_padding(memory_layout.is_token, options)
+        return merge_heads(attend(queries[0], keys[0], values[0], options, memory_is_token=mask))
 
     def select_tokens(
         self, states: Float[Tensor, "batch length d_model"]
@@ -183,12 +181,6 @@ class GridLayout:
         """One row of all grids."""
         return 1, self.is_token.shape[1]
 
-    def mask(self, grid: int) -> Bool[Tensor, "batch length"]:
-        """Returns which positions of a grid are real."""
-        first = sum(count * length for count, length in self.shapes[:grid])
-        count, length = self.shapes[grid]
-        return self.is_token[0, first : first + count * length].view(count, length)
-
     def split_heads(
         self, fused: Float[Tensor, "1 row width"], num_heads: int, widths: tuple[int, ...]
     ) -> tuple[Heads, ...]:
@@ -201,24 +193,22 @@ class GridLayout:
         keys: Heads,
         values: Heads,
         memory_layout: "GridLayout",
-        *,
-        is_causal: bool = False,
-        window: int | None = None,
-        dropout: float = 0.0,
+        options: AttentionOptions,
     ) -> Float[Tensor, "1 row all_heads"]:
         """Returns each grid's attention, without padding's keys."""
         attended = [
-            attend(
-                *heads,
-                # Padding stands behind a sentence's tokens, where none sees it anyway.
-                memory_is_token=None if is_causal else memory_layout.mask(grid),
-                is_causal=is_causal,
-                window=window,
-                dropout=dropout,
+            attend(*heads, options, memory_is_token=_mask_padding(is_token, options))
+            for heads, is_token in zip(
+                zip(queries, keys, values, strict=True), memory_layout._split_mask(), strict=True
             )
-            for grid, heads in enumerate(zip(queries, keys, values, strict=True))
         ]
         return join_grids(attended, self.shape[1])
+
+    def _split_mask(self) -> list[Bool[Tensor, "batch length"]]:
+        """Returns `is_token` of each grid."""
+        sizes = [count * length for count, length in self.shapes]
+        grids = torch.split(self.is_token[0, : sum(sizes)], sizes)
+        return [grid.view(shape) for grid, shape in zip(grids, self.shapes, strict=True)]
 
     def select_tokens(
         self, states: Float[Tensor, "1 row d_model"]
@@ -228,17 +218,16 @@ class GridLayout:
 
     def to(self, device: torch.device) -> "GridLayout":
         """Returns the layout on a device."""
-        return GridLayout(
-            self.shapes,
-            send(self.is_token, device),
-            send(self.positions, device),
-            send(self.token_indices, device),
-            self.max_length,
+        return replace(
+            self,
+            is_token=send(self.is_token, device),
+            positions=send(self.positions, device),
+            token_indices=send(self.token_indices, device),
         )
 
 
 @dataclass(frozen=True)
-class PackedLayout:
+class PackedLayout(_OneCallLayout):
     """Sentences side by side in one row without padding, for a GPU.
 
     Attributes:
@@ -256,47 +245,25 @@ class PackedLayout:
         """One row of all tokens."""
         return 1, self.positions.shape[1]
 
-    def split_heads(
-        self, fused: Float[Tensor, "1 row width"], num_heads: int, widths: tuple[int, ...]
-    ) -> tuple[Heads, ...]:
-        """Returns views of each part of a projection, [1, heads, row, width of a head]."""
-        return tuple((part,) for part in split_heads(fused, num_heads, widths))
-
     def attend(
         self,
         queries: Heads,
         keys: Heads,
         values: Heads,
         memory_layout: "PackedLayout",
-        *,
-        is_causal: bool = False,
-        window: int | None = None,
-        dropout: float = 0.0,
+        options: AttentionOptions,
     ) -> Float[Tensor, "1 row all_heads"]:
         """Returns each sentence's attention, which drops no weights."""
-        assert dropout == 0.0
-        (one_queries,), (one_keys,), (one_values,) = queries, keys, values
-        d_key, d_value = one_keys.shape[-1], one_values.shape[-1]
-        if can_pack(one_keys.device, one_keys.dtype, d_key=d_key, d_value=d_value):
-            attended = attend_packed(
-                one_queries,
-                one_keys,
-                one_values,
-                offsets=(self.offsets, memory_layout.offsets),
-                max_lengths=(self.max_length, memory_layout.max_length),
-                is_causal=is_causal,
-                window=window,
-            )
+        assert options.dropout == 0.0
+        heads = queries[0], keys[0], values[0]
+        d_key, d_value = keys[0].shape[-1], values[0].shape[-1]
+        if can_pack(keys[0].device, keys[0].dtype, d_key=d_key, d_value=d_value):
+            offsets = self.offsets, memory_layout.offsets
+            max_lengths = self.max_length, memory_layout.max_length
+            attended = attend_packed(*heads, options, offsets=offsets, max_lengths=max_lengths)
         else:
-            attended = attend_in_row(
-                one_queries,
-                one_keys,
-                one_values,
-                self.positions,
-                memory_layout.positions,
-                is_causal=is_causal,
-                window=window,
-            )
+            positions = self.positions, memory_layout.positions
+            attended = attend_in_row(*heads, options, positions=positions)
         return merge_heads(attended)
 
     def select_tokens(
@@ -307,6 +274,10 @@ class PackedLayout:
 
     def to(self, device: torch.device) -> "PackedLayout":
         """Returns the layout on a device."""
-        return PackedLayout(
-            send(self.offsets, device), send(self.positions, device), self.max_length
-        )
+        offsets, positions = send(self.offsets, device), send(self.positions, device)
+        return replace(self, offsets=offsets, positions=positions)
+
+
+def _mask_padding(is_token: Tensor, options: AttentionOptions) -> Tensor | None:
+    """Returns the mask of keys; none under causality, where no token sees the padding behind it."""
+    return None if options.is_causal else is_token

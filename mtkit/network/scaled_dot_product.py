@@ -1,5 +1,7 @@
 """softmax(Q K^T / sqrt(d_key)) V of each head (arXiv 1706.03762, section 3.2.1)."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -7,15 +9,31 @@ from torch import Tensor, nn
 from mtkit.network.cpu.attention import attend_on_cpu
 
 
+@dataclass(frozen=True)
+class AttentionOptions:
+    """Which keys a query sees of its own sentence's, and dropout.
+
+    Attributes:
+        is_causal: None later than its own position.
+        window: None further off than this (section 4); all where it is None.
+        dropout: Share of attention weights dropped.
+    """
+
+    is_causal: bool = False
+    window: int | None = None
+    dropout: float = 0.0
+
+
+_DEFAULT_OPTIONS = AttentionOptions()
+
+
 def attend(
     queries: Float[Tensor, "batch heads queries d_key"],
     keys: Float[Tensor, "batch heads memory d_key"],
     values: Float[Tensor, "batch heads memory d_value"],
+    options: AttentionOptions = _DEFAULT_OPTIONS,
     *,
     memory_is_token: Bool[Tensor, "batch memory"] | None = None,
-    is_causal: bool = False,
-    window: int | None = None,
-    dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads queries d_value"]:
     """Returns the attention of padded sentences.
 
@@ -23,28 +41,25 @@ def attend(
         queries: One for each position that attends.
         keys: One for each position that may be attended to.
         values: As many; their weighted means are returned.
-        memory_is_token: Keys that may be attended to; all where it isn't given.
-        is_causal: Query i sees keys 0 to i; not together with `memory_is_token`, which some of
-            PyTorch's kernels refuse beside it.
-        window: Query i sees keys i - window to i + window at most; all where it isn't given.
-        dropout: Share of attention weights dropped.
+        options: Which keys a query sees, and dropout.
+        memory_is_token: Keys that may be attended to; all where it isn't given. Not together with
+            causality, which some of PyTorch's kernels refuse beside it.
     """
+    is_causal = options.is_causal
     assert memory_is_token is None or not is_causal
     trains_on_cpu = queries.device.type == "cpu" and queries.requires_grad
     is_visible = None if memory_is_token is None else memory_is_token[:, None, None, :]
-    if window is not None or (is_causal and trains_on_cpu):
-        band = _find_band(queries, keys, window=window, is_causal=is_causal)
-        if is_visible is not None and window is not None:
+    if options.window is not None or (is_causal and trains_on_cpu):
+        band = _make_band(queries, keys, options)
+        if is_visible is not None:
             # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
-            band = (is_visible & band) | torch.eye(
-                band.shape[-1], dtype=torch.bool, device=band.device
-            )
-        is_visible = band
-        is_causal = False
+            itself = torch.eye(band.shape[-1], dtype=torch.bool, device=band.device)
+            band = (is_visible & band) | itself
+        is_visible, is_causal = band, False
     if trains_on_cpu:
-        return attend_on_cpu(queries, keys, values, is_visible=is_visible, dropout=dropout)
+        return attend_on_cpu(queries, keys, values, is_visible=is_visible, dropout=options.dropout)
     return nn.functional.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
+        queries, keys, values, attn_mask=is_visible, dropout_p=options.dropout, is_causal=is_causal
     )
 
 
@@ -52,34 +67,24 @@ def attend_in_row(
     queries: Float[Tensor, "1 heads queries d_key"],
     keys: Float[Tensor, "1 heads memory d_key"],
     values: Float[Tensor, "1 heads memory d_value"],
-    query_positions: Int[Tensor, "1 queries"],
-    memory_positions: Int[Tensor, "1 memory"],
+    options: AttentionOptions,
     *,
-    is_causal: bool = False,
-    window: int | None = None,
+    positions: tuple[Int[Tensor, "1 queries"], Int[Tensor, "1 memory"]],
 ) -> Float[Tensor, "1 heads queries d_value"]:
     """Returns the attention of packed sentences, each within itself, by a mask of the whole row.
 
-    Args:
-        queries: One for each position that attends.
-        keys: One for each position that may be attended to.
-        values: As many; their weighted means are returned.
-        query_positions: Each query's index in its own sentence, from 0.
-        memory_positions: Likewise of the same sentences' keys.
-        is_causal: A query sees no key behind its own position.
-        window: A query sees no key further off than this; all where it isn't given.
+    `positions` are each query's index in its own sentence, from 0, and each key's. No weights are
+    dropped.
     """
-    query_sentences, memory_sentences = (
-        # A sentence begins wherever a position is 0.
-        torch.cumsum(positions[0] == 0, dim=0)
-        for positions in (query_positions, memory_positions)
-    )
-    is_visible = query_sentences[:, None] == memory_sentences
-    ahead = memory_positions - query_positions[0, :, None]
-    if is_causal:
+    query_positions, memory_positions = positions[0][0, :, None], positions[1]
+    # A sentence begins wherever a position is 0.
+    query_sentences = torch.cumsum(query_positions == 0, dim=0)
+    is_visible = query_sentences == torch.cumsum(memory_positions == 0, dim=1)
+    ahead = memory_positions - query_positions
+    if options.is_causal:
         is_visible &= ahead <= 0
-    if window is not None:
-        is_visible &= ahead.abs() <= window
+    if options.window is not None:
+        is_visible &= ahead.abs() <= options.window
     return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible)
 
 
@@ -89,13 +94,9 @@ def attend_newest(
     values: Float[Tensor, "batch heads memory d_value"],
     bias: Float[Tensor, "batch 1 #beam memory"] | None,
 ) -> Float[Tensor, "batch heads beam d_value"]:
-    """Returns the attention of the few queries of a decoding step.
+    """Returns the attention of each hypothesis's newest position, the few queries of a step.
 
-    Args:
-        queries: Each hypothesis's newest position.
-        keys: One for each position that may be attended to.
-        values: As many; their weighted means are returned.
-        bias: 0 where a hypothesis may look, a very negative number elsewhere.
+    `bias` is 0 where a hypothesis sees a key, a very negative number elsewhere.
     """
     if queries.device.type != "cpu":
         return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
@@ -121,13 +122,7 @@ def find_mean_weights(
 def split_heads(
     fused: Float[Tensor, "batch length _"], num_heads: int, widths: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch heads length _"], ...]:
-    """Returns views of each part of a projection by heads.
-
-    Args:
-        fused: Parts side by side, each of `num_heads` heads.
-        num_heads: Heads of each part.
-        widths: Width of each part, all its heads.
-    """
+    """Returns views of a projection's parts by heads; `widths` are those of whole parts."""
     return tuple(
         part.view(*part.shape[:2], num_heads, -1).transpose(1, 2)
         for part in torch.split(fused, list(widths), dim=-1)
@@ -141,12 +136,12 @@ def merge_heads(
     return heads.transpose(1, 2).flatten(2)
 
 
-def _find_band(
-    queries: Tensor, keys: Tensor, *, window: int | None, is_causal: bool
+def _make_band(
+    queries: Tensor, keys: Tensor, options: AttentionOptions
 ) -> Bool[Tensor, "1 1 queries memory"]:
-    """Returns which keys stand within a query's window, and not behind it where that is causal."""
+    """Returns the keys that each query sees by its position alone."""
     shape = queries.shape[2], keys.shape[2]
     band = torch.ones(shape, dtype=torch.bool, device=queries.device)
-    if window is not None:
-        band = band.triu(-window).tril(window)
-    return (band.tril() if is_causal else band)[None, None]
+    if options.window is not None:
+        band = band.triu(-options.window).tril(options.window)
+    return (band.tril() if options.is_causal else band)[None, None]

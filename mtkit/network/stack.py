@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mtkit.network.attention_kernels import limit_attention_kernels
 from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.layer_norm import LayerNorm
@@ -39,16 +41,17 @@ class TransformerStack(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"] | None = None,
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns each position's vector, drawn from all that it may see.
+        """Returns each position's vector, of all that it may see.
 
         Args:
             states: The embedded tokens.
-            layout: Where the sentences stand.
+            layout: The sentences' layout.
             memory: The encoded source, where the stack has cross-attention.
-            memory_layout: Where the sources stand.
+            memory_layout: The sources' layout.
         """
-        for layer in self.layers:
-            states = layer(states, layout, memory, memory_layout)
+        with limit_attention_kernels(states.device):
+            for layer in self.layers:
+                states = layer(states, layout, memory, memory_layout)
         normed: Tensor = self.final_norm(states)
         return normed
 
@@ -62,13 +65,19 @@ class TransformerStack(nn.Module):
         ]
         return DecoderCache(layers, memory_layout.is_token)
 
+    def start_alone(self, num_sentences: int, device: torch.device) -> DecoderCache:
+        """Returns an empty cache for a stack without cross-attention: a source without tokens."""
+        no_source = torch.empty(num_sentences, 0, dtype=torch.bool, device=device)
+        return DecoderCache([LayerCache() for _ in self.layers], no_source)
+
     def step(
         self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache
     ) -> Float[Tensor, "batch beam d_model"]:
         """Returns the newest position's vectors, and adds the position to the cache."""
         cache.begin_step()
-        for layer, layer_cache in zip(self._list_layers(), cache.layers, strict=True):
-            states = layer.step(states, cache, layer_cache)
+        with limit_attention_kernels(states.device):
+            for layer, layer_cache in zip(self._list_layers(), cache.layers, strict=True):
+                states = layer.step(states, cache, layer_cache)
         normed: Tensor = self.final_norm(states)
         return normed
 

@@ -24,7 +24,8 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
-from mtkit.recipe.invalidation import Invalidates, select
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
 
@@ -138,7 +139,7 @@ def score_published(
     Raises:
         MtkitError: It is of other languages; what `score` raises.
     """
-    languages = recipe.data.source_language, recipe.data.target_language
+    languages = recipe.data.languages
     name, pair = split_pair(test_set, languages)
     if pair != languages:
         raise MtkitError(
@@ -217,7 +218,7 @@ def _translate_test_sets(
 
 def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
     """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = select(Recipe, recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     return {**asdict(model.identity), **settings}
 
 
@@ -251,18 +252,12 @@ def _read_others(
 def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[list[str]]]:
     """Returns a test set's sources, without its tag, and its sets of references."""
     if isinstance(test_set, PublishedTestSet):
-        sources, references = read_published(
-            test_set.sacrebleu,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
-        return sources, references
+        return read_published(test_set.sacrebleu, languages=recipe.data.languages)
     pairs = list(
         read_pairs(
             test_set.model_copy(update={"tag": ""}),
             phrasebook_split="test",
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
+            languages=recipe.data.languages,
         )
     )
     return [source for source, _ in pairs], [[reference for _, reference in pairs]]

@@ -89,10 +89,9 @@ def score_files(
     language = scoring.target_language
     if test_set:
         languages = scoring.source_language, scoring.target_language
-        name, (source_language, language) = split_pair(test_set, languages)
-        sources, published = read_published(
-            name, source_language=source_language, target_language=language
-        )
+        name, languages = split_pair(test_set, languages)
+        language = languages[1]
+        sources, published = read_published(name, languages=languages)
         text = ReferenceText(name, published, sources, read_origins(scoring.settings))
     else:
         text = ReferenceText(

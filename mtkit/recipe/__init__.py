@@ -9,7 +9,7 @@ data.py, cleaning.py, tokenizer.py, model.py, training.py, inference.py, evaluat
 test_sets.py
                 a file per section; defaults are written here and nowhere else
 loading.py      recipes found by path or name, read, checked, written
-tables.py       recipes as plain tables: made independent of where they lie, and compared
+tables.py       recipes as plain tables: reduced to what counts, compared
 overrides.py    `--set` applied
 faults.py       what is wrong with a recipe, told in its own words
 

@@ -246,7 +246,7 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     """
     names: dict[int, str] = {}
     for index in sorted(range(len(train)), key=lambda index: not train[index].name):
-        name = train[index].name or _name_of(train[index])
+        name = train[index].name or as_text(_file_name_of(train[index]))
         number = 1
         names_taken = set(names.values())
         numbered = name
@@ -255,10 +255,6 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
             numbered = f"{name}-{number}"
         names[index] = numbered
     return [names[index] for index in range(len(train))]
-
-
-def _name_of(corpus: Corpus) -> str:
-    return as_text(_file_name_of(corpus))
 
 
 def _file_name_of(corpus: Corpus) -> str:
@@ -292,3 +288,8 @@ class Data(Section):
     """Development set: its loss and score choose the best checkpoint."""
     cleaning: Cleaning = Cleaning()
     """Which training pairs are left out."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.source_language, self.target_language

@@ -1,6 +1,6 @@
-"""Declarations of what a change of a key invalidates, and the selection of values by them."""
+"""Declarations of what a change of a key invalidates."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, get_args
@@ -76,37 +76,3 @@ def _find_sections(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _find_sections(argument)
-
-
-def select(
-    section: type[BaseModel], tables: Mapping[str, Any], wanted: Invalidates
-) -> dict[str, Any]:
-    """Returns the values whose change invalidates something, in the tables that they stand in.
-
-    Args:
-        section: The model of the tables, such as `Recipe`.
-        tables: A recipe as plain tables, perhaps of another version, as a checkpoint has it.
-        wanted: What is asked about: a key that invalidates any of it is chosen.
-
-    Raises:
-        TypeError: A value stands where a section should.
-    """
-    return _select(Declaration(None, (section,)), tables, wanted)
-
-
-def _select(around: Declaration, tables: Any, wanted: Invalidates) -> dict[str, Any]:
-    if not isinstance(tables, Mapping):
-        raise TypeError(f"expected a section, found {type(tables).__name__}")
-    chosen: dict[str, Any] = {}
-    for key, value in tables.items():
-        declared = around.of_key(key)
-        if not declared.sections or not value:
-            if declared.invalidates and declared.invalidates & wanted:
-                chosen[key] = value
-        elif isinstance(value, list):
-            parts = [_select(declared, entry, wanted) for entry in value]
-            if any(parts):
-                chosen[key] = parts
-        elif part := _select(declared, value, wanted):
-            chosen[key] = part
-    return chosen

@@ -1,7 +1,43 @@
-"""Recipes as plain tables: made independent of where they lie, and compared."""
+"""Recipes as plain tables: reduced to what counts, independent of where they lie, compared."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from mtkit.recipe.invalidation import Declaration, Invalidates
+from mtkit.recipe.recipe import Recipe
+
+WHOLE_RECIPE = Declaration(None, (Recipe,))
+"""A whole recipe: its keys declare what they invalidate, each by itself or by its section."""
+
+
+def select(
+    tables: Any, wanted: Invalidates, *, declared: Declaration = WHOLE_RECIPE
+) -> dict[str, Any]:
+    """Returns the values whose change invalidates something, in the tables that they stand in.
+
+    Args:
+        tables: A recipe as plain tables, perhaps of another version, as a checkpoint has it.
+        wanted: What is asked about: a key that invalidates any of it is chosen.
+        declared: The section that the tables are of.
+
+    Raises:
+        TypeError: A value stands where a section should.
+    """
+    if not isinstance(tables, Mapping):
+        raise TypeError(f"expected a section, found {type(tables).__name__}")
+    chosen: dict[str, Any] = {}
+    for key, value in tables.items():
+        inner = declared.of_key(key)
+        if not inner.sections or not value:
+            if inner.invalidates and inner.invalidates & wanted:
+                chosen[key] = value
+        elif isinstance(value, list):
+            parts = [select(entry, wanted, declared=inner) for entry in value]
+            if any(parts):
+                chosen[key] = parts
+        elif part := select(value, wanted, declared=inner):
+            chosen[key] = part
+    return chosen
 
 
 def relative_to_root(chosen: Any, root: str) -> Any:

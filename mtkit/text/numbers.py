@@ -140,11 +140,7 @@ def _list_readings(
 ) -> list[Reading]:
     """Returns the usual reading, and the others that have a number of the other side.
 
-    Args:
-        mention: What to read.
-        known: Numbers of the other side in all readings.
-        whole: Those that stand there by themselves.
-        min_value: Numbers less than it don't count.
+    `known` are that side's numbers in all readings, `whole` those that stand there by themselves.
     """
     others = [reading for reading in mention.others if not known.isdisjoint(reading)]
     split = _leave_out_small(_split(mention.groups, whole), min_value)

@@ -60,10 +60,7 @@ class SentencePieceSegmenter:
         return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
 
     def resegmenter(self, alpha: float) -> Resegment:
-        """Returns a function that draws another segmentation of a sentence, given its tokens.
-
-        Args:
-            alpha: As `Sampling` has it.
+        """Returns a function that draws another segmentation; `alpha` as `Sampling` has it.
 
         Raises:
             MtkitError: The model is neither BPE nor unigram.
@@ -126,16 +123,7 @@ class SentencePieceSegmenter:
 
 
 def read_model(path: Path, *, inside: Path | None = None) -> bytes:
-    """Returns a serialised SentencePiece model.
-
-    Args:
-        path: Its file.
-        inside: Folder that it must lie in, links followed; where not given, that of its path.
-
-    Raises:
-        FileNotFoundError: It isn't there.
-        MtkitError: It lies elsewhere than its path says, or is too large to be one.
-    """
+    """Returns a serialised SentencePiece model, read as `read_file` reads a stranger's file."""
     return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
 
 

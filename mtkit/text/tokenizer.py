@@ -184,11 +184,7 @@ class SubwordTokenizer:
         return [[self._tags[tag], *sentence] for sentence in tokens] if tag else tokens
 
     def resegmenter(self, side: str, alpha: float) -> Resegment:
-        """Returns a function that draws another segmentation of a sentence, given its tokens.
-
-        Args:
-            side: `source` or `target`.
-            alpha: As `Sampling` has it.
+        """Returns a function that draws another segmentation of a sentence of a side.
 
         Raises:
             MtkitError: The model is neither BPE nor unigram.

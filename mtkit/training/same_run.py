@@ -4,8 +4,8 @@ from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.recipe.invalidation import Invalidates, select
-from mtkit.recipe.tables import list_differences, relative_to_root
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.training.checkpoint import Checkpoint
 
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
@@ -64,8 +64,8 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     tuned = Invalidates.UPDATES
     if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END:
         tuned |= Invalidates.SCHEDULE_END
-    wanted = select(Recipe, recipe.model_dump(mode="json", exclude_none=True), tuned)
-    found = select(Recipe, saved[-1].recipe, tuned)
+    wanted = select(recipe.model_dump(mode="json", exclude_none=True), tuned)
+    found = select(saved[-1].recipe, tuned)
     if recipe.training.precision == "auto":
         wanted["training"]["precision"] = found["training"]["precision"]
     return list_differences(wanted, found)
@@ -85,6 +85,6 @@ def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
 
 def _select_fixed(tables: dict[str, Any]) -> dict[str, Any]:
     """Returns the values that a run can't change under way, wherever a project's folder lies."""
-    chosen = select(Recipe, tables, Invalidates.RUN)
+    chosen = select(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
     return fixed

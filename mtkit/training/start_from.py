@@ -132,10 +132,10 @@ def _report(
         + ("; the others start anew" if has_new else "")
     )
     languages = (start.config.source_language, start.config.target_language)
-    if languages != (recipe.data.source_language, recipe.data.target_language):
+    if languages != recipe.data.languages:
         say(
             f"that model translates {languages[0]}-{languages[1]}; what it learned is carried over "
-            f"to {recipe.data.source_language}-{recipe.data.target_language}"
+            f"to {'-'.join(recipe.data.languages)}"
         )
     if has_new and "embeddings" in recipe.training.freeze:
         warn(

@@ -23,7 +23,8 @@ from mtkit.inference.translation import Hypothesis
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.invalidation import Invalidates, select
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import select
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
@@ -70,7 +71,7 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         recipe: A recipe as plain tables, as a checkpoint has it.
     """
-    chosen = select(Recipe, recipe, Invalidates.SCORES)
+    chosen = select(recipe, Invalidates.SCORES)
     training = chosen.pop("training")
     return {**training.pop("validation"), **training, **chosen}
 
@@ -111,12 +112,13 @@ class Validator:
         """Returns the model's loss and scores; every process must call it."""
         loss, nll = self._measure_loss(model)
         hypotheses = self._translate(model)
-        scores = score_corpus(hypotheses, [self._references], self._settings)
+        bleu, chrf = score_corpus(hypotheses, [self._references], self._settings)
         metrics: dict[str, float] = {
             "loss": loss,
             "nll": nll,
             "perplexity": math.exp(nll) if nll < 700 else math.inf,
-            **{score.metric: score.value for score in scores},
+            "bleu": bleu.value,
+            "chrf": chrf.value,
         }
         metric = self._recipe.training.validation.metric
         return ValidationResult(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mtkit.network import EncoderDecoder, PaddedLayout
-from mtkit.network.scaled_dot_product import attend
+from mtkit.network.scaled_dot_product import AttentionOptions, attend
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 31
@@ -51,9 +51,8 @@ def test_is_a_softmax_over_the_neighbourhood(
         queries,
         keys,
         values,
+        AttentionOptions(is_causal=sees == "those before", window=window),
         memory_is_token=torch.arange(length)[None] < num_tokens if sees == "no padding" else None,
-        window=window,
-        is_causal=sees == "those before",
     ).detach()[0, 0]
     for place in range(num_tokens):
         last = place if sees == "those before" else min(place + window, num_tokens - 1)
@@ -122,7 +121,8 @@ def test_padding_far_from_any_token_is_a_number_on_every_path() -> None:
     outcomes = []
     for requires_grad in (False, True):
         queries, keys, values = (part.clone().requires_grad_(requires_grad) for part in states)
-        outcomes.append(attend(queries, keys, values, memory_is_token=is_token, window=2).detach())
+        options = AttentionOptions(window=2)
+        outcomes.append(attend(queries, keys, values, options, memory_is_token=is_token).detach())
     torch.testing.assert_close(*outcomes, rtol=0.0, atol=1e-12)
     assert outcomes[0].isfinite().all()
     # What stands beyond all tokens sees itself alone.

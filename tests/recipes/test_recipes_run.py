@@ -123,8 +123,7 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
         pairs = read_pairs(
             test_set,
             phrasebook_split="test",
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
+            languages=recipe.data.languages,
         )
         assert sum(1 for _ in pairs) == SIZES["test"]
 

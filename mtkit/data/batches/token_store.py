@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -101,15 +100,10 @@ class TokenStoreWriter:
             self._num_tokens[name] += len(batch.column(name).flatten())
         self._writer.write_batch(batch)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._writer.close()
         self._sink.close()
-        if error is not None:
+        if kind is not None:
             return
         path = self._folder / _TOKENS_FILE
         facts = {
@@ -243,14 +237,8 @@ def _has_columns(schema: pa.Schema, expected: Mapping[str, int] | None) -> bool:
 class _Column:
     """Reads lists straight from the mapped file.
 
-    Args:
-        mapped: The whole file.
-        parts: The column's array in each record batch that has rows.
-        item: Type of the lists' items.
-        path: The file, for messages.
-
-    Raises:
-        MtkitError: An array lies elsewhere, as one does that is compressed.
+    `parts` are the column's arrays, one for each record batch that has rows. An array that lies
+    elsewhere, as one does that is compressed, is a fault.
     """
 
     def __init__(

@@ -53,8 +53,7 @@ class Cleaner:
         self,
         settings: Cleaning,
         *,
-        source_language: str,
-        target_language: str,
+        languages: tuple[str, str],
         length_ratio: float,
         held_out: HeldOut,
     ) -> None:
@@ -62,8 +61,7 @@ class Cleaner:
 
         Args:
             settings: Section of the recipe.
-            source_language: Language of the recipe.
-            target_language: Language of the recipe.
+            languages: Codes of source and target.
             length_ratio: Target characters per source character, of `measure_length_ratio`.
             held_out: The development and test sets.
 
@@ -75,17 +73,13 @@ class Cleaner:
         scripts = {
             side: self._choose_scripts(side, chosen, language)
             for side, chosen, language in (
-                ("source", settings.script.source, source_language),
-                ("target", settings.script.target, target_language),
+                ("source", settings.script.source, languages[0]),
+                ("target", settings.script.target, languages[1]),
             )
         }
         self._table = build_table(scripts["source"], scripts["target"])
-        languages = (
-            Languages(settings.language, source_language, target_language)
-            if settings.language.enabled
-            else None
-        )
-        self._filters = list(_arrange(settings, scripts, languages, length_ratio, held_out))
+        identified = Languages(settings.language, *languages) if settings.language.enabled else None
+        self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
         """Returns what this cleaner can't do for these languages, a sentence each."""

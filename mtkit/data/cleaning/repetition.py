@@ -56,10 +56,7 @@ def _repeats(
 ) -> NDArray[np.int64]:
     """Returns where stretches of values begin that stand in a row more than `max_repeats` times.
 
-    Args:
-        values: Words or characters, by number.
-        groups: What each is part of: a stretch doesn't go on in another group.
-        max_repeats: Greatest number of times in a row.
+    A stretch doesn't go on in another group.
     """
     found = []
     for size in range(1, _LONGEST_STRETCH + 1):

@@ -7,15 +7,13 @@ progress.py        how far a stage is
 
 clean_corpora.py   corpora to cleaned text
 cleaned_block.py   a block of pairs, cleaned in whatever process
-tallies.py         counts of what becomes of the corpora
 duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
 make_tokenizer.py  the recipe's tokenizer
 tokenize_text.py   cleaned text to tokens
 held_out.py        development and test sets
 
-report.py          what became of the corpora
-notes.py           what a reader of the report should look at
+report.py          what became of the corpora, and what a reader should look at
 report_table.py    the report as tables on a terminal
 report_page.py     the same as a page for a browser, and as JSON
 preflight.py       what preparing would find, without writing data

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
+    NUM_SAMPLES,
     BlockCleaner,
     CleanedBlock,
     CleaningJob,
@@ -19,10 +20,9 @@ from mtkit.data.preparation.cleaned_block import (
     shorten,
 )
 from mtkit.data.preparation.duplicates import KeyFiles
-from mtkit.data.preparation.facts import CorpusFacts, ShownPair, TextFacts
+from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownPair, TextFacts
 from mtkit.data.preparation.held_out import read_held_out
 from mtkit.data.preparation.progress import follow
-from mtkit.data.preparation.tallies import CleaningTally
 from mtkit.data.preparation.text_store import TextStore, TextStoreWriter
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks
@@ -30,6 +30,7 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
+from mtkit.recipe.data import corpus_names
 from mtkit.worker_processes import map_in_order
 
 _PAIRS_PER_BLOCK = 10_000
@@ -42,8 +43,7 @@ def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
         recipe.data.train[index],
         index=index,
         pairs_per_block=_PAIRS_PER_BLOCK,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
+        languages=recipe.data.languages,
     )
 
 
@@ -52,7 +52,84 @@ def clean_blocks(
 ) -> Iterator[CleanedBlock]:
     """Yields what becomes of each block, in order, and shows how far it is."""
     cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
-    yield from follow(((block.num_read, block) for block in cleaned), "cleaning")
+    yield from follow(((block.facts["read"], block) for block in cleaned), "cleaning")
+
+
+class CleaningTally:
+    """What became of all training corpora so far.
+
+    Attributes:
+        corpora: The facts of each; what is kept has duplicates until `drop_duplicates`.
+        seconds: Processor time, by filter.
+        notes: What the filters can't do for these languages.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.corpora = list(map(_nothing_read, corpus_names(recipe.data.train)))
+        self.seconds: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def add(self, block: CleanedBlock) -> None:
+        """Takes in the next block."""
+        _add_facts(self.corpora[block.corpus], block.facts)
+        self.seconds.update(block.seconds)
+        self.notes += [note for note in block.notes if note not in self.notes]
+
+    def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
+        """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
+        marks = keys.mark_duplicates([facts["kept"] for facts in self.corpora])
+        for facts, is_duplicate in zip(self.corpora, marks, strict=True):
+            facts["dropped"]["duplicates"] = int(np.count_nonzero(is_duplicate))
+            facts["kept"] -= facts["dropped"]["duplicates"]
+        return marks
+
+
+def _nothing_read(name: str) -> CorpusFacts:
+    return {
+        "name": name,
+        "read": 0,
+        "kept": 0,
+        "invalid_utf8": 0,
+        "skipped": 0,
+        "dropped": {},
+        "repaired": {},
+        "samples": {},
+        "misaligned": [],
+        "longest": [],
+        "source_characters": 0,
+        "target_characters": 0,
+    }
+
+
+def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
+    """Adds the facts of the block that follows."""
+    facts["read"] += block["read"]
+    facts["kept"] += block["kept"]
+    facts["invalid_utf8"] += block["invalid_utf8"]
+    facts["skipped"] += block["skipped"]
+    facts["source_characters"] += block["source_characters"]
+    facts["target_characters"] += block["target_characters"]
+    for counts, added in (
+        (facts["dropped"], block["dropped"]),
+        (facts["repaired"], block["repaired"]),
+    ):
+        for name, count in added.items():
+            counts[name] = counts.get(name, 0) + count
+    for name, samples in block["samples"].items():
+        merged = [*facts["samples"].get(name, []), *samples]
+        chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
+        in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
+        facts["samples"][name] = in_order
+    for stretch in block["misaligned"]:
+        last = facts["misaligned"][-1] if facts["misaligned"] else None
+        # A stretch that goes on across the border of two blocks.
+        if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
+            last["last"] = stretch["last"]
+            last["correlation"] = min(last["correlation"], stretch["correlation"])
+        else:
+            facts["misaligned"].append(stretch)
+    longest = [*facts["longest"], *block["longest"]]
+    facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
 
 
 def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFacts:
@@ -90,20 +167,17 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
             if block.text.num_rows:
                 store.append(block.text)
                 parts.append((block.corpus, block.text.num_rows))
-    marks = keys.mark_duplicates(tally.pairs_per_corpus)
-    corpora = []
     first = 0
-    for corpus, is_duplicate in zip(tally.corpora, marks, strict=True):
-        corpora.append(facts := corpus.as_facts(is_duplicate))
+    for facts, is_duplicate in zip(tally.corpora, tally.drop_duplicates(keys), strict=True):
         if facts["dropped"]["duplicates"]:
             samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
             facts["samples"]["duplicates"] = samples
         first += len(is_duplicate)
-    kept = sum(facts["kept"] for facts in corpora)
+    kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
-        raise nothing_left(corpora)
+        raise nothing_left(tally.corpora)
     return {
-        "corpora": corpora,
+        "corpora": tally.corpora,
         "parts": parts,
         "kept": kept,
         "length_ratio": job.length_ratio,

@@ -1,18 +1,17 @@
 """A block of pairs, cleaned in whatever process: what is left of it, and what was dropped."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.alignment import Suspect
-from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
-from mtkit.data.preparation.facts import ShownPair
+from mtkit.data.preparation.facts import BlockFacts, ShownPair
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.sources.blocks import Block, decode_block
 from mtkit.data.tokenizer_choice import punctuation_languages
@@ -35,8 +34,7 @@ class CleaningJob:
 
     Attributes:
         settings: The recipe's section.
-        source_language: Language of the sources.
-        target_language: Language of the targets.
+        languages: Codes of source and target.
         length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
@@ -44,8 +42,7 @@ class CleaningJob:
     """
 
     settings: Cleaning
-    source_language: str
-    target_language: str
+    languages: tuple[str, str]
     length_ratio: float
     held_out: HeldOut
     punctuation: tuple[str, str] | None
@@ -81,8 +78,7 @@ class CleaningJob:
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,
-            source_language=data.source_language,
-            target_language=data.target_language,
+            languages=data.languages,
             length_ratio=measure_length_ratio(dev),
             held_out=HeldOut.of(held_out, normalizations),
             punctuation=punctuation,
@@ -92,37 +88,21 @@ class CleaningJob:
 
 @dataclass(frozen=True)
 class CleanedBlock:
-    """What became of a block of pairs.
+    """A block of pairs, cleaned.
 
     Attributes:
         corpus: Which entry of `data.train` it is of.
-        num_read: How many pairs it had.
-        num_invalid: Lines of invalid UTF-8.
-        num_skipped: Entries that were no pair, such as units in one language.
         text: The pairs that are left, as a part of a text store with `source` and `target`.
         keys: For each way of finding duplicates, 16 bytes a pair that is left.
-        num_dropped: How many pairs each filter dropped, in the filters' order.
-        samples: Some of them.
-        repaired: Lines changed, by kind of repair.
-        suspects: Stretches that look misaligned, by the number of their first and last line.
-        longest: The longest pairs that were read, with their characters.
-        num_characters: Characters of the pairs that are left, by column.
+        facts: What became of its pairs; duplicates aren't known yet.
         seconds: Time spent, by filter.
         notes: What the filters can't do for these languages.
     """
 
     corpus: int
-    num_read: int
-    num_invalid: int
-    num_skipped: int
     text: pa.RecordBatch
     keys: tuple[bytes, ...]
-    num_dropped: dict[str, int]
-    samples: dict[str, list[ShownPair]]
-    repaired: dict[str, int]
-    suspects: list[Suspect]
-    longest: list[tuple[int, ShownPair]]
-    num_characters: dict[str, int]
+    facts: BlockFacts
     seconds: dict[str, float]
     notes: tuple[str, ...]
 
@@ -136,8 +116,7 @@ class BlockCleaner:
         self._keys = job.duplicate_keys
         self._cleaner = Cleaner(
             job.settings,
-            source_language=job.source_language,
-            target_language=job.target_language,
+            languages=job.languages,
             length_ratio=job.length_ratio,
             held_out=job.held_out,
         )
@@ -156,46 +135,61 @@ class BlockCleaner:
             )
         cleaned = self._cleaner.clean(sources, targets)
 
-        def sample(indices: NDArray[np.int64]) -> list[ShownPair]:
-            return [
-                shorten(block.first + int(index) + 1, sources[index], targets[index])
-                for index in indices
-            ]
-
-        lengths = np.fromiter(map(len, sources), np.int64) + np.fromiter(
-            map(len, targets), np.int64
-        )
-        longest = np.argsort(-lengths, kind="stable")[:NUM_SAMPLES]
         return CleanedBlock(
             corpus=block.corpus,
-            num_read=block.num_pairs,
-            num_invalid=num_invalid,
-            num_skipped=block.num_skipped,
             text=make_text_batch({"source": cleaned.sources, "target": cleaned.targets}),
             keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
-            num_dropped={name: len(indices) for name, indices in cleaned.dropped.items()},
-            samples={
-                name: sample(indices[choose_scattered(indices + block.first)])
-                for name, indices in cleaned.dropped.items()
-                if len(indices)
-            },
-            repaired=cleaned.repaired,
-            suspects=[
-                replace(
-                    suspect,
-                    first=block.first + suspect.first + 1,
-                    last=block.first + suspect.last + 1,
-                )
-                for suspect in cleaned.suspects
-            ],
-            longest=list(zip(lengths[longest].tolist(), sample(longest), strict=True)),
-            num_characters={
-                "source": sum(map(len, cleaned.sources)),
-                "target": sum(map(len, cleaned.targets)),
-            },
+            facts=_describe(block, sources, targets, cleaned, num_invalid),
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
         )
+
+
+def _describe(
+    block: Block,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    cleaned: Cleaned,
+    num_invalid: int,
+) -> BlockFacts:
+    """Returns what became of a block's pairs, whose lines are `sources` and `targets`."""
+
+    def sample(indices: NDArray[np.int64]) -> list[ShownPair]:
+        return [
+            shorten(block.first + index + 1, sources[index], targets[index])
+            for index in indices.tolist()
+        ]
+
+    lengths = np.array(list(map(len, sources))) + np.array(list(map(len, targets)))
+    longest = np.argsort(-lengths, kind="stable")[:NUM_SAMPLES]
+    return {
+        "read": block.num_pairs,
+        "kept": len(cleaned.sources),
+        "invalid_utf8": num_invalid,
+        "skipped": block.num_skipped,
+        "dropped": {name: len(indices) for name, indices in cleaned.dropped.items()},
+        "repaired": cleaned.repaired,
+        "samples": {
+            name: sample(indices[choose_scattered(indices + block.first)])
+            for name, indices in cleaned.dropped.items()
+            if len(indices)
+        },
+        "misaligned": [
+            {
+                "first": block.first + suspect.first + 1,
+                "last": block.first + suspect.last + 1,
+                "shift": suspect.shift,
+                "correlation": round(suspect.correlation, 3),
+            }
+            for suspect in cleaned.suspects
+        ],
+        "longest": [
+            {"characters": int(lengths[index]), **pair}
+            for index, pair in zip(longest, sample(longest), strict=True)
+        ],
+        "source_characters": sum(map(len, cleaned.sources)),
+        "target_characters": sum(map(len, cleaned.targets)),
+    }
 
 
 def _normalize_punctuation(

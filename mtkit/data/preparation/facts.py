@@ -26,10 +26,12 @@ class Misaligned(TypedDict):
     shift: int
 
 
-class CorpusFacts(TypedDict):
-    """What became of a corpus: pairs read and kept, pairs dropped by filter, lines by repair."""
+class BlockFacts(TypedDict):
+    """What became of some pairs that follow each other in a corpus.
 
-    name: str
+    Pairs read and kept, pairs dropped by filter, lines changed by repair, pairs to read.
+    """
+
     read: int
     kept: int
     invalid_utf8: int
@@ -41,6 +43,12 @@ class CorpusFacts(TypedDict):
     longest: list[LongPair]
     source_characters: int
     target_characters: int
+
+
+class CorpusFacts(BlockFacts):
+    """The same of a whole corpus, duplicates among what is dropped."""
+
+    name: str
 
 
 class ReportedCorpus(CorpusFacts):
@@ -112,12 +120,9 @@ class DevFacts(TypedDict):
     digest: NotRequired[str]
 
 
-class PreparedFacts(TypedDict):
-    """Of all stages."""
+class PreparedFacts(TypedDict, total=False):
+    """Of the stages that are finished."""
 
-    format_version: int
-    fingerprint: str
-    digest: str
     text: TextFacts
     tokenizer: TokenizerFacts
     train: TrainFacts

@@ -18,26 +18,24 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 
 def read_held_out(
-    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+    recipe: Recipe,
+    corpus: HeldOutCorpus,
+    split: Literal["dev", "test"],
+    *,
+    is_tagged: bool = False,
 ) -> Iterator[Pair]:
-    """Yields the pairs of a development or test set, without its tag.
+    """Yields the pairs of a development or test set, with its tag or without.
 
     Args:
         recipe: Whose set it is.
         corpus: The recipe's entry.
         split: What the embedded corpus stands for here.
+        is_tagged: Whether sources begin with the entry's tag.
     """
-    return _read_pairs(recipe, corpus.model_copy(update={"tag": ""}), split)
-
-
-def _read_pairs(
-    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
-) -> Iterator[Pair]:
     return read_pairs(
-        corpus,
+        corpus if is_tagged else corpus.model_copy(update={"tag": ""}),
         phrasebook_split=split,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
+        languages=recipe.data.languages,
     )
 
 
@@ -53,7 +51,7 @@ def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFact
         MtkitError: It can't be read, or no pair of it is left.
     """
     tokenizer = SubwordTokenizer.load(tokenizer_folder)
-    pairs = list(_read_pairs(recipe, recipe.data.dev, "dev"))
+    pairs = list(read_held_out(recipe, recipe.data.dev, "dev", is_tagged=True))
     tokens = tokenize_dev(tokenizer, recipe, pairs)
     widths = choose_widths(tokenizer)
     with TokenStoreWriter(folder, widths) as store:

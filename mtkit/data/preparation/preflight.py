@@ -9,14 +9,17 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from mtkit.data.normalization import choose_normalization, note_changed_targets
-from mtkit.data.preparation.clean_corpora import clean_blocks, nothing_left, read_training_blocks
+from mtkit.data.preparation.clean_corpora import (
+    CleaningTally,
+    clean_blocks,
+    nothing_left,
+    read_training_blocks,
+)
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus
 from mtkit.data.preparation.held_out import read_held_out, tokenize_dev
-from mtkit.data.preparation.notes import EpochSize, note_corpora, note_epoch
-from mtkit.data.preparation.report import Report
-from mtkit.data.preparation.tallies import CleaningTally
+from mtkit.data.preparation.report import EpochSize, Report, note_corpora, note_epoch
 from mtkit.data.sources.corpora import Pair
 from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
 from mtkit.errors import MtkitError
@@ -71,27 +74,29 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     job = CleaningJob.of(
         recipe, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
     )
-    found = _clean_all(recipe, job, faults, num_workers=num_workers)
-    corpora = found.corpora
-    num_kept = sum(facts["kept"] for facts in corpora)
-    corpora = [facts for facts in corpora if facts["read"]]
+    tally, sample = _clean_all(recipe, job, faults, num_workers=num_workers)
+    every: list[ReportedCorpus] = [
+        {**facts, "weight": corpus.weight}
+        for corpus, facts in zip(recipe.data.train, tally.corpora, strict=True)
+    ]
+    corpora = [facts for facts in every if facts["read"]]
     lengths = None
-    if corpora and not num_kept:
+    if corpora and not any(facts["kept"] for facts in corpora):
         faults.append(nothing_left(corpora))
     with _faults_listed(faults):
-        lengths = _estimate_lengths(recipe, found.sample.pairs, dev, is_all=found.sample.is_all)
-    epoch = _estimate_epoch(recipe, found.corpora, lengths)
+        lengths = _estimate_lengths(recipe, sample.pairs, dev, is_all=sample.is_all)
+    epoch = _estimate_epoch(recipe, every, lengths)
     report = Report(
         recipe=recipe.name,
-        languages=(recipe.data.source_language, recipe.data.target_language),
+        languages=recipe.data.languages,
         corpora=corpora,
         tokens={},
         dev={"read": len(dev)},
         epoch=epoch,
         max_steps=recipe.training.max_steps,
-        seconds=dict(found.tally.seconds),
+        seconds=dict(tally.seconds),
         notes=[
-            *found.tally.notes,
+            *tally.notes,
             *note_corpora(corpora, job.length_ratio),
             *changes,
             *note_epoch(recipe, epoch),
@@ -100,24 +105,10 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
 
 
-@dataclass(frozen=True)
-class _CleanedCorpora:
-    """All corpora, read and cleaned.
-
-    Attributes:
-        corpora: What became of each, as in a report.
-        tally: The same while it was counted.
-        sample: Pairs that are left.
-    """
-
-    corpora: list[ReportedCorpus]
-    tally: CleaningTally
-    sample: "_EvenSample"
-
-
 def _clean_all(
     recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
-) -> _CleanedCorpora:
+) -> tuple[CleaningTally, "_EvenSample"]:
+    """Returns what became of all corpora, and some of the pairs that are left."""
     tally, sample = CleaningTally(recipe), _EvenSample()
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         with KeyFiles(Path(folder), job.duplicate_keys) as keys:
@@ -129,17 +120,11 @@ def _clean_all(
                         tally.add(block)
                         keys.append(block.keys)
                         sample.take(block)
-        marks = keys.mark_duplicates(tally.pairs_per_corpus)
-        corpora: list[ReportedCorpus] = [
-            {**counted.as_facts(is_duplicate), "weight": corpus.weight}
-            for corpus, counted, is_duplicate in zip(
-                recipe.data.train, tally.corpora, marks, strict=True
-            )
-        ]
-    for facts in corpora:
+        tally.drop_duplicates(keys)
+    for facts in tally.corpora:
         if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
             faults.append(_invalid(facts))
-    return _CleanedCorpora(corpora, tally, sample)
+    return tally, sample
 
 
 @contextmanager

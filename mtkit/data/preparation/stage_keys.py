@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mtkit.data.preparation.stages import Facts
+from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
 from mtkit.data.tokenizer_choice import choose_punctuation, digest_reused, list_tags, reused_folder
 from mtkit.digests import digest
@@ -12,10 +12,10 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.tables import relative_to_root
 
 
-def compute_stage_key(stage: Stage, recipe: Recipe, found: dict[str, Facts]) -> str:
+def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str:
     """Returns a digest of all that a stage depends on, given the facts of those before it."""
     data, tokenizer, kept = recipe.data, recipe.tokenizer, reused_folder(recipe)
-    languages = [data.source_language, data.target_language]
+    languages = list(data.languages)
     depends: list[Any]
     match stage:
         case "text":

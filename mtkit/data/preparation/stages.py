@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,59 +14,35 @@ from mtkit.folders import building, remove_folder
 _RECORD_FILE = "stage.json"
 
 Facts = Mapping[str, Any]
-"""The findings of a stage, as JSON can express it."""
+"""The findings of a stage, as JSON can express it; see `facts.py`."""
 
 
-@dataclass(frozen=True)
-class FinishedStage:
-    """A finished stage.
-
-    Attributes:
-        folder: What it made.
-        facts: What it found out, as JSON can express it.
-        is_new: Whether it was done now, rather than found done.
-    """
-
-    folder: Path
-    facts: Facts
-    is_new: bool
-
-
-class Stages:
-    """Stages in a draft folder, filled from an earlier result where nothing has changed.
+def run_stage(
+    folder: Path, earlier: Path, key: str, build: Callable[[Path], Facts]
+) -> tuple[Any, bool]:
+    """Returns a stage's facts, and whether it was done now, rather than found done.
 
     A stage is whole or absent, so that a preparation that was interrupted goes on with those that
     it finished.
 
     Args:
-        draft: Where the stages go, each in a folder of its name.
-        earlier: The result of an earlier preparation, which may not exist.
+        folder: Where the stage goes.
+        earlier: Where an earlier preparation may have put it.
+        key: Digest of all that its result depends on; one done by the same key is taken over.
+        build: Fills an empty folder, and returns the stage's facts.
     """
-
-    def __init__(self, draft: Path, earlier: Path) -> None:
-        self._draft, self._earlier = draft, earlier
-
-    def run(self, name: str, key: str, build: Callable[[Path], Facts]) -> FinishedStage:
-        """Returns a stage, done now unless its key is that of one done before.
-
-        Args:
-            name: Name of the stage and of its folder.
-            key: Digest of all that its result depends on.
-            build: Fills an empty folder, and returns the stage's facts.
-        """
-        folder = self._draft / name
-        for found in (folder, self._earlier / name):
-            record = read_record(found)
-            if record is not None and record["key"] == key:
-                if found != folder:
-                    _link_folder(found, folder)
-                return FinishedStage(folder, record["facts"], is_new=False)
-        with building(folder) as unfinished:
-            facts = build(unfinished)
-            record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
-            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-            write_atomically(unfinished / _RECORD_FILE, text + "\n")
-        return FinishedStage(folder, facts, is_new=True)
+    for found in (folder, earlier):
+        record = read_record(found)
+        if record is not None and record["key"] == key:
+            if found != folder:
+                _link_folder(found, folder)
+            return record["facts"], False
+    with building(folder) as unfinished:
+        facts = build(unfinished)
+        record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+        write_atomically(unfinished / _RECORD_FILE, text + "\n")
+    return facts, True
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

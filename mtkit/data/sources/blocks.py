@@ -29,15 +29,13 @@ class ReadSettings:
         index: Which entry of `data.train` it is.
         pairs_per_block: Pairs of each block but the last, unless lines are long.
         max_pairs: Pairs to read; what follows them isn't looked at. All where it isn't given.
-        source_language: Code of the source, for kinds that name their languages.
-        target_language: Code of the target.
+        languages: Codes of source and target, for kinds that name their languages.
     """
 
     index: int
     pairs_per_block: int
     max_pairs: int | None
-    source_language: str
-    target_language: str
+    languages: tuple[str, str]
 
     def size_at(self, first: int) -> int:
         """Returns how many pairs the block that starts at one may have; none past the last."""

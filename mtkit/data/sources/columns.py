@@ -20,24 +20,17 @@ class Columns:
     Attributes:
         source: Column of the source; empty where it is found by language.
         target: Column of the target, likewise.
-        source_language: Code of the source language.
-        target_language: Code of the target language.
+        languages: Codes of source and target.
     """
 
     source: str
     target: str
-    source_language: str
-    target_language: str
+    languages: tuple[str, str]
 
     @classmethod
     def of(cls, corpus: PairedFileCorpus | HubCorpus, reading: ReadSettings) -> "Columns":
         """Returns what a corpus of the recipe asks for."""
-        return cls(
-            str(corpus.source_column),
-            str(corpus.target_column),
-            reading.source_language,
-            reading.target_language,
-        )
+        return cls(str(corpus.source_column), str(corpus.target_column), reading.languages)
 
     def find(
         self, names: Collection[str], inside: Collection[str], where: str
@@ -52,7 +45,7 @@ class Columns:
         Raises:
             MtkitError: There are no such columns.
         """
-        source, target = self.source_language, self.target_language
+        source, target = self.languages
         if not self.source and source in inside and target in inside:
             return (TRANSLATION, source), (TRANSLATION, target)
         if self.source:

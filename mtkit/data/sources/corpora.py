@@ -34,8 +34,7 @@ def read_blocks(
     *,
     index: int,
     pairs_per_block: int,
-    source_language: str,
-    target_language: str,
+    languages: tuple[str, str],
     phrasebook_split: str = "train",
 ) -> Iterator[Block]:
     """Yields a corpus's pairs in blocks, in order; `decode_block` makes text of them, anywhere.
@@ -44,8 +43,7 @@ def read_blocks(
         corpus: An entry of the recipe; its `max_pairs` is heeded, its `tag` isn't put in.
         index: Which entry of `data.train` it is.
         pairs_per_block: Pairs of each block but the last.
-        source_language: Code of the source, for kinds that name their languages.
-        target_language: Code of the target.
+        languages: Codes of source and target, for kinds that name their languages.
         phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
 
     Raises:
@@ -56,8 +54,7 @@ def read_blocks(
         index=index,
         pairs_per_block=pairs_per_block,
         max_pairs=corpus.max_pairs if isinstance(corpus, TrainingKeys) else None,
-        source_language=source_language,
-        target_language=target_language,
+        languages=languages,
     )
     match corpus:
         case FileCorpus():
@@ -75,29 +72,26 @@ def read_blocks(
         case HubCorpus():
             yield from read_data_set_blocks(corpus, reading)
         case PhrasebookCorpus():
-            _check_direction(source_language, target_language)
+            _check_direction(languages)
             pairs = generate_pairs(phrasebook_split, corpus.sentences)
             rows = ((source.encode(), target.encode()) for source, target in pairs)
             yield from group_rows(rows, corpus.builtin, reading)
         case PublishedCorpus():
-            sources, references = read_published(
-                corpus.sacrebleu, source_language=source_language, target_language=target_language
-            )
+            sources, references = read_published(corpus.sacrebleu, languages=languages)
             lines = zip(sources, references[0], strict=True)
             rows = ((source.encode(), target.encode()) for source, target in lines)
             yield from group_rows(rows, corpus.sacrebleu, reading)
 
 
 def read_pairs(
-    corpus: AnyCorpus, *, phrasebook_split: str, source_language: str, target_language: str
+    corpus: AnyCorpus, *, phrasebook_split: str, languages: tuple[str, str]
 ) -> Iterator[Pair]:
     """Yields a corpus's source and target lines, one pair at a time, in order, its `tag` put in.
 
     Args:
         corpus: An entry of the recipe.
         phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
-        source_language: Code of the source, for kinds that name their languages.
-        target_language: Code of the target.
+        languages: Codes of source and target, for kinds that name their languages.
 
     Raises:
         MtkitError: What `read_blocks` and `decode_block` raise.
@@ -106,8 +100,7 @@ def read_pairs(
         corpus,
         index=0,
         pairs_per_block=_PAIRS_AT_ONCE,
-        source_language=source_language,
-        target_language=target_language,
+        languages=languages,
         phrasebook_split=phrasebook_split,
     ):
         sources, targets, _ = decode_block(block, drop_invalid=False)
@@ -120,13 +113,12 @@ def put_tag(tag: str, source: str) -> str:
     return f"{tag} {source}" if tag and source.strip() else source
 
 
-def check_corpus(corpus: AnyCorpus, *, source_language: str, target_language: str) -> None:
+def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
     """Checks that a corpus can be read as far as its first pair tells; a hub's isn't fetched.
 
     Args:
         corpus: An entry of the recipe.
-        source_language: Code of the source, for kinds that name their languages.
-        target_language: Code of the target.
+        languages: Codes of source and target, for kinds that name their languages.
 
     Raises:
         MtkitError: A file that is missing, a folder, empty, damaged at its start or of another
@@ -134,7 +126,7 @@ def check_corpus(corpus: AnyCorpus, *, source_language: str, target_language: st
     """
     match corpus:
         case PhrasebookCorpus():
-            return _check_direction(source_language, target_language)
+            return _check_direction(languages)
         case FileCorpus():
             check_files(corpus)
         case HubCorpus():
@@ -145,8 +137,7 @@ def check_corpus(corpus: AnyCorpus, *, source_language: str, target_language: st
         corpus,
         index=0,
         pairs_per_block=1,
-        source_language=source_language,
-        target_language=target_language,
+        languages=languages,
     )
     # What isn't UTF-8 may be dropped later on.
     decode_block(next(blocks), drop_invalid=True)
@@ -167,10 +158,9 @@ def input_files(corpus: AnyCorpus) -> list[Path]:
             return []
 
 
-def _check_direction(source_language: str, target_language: str) -> None:
-    if (source_language, target_language) != ("en", "de"):
+def _check_direction(languages: tuple[str, str]) -> None:
+    if languages != ("en", "de"):
         raise MtkitError(
-            f"the phrasebook is English-German, but the recipe says {source_language}-"
-            f"{target_language}",
+            f"the phrasebook is English-German, but the recipe says {'-'.join(languages)}",
             'set data.source_language to "en" and data.target_language to "de"',
         )

@@ -12,8 +12,7 @@ from mtkit.data.sources.lines import (
     LineReader,
     check_has_content,
     decode_text,
-    join_lines,
-    take_blocks,
+    read_line_blocks,
 )
 from mtkit.errors import MtkitError
 from mtkit.recipe.data import PairedFileCorpus
@@ -117,12 +116,6 @@ def read_json_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterato
     check_has_content(corpus.path)
     columns = Columns.of(corpus, reading)
     with LineReader.open(corpus.path) as reader:
-        for first, lines in take_blocks(reader, reading):
-            yield Block(
-                corpus=reading.index,
-                first=first,
-                num_pairs=len(lines),
-                source=join_lines(lines),
-                target=b"",
-                origin=JsonOrigin(reader.name, first + 1, columns),
-            )
+        yield from read_line_blocks(
+            reader, reading, lambda first: JsonOrigin(reader.name, first + 1, columns)
+        )

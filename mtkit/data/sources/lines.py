@@ -12,10 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import IO, cast
 
-from mtkit.data.sources.blocks import BYTES_PER_BLOCK, LINES_PER_STEP, ReadSettings, decode_lines
+from mtkit.data.sources.blocks import (
+    BYTES_PER_BLOCK,
+    LINES_PER_STEP,
+    Block,
+    Origin,
+    ReadSettings,
+    decode_lines,
+)
 from mtkit.errors import MtkitError
 from mtkit.recipe.data import COMPRESSIONS
 
@@ -75,12 +81,7 @@ class LineReader:
     def __enter__(self) -> "LineReader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.close()
 
     def take(self, count: int) -> list[bytes]:
@@ -119,15 +120,26 @@ class LineReader:
         )
 
 
-def take_blocks(reader: LineReader, reading: ReadSettings) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields raw lines in blocks, each with the number of its first from 0.
+def read_line_blocks(
+    reader: LineReader, reading: ReadSettings, origin_at: Callable[[int], Origin]
+) -> Iterator[Block]:
+    """Yields lines that hold both sides of a pair in blocks.
+
+    `origin_at` makes a block's origin of the number of its first line among them, from 0.
 
     Raises:
         MtkitError: The file is damaged, or there is no line left in it.
     """
     first = 0
     while (size := reading.size_at(first)) and (lines := _take_block(reader, size)):
-        yield first, lines
+        yield Block(
+            corpus=reading.index,
+            first=first,
+            num_pairs=len(lines),
+            source=join_lines(lines),
+            target=b"",
+            origin=origin_at(first),
+        )
         first += len(lines)
     if first == 0:
         raise MtkitError(f"{reader.name}: no lines of text in it", "is the file complete?")

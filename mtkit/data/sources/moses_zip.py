@@ -34,7 +34,7 @@ def read_zip_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator
 
 
 def _find_members(archive: zipfile.ZipFile, path: Path, reading: ReadSettings) -> tuple[str, str]:
-    source_language, target_language = reading.source_language, reading.target_language
+    source_language, target_language = reading.languages
     members = [name for name in archive.namelist() if not name.endswith("/")]
     sources = _members_in(members, source_language)
     targets = _members_in(members, target_language)

@@ -21,17 +21,14 @@ _SHORTENED = {
 """Sets of which another holds the sentences that papers report on."""
 
 
-def read_published(
-    name: str, *, source_language: str, target_language: str
-) -> tuple[list[str], list[list[str]]]:
+def read_published(name: str, *, languages: tuple[str, str]) -> tuple[list[str], list[list[str]]]:
     """Returns a test set's sources and its sets of references.
 
     It is downloaded where `~/.sacrebleu` (or the folder that SACREBLEU names) doesn't hold it.
 
     Args:
         name: sacreBLEU's name of it, such as `wmt14/full`.
-        source_language: Code of the source.
-        target_language: Code of the target.
+        languages: Codes of source and target.
 
     Raises:
         MtkitError: No such test set, none for these languages, or it can't be downloaded.
@@ -54,7 +51,7 @@ def read_published(
             else "all of them: sacrebleu --list",
         )
     pairs = get_langpairs_for_testset(name)
-    pair = f"{source_language}-{target_language}"
+    pair = "-".join(languages)
     if pair not in pairs:
         raise MtkitError(f"test set {name} has no {pair}", f"it has {', '.join(sorted(pairs))}")
     if name in _SHORTENED:

@@ -37,7 +37,7 @@ def read_tmx_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator
     """
     check_has_content(corpus.path)
     yield from group_rows(
-        _read_units(corpus, (reading.source_language, reading.target_language)),
+        _read_units(corpus, reading.languages),
         str(corpus.path),
         reading,
     )

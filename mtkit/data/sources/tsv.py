@@ -12,7 +12,7 @@ from mtkit.data.sources.lines import (
     check_has_content,
     decode_text,
     join_lines,
-    take_blocks,
+    read_line_blocks,
 )
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.data import PairedFileCorpus
@@ -69,29 +69,24 @@ def read_tsv_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator
         source_column, target_column = _find_columns(corpus, reader)
         # The line of names, if there is one, is taken.
         first_line = reader.num_taken + 1
-        for first, lines in take_blocks(reader, reading):
-            origin = TsvOrigin(reader.name, first_line + first, source_column, target_column)
-            block = Block(
-                corpus=reading.index,
-                first=first,
-                num_pairs=len(lines),
-                source=join_lines(lines),
-                target=b"",
-                origin=origin,
-            )
-            if first_line + first == 1:
-                _warn_of_names(block, origin, reading)
+        for block in read_line_blocks(
+            reader,
+            reading,
+            lambda first: TsvOrigin(reader.name, first_line + first, source_column, target_column),
+        ):
+            if first_line + block.first == 1:
+                _warn_of_names(block, reader.name, reading)
             yield block
 
 
-def _warn_of_names(block: Block, origin: TsvOrigin, reading: ReadSettings) -> None:
+def _warn_of_names(block: Block, name: str, reading: ReadSettings) -> None:
     """Warns where a first line that is read as text names the two languages."""
     start = block.source.split(b"\n", 1)[0]
     names = start.decode(errors="replace").strip().lower().split("\t")
-    languages = [reading.source_language.lower(), reading.target_language.lower()]
+    languages = [language.lower() for language in reading.languages]
     if sorted(names) == sorted(languages):
         warn(
-            f"{origin.name}:1: names the columns {list_names(names)}, and is read as a pair: "
+            f"{name}:1: names the columns {list_names(names)}, and is read as a pair: "
             f'source_column = "{languages[0]}", target_column = "{languages[1]}" would look them up'
         )
 

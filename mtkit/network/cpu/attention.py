@@ -22,24 +22,17 @@ def attend_on_cpu(
     is_visible: Bool[Tensor, "#batch 1 #queries memory"] | None,
     dropout: float,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Returns softmax(Q K^T / sqrt(d_key)) V of each head; see `attend`.
+    """Returns softmax(Q K^T / sqrt(d_key)) V of each head, with dropout on its weights.
 
-    Args:
-        queries: One for each position that attends.
-        keys: One for each position that may be attended to.
-        values: As many; their weighted means are returned.
-        is_visible: Which keys a query may attend to; all where it isn't given. A query that may see
-            none attends to all alike.
-        dropout: Share of attention weights dropped.
+    A query attends to its visible keys; to all alike where none is visible.
     """
     shape = torch.Size((*queries.shape[:3], keys.shape[2]))
     mask = draw_mask(shape, dropout, queries.dtype).flatten(0, 1) if dropout > 0.0 else None
     num_extra = max(find_softmax_width() - keys.shape[2], 0)
     if num_extra:
         keys, values, is_visible = _lengthen(keys, values, is_visible, num_extra)
-        shape = torch.Size((*queries.shape[:3], keys.shape[2]))
         mask = None if mask is None else nn.functional.pad(mask, (0, num_extra))
-    bias = None if is_visible is None else _to_bias(is_visible, shape, queries.dtype)
+    bias = None if is_visible is None else _to_bias(is_visible, shape[1], queries.dtype)
     if bias is not None and num_extra:
         bias[..., -num_extra:] = -torch.inf
     attended: Tensor = _CpuAttention.apply(  # type: ignore[no-untyped-call]
@@ -69,13 +62,13 @@ def _lengthen(
     return longer_keys, longer_values, nn.functional.pad(is_visible, (0, num_extra))
 
 
-def _to_bias(is_visible: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+def _to_bias(is_visible: Tensor, num_heads: int, dtype: torch.dtype) -> Tensor:
     """Returns a bias on scores, [batch * heads, queries, memory] or to be broadcast to that."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
     bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
     if is_visible.shape[0] == 1:
         return bias[0]
-    return bias.expand(-1, shape[1], -1, -1).flatten(0, 1)
+    return bias.expand(-1, num_heads, -1, -1).flatten(0, 1)
 
 
 class _CpuAttention(torch.autograd.Function):

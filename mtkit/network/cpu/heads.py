@@ -10,25 +10,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
-"""Queries, keys or values of each grid: [batch, heads, length, width]."""
-
 
 def split_grids(
     fused: Float[Tensor, "*row width"],
     num_heads: int,
     widths: tuple[int, ...],
     shapes: tuple[tuple[int, int], ...],
-) -> tuple[Heads, ...]:
-    """Returns each part of a projection by grids and heads, as products read them fastest.
+) -> tuple[tuple[Float[Tensor, "_ heads _ _"], ...], ...]:
+    """Returns each part's grids [batch, heads, length, width], as products read them fastest.
 
-    Args:
-        fused: Parts side by side, each of `num_heads` heads.
-        num_heads: Heads of each part.
-        widths: Width of each part, all its heads.
-        shapes: Sentences and length of each grid.
+    `widths` are those of whole parts; `shapes` sentences and length of each grid.
     """
-    heads: Heads = _SplitGrids.apply(fused, num_heads, widths, shapes)  # type: ignore[no-untyped-call]
+    heads: tuple[Tensor, ...] = _SplitGrids.apply(fused, num_heads, widths, shapes)  # type: ignore[no-untyped-call]
     count = len(shapes)
     return tuple(heads[part * count : (part + 1) * count] for part in range(len(widths)))
 

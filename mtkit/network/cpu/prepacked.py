@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 _USUAL_ROWS = 256
 """Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
-_STEPS = ((128, 128), (32, 32), (0, 8))
-"""From how many rows on their number is made a multiple of what."""
+_ROW_MULTIPLES = ((128, 128), (32, 32), (0, 8))
+"""From how many rows on their number is padded to a multiple of which."""
 
 
-class PrepackedMatrix:
-    """A matrix in oneDNN's own layout, and a bias.
+class PrepackedLinear(nn.Module):
+    """A linear map whose weight is in oneDNN's own layout.
 
     Args:
         weight: The matrix, on a processor.
@@ -28,40 +28,27 @@ class PrepackedMatrix:
     def __init__(
         self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
     ) -> None:
+        super().__init__()
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_ROWS)
         self._bias = None if bias is None else bias.detach()
 
-    def multiply(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the matrix, transposed, plus the bias; no gradient flows back.
+    def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Returns each row times the weight, transposed, plus the bias; no gradient flows back.
 
-        oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: rows of
-        zeros see to it that there are few such numbers.
+        oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: padding
+        with rows of zeros makes such numbers few.
         """
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
         rows = inputs.reshape(num_rows, inputs.shape[-1])
-        num_zeros = -num_rows % next(step for min_rows, step in _STEPS if num_rows >= min_rows)
+        multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if num_rows >= min_rows)
+        num_zeros = -num_rows % multiple
+        if num_zeros:
+            rows = nn.functional.pad(rows, (0, 0, 0, num_zeros))
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows,
-            self._weight,
-            self._bias,
-            "none",
-            [],
-            "",
+            rows, self._weight, self._bias, "none", [], ""
         )
         return product[:num_rows].view(*inputs.shape[:-1], product.shape[1])
-
-
-class PrepackedLinear(nn.Module):
-    """A linear map for inference only."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self._matrix = PrepackedMatrix(linear.weight, linear.bias)
-
-    def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the weight, transposed, plus the bias."""
-        return self._matrix.multiply(inputs)
 
 
 def gains_by_prepacking(device: torch.device) -> bool:
@@ -79,8 +66,8 @@ def gains_by_prepacking(device: torch.device) -> bool:
 
 
 def prepack_linear_maps(network: nn.Module) -> None:
-    """Replaces a network's linear maps by prepacked ones; their weights are given up."""
+    """Replaces a network's linear maps by prepacked ones, and drops their own weights."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(part, name, PrepackedLinear(child))
+                setattr(part, name, PrepackedLinear(child.weight, child.bias))

@@ -110,7 +110,10 @@ def test_agrees_with_sacrebleus_command_on_text_without_spaces(
 
 def test_scores_only_the_metrics_asked_for_in_their_order() -> None:
     found = score_corpus(["a b"], [["a b"]], Evaluation(metrics=("ter", "chrf")))
-    assert [score.metric for score in found] == ["ter", "chrf"]
+    assert [(score.name, score.higher_is_better) for score in found] == [
+        ("TER", False),
+        ("chrF2", True),
+    ]
     # By definition: no edits, and every character n-gram in common.
     assert [score.value for score in found] == [0.0, 100.0]
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mtkit.network import PaddedLayout
 from mtkit.network.attention import CrossAttention, SelfAttention
-from mtkit.network.scaled_dot_product import attend
+from mtkit.network.scaled_dot_product import AttentionOptions, attend
 from mtkit.recipe.model import Model
 
 assert_equal_in_fp64 = functools.partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
@@ -102,7 +102,7 @@ def test_causal_queries_see_no_later_key(d_value: int, *, requires_grad: bool) -
     keys, values = _random(2, 3, 5, 4), _random(2, 3, 5, d_value)
     sees = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
     expected = _attend_by_hand(queries.detach(), keys, values, sees)
-    output = attend(queries, keys, values, is_causal=True).detach()
+    output = attend(queries, keys, values, AttentionOptions(is_causal=True)).detach()
     assert_equal_in_fp64(output, expected)
 
 
@@ -110,7 +110,7 @@ def test_a_mask_beside_causality_is_our_own_bug() -> None:
     states = _random(1, 1, 2, 4)
     is_token = torch.ones(1, 2, dtype=torch.bool)
     with pytest.raises(AssertionError):
-        attend(states, states, states, memory_is_token=is_token, is_causal=True)
+        attend(states, states, states, AttentionOptions(is_causal=True), memory_is_token=is_token)
 
 
 def test_dropped_weights_leave_their_expectation() -> None:
@@ -118,7 +118,7 @@ def test_dropped_weights_leave_their_expectation() -> None:
     queries = torch.zeros(1, 1, 4000, 2)
     # Every weight is 1/4 and every value 1: a query's output is k/4 / (1 - 0.5), k of 4 kept.
     keys, values = torch.zeros(1, 1, 4, 2), torch.ones(1, 1, 4, 1)
-    output = attend(queries, keys, values, dropout=0.5)
+    output = attend(queries, keys, values, AttentionOptions(dropout=0.5))
     torch.testing.assert_close(output.unique(), torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0]))
     # Five standard deviations of 0.5 / sqrt(4000).
     assert output.mean().item() == pytest.approx(1.0, abs=0.04)

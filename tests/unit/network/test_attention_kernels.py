@@ -18,7 +18,7 @@ def test_cudnn_is_left_out_on_a_gpu_and_is_back_afterwards() -> None:
     before = _enabled()
     order = torch._C._get_sdp_priority_order()
     assert before["cuDNN"]
-    with kernels.attention_kernels(torch.device("cuda")):
+    with kernels.limit_attention_kernels(torch.device("cuda")):
         assert _enabled() == {**before, "cuDNN": False}
         first, second, third, *_ = torch._C._get_sdp_priority_order()
         assert [first, second, third] == [int(backend.value) for backend in kernels.ORDER]
@@ -28,12 +28,12 @@ def test_cudnn_is_left_out_on_a_gpu_and_is_back_afterwards() -> None:
 
 def test_a_cpu_s_choice_is_pytorch_s_own() -> None:
     before = _enabled()
-    with kernels.attention_kernels(torch.device("cpu")):
+    with kernels.limit_attention_kernels(torch.device("cpu")):
         assert _enabled() == before
 
 
 def test_a_fault_inside_leaves_the_choice_as_it_was() -> None:
     before = _enabled()
-    with pytest.raises(ZeroDivisionError), kernels.attention_kernels(torch.device("cuda")):
+    with pytest.raises(ZeroDivisionError), kernels.limit_attention_kernels(torch.device("cuda")):
         _ = 1 / 0
     assert _enabled() == before

@@ -41,14 +41,14 @@ def test_a_hypothesis_sees_the_slots_that_it_descends_from() -> None:
     cache.begin_step()
     cache.select([0], torch.tensor([[0, 0]]))
     cache.begin_step()
-    assert cache.see(None)[:2] == (1, 0)
+    assert (cache.newest_slot, cache.find_oldest_slot(None)) == (1, 0)
     # Slot 0 is everybody's, then each has its own.
     assert cache.is_ancestor[0].int().tolist() == [[1, 1, 0], [1, 0, 1]]
     # The second's child comes first, then another of its children, then the first's.
     cache.select([0], torch.tensor([[1, 1, 0]]))
     cache.begin_step()
-    first, oldest, bias = cache.see(None)
-    assert (first, oldest) == (3, 0)
+    assert (cache.newest_slot, cache.find_oldest_slot(None)) == (3, 0)
+    bias = cache.find_slot_bias(0, torch.float32)
     assert bias is not None
     assert bias[0, 0].eq(0.0).int().tolist() == [
         [1, 0, 1, 1, 0, 0],
@@ -61,7 +61,8 @@ def test_nothing_is_hidden_where_there_was_never_more_than_one_hypothesis() -> N
     cache = _cache(2)
     for step in range(3):
         cache.begin_step()
-        assert cache.see(None) == (step, 0, None)
+        assert (cache.newest_slot, cache.find_oldest_slot(None)) == (step, 0)
+        assert cache.find_slot_bias(0, torch.float32) is None
         cache.select([0, 1], torch.zeros(2, 1, dtype=torch.long))
 
 
@@ -69,13 +70,13 @@ def test_slots_beyond_a_window_are_out_of_sight() -> None:
     cache = _cache(1)
     for step in range(5):
         cache.begin_step()
-        first, oldest, bias = cache.see(2)
-        assert (first, oldest, bias) == (step, max(0, step - 2), None)
+        assert (cache.newest_slot, cache.find_oldest_slot(2)) == (step, max(0, step - 2))
+        assert cache.find_slot_bias(max(0, step - 2), torch.float32) is None
     cache.select([0], torch.tensor([[0, 0]]))
     cache.begin_step()
-    first, oldest, bias = cache.see(2)
     # The two steps before, and one slot for each of two hypotheses.
-    assert (first, oldest) == (5, 3)
+    assert (cache.newest_slot, cache.find_oldest_slot(2)) == (5, 3)
+    bias = cache.find_slot_bias(3, torch.float32)
     assert bias is not None
     assert bias[0, 0].eq(0.0).int().tolist() == [[1, 1, 1, 0], [1, 1, 0, 1]]
 
@@ -85,7 +86,8 @@ def test_a_bias_within_a_window_begins_where_cuda_s_kernels_may_read() -> None:
     for _ in range(7):
         cache.begin_step()
         cache.select([0], torch.tensor([[0, 0, 0]]))
-        _, oldest, bias = cache.see(1)
+        oldest = cache.find_oldest_slot(1)
+        bias = cache.find_slot_bias(oldest, torch.float32)
         if bias is not None:
             # They read a mask 16 bytes at a time; a slice behind 1, 4, 7 ... slots of 4 bytes would
             # begin 4, 16, 28 ... bytes behind such an address.
@@ -93,7 +95,7 @@ def test_a_bias_within_a_window_begins_where_cuda_s_kernels_may_read() -> None:
             assert bias.data_ptr() % 16 == 0
             assert bias.shape[-1] == cache.is_ancestor.shape[2] - oldest
             # Made once for all layers.
-            assert cache.see(1)[2] is bias
+            assert cache.find_slot_bias(oldest, torch.float32) is bias
     assert oldest % 4
 
 

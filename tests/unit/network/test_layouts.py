@@ -7,6 +7,7 @@ from torch import Tensor
 from mtkit.data.batches.collate import lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import Layout
+from mtkit.network.scaled_dot_product import AttentionOptions
 from mtkit.text.token_ids import EOS
 
 from ...padded import pad_pairs
@@ -71,7 +72,7 @@ def test_attention_is_the_formula_s_within_each_sentence(
     fused = torch.randn(sum(lengths), sum(widths), dtype=torch.float64, requires_grad=trains)
     (query_heads,) = target.split_heads(_spread(queries, target), NUM_HEADS, widths[:1])
     heads = memory.split_heads(_spread(fused, memory), NUM_HEADS, widths)
-    attended = target.attend(query_heads, *heads, memory, is_causal=is_causal, window=window)
+    attended = target.attend(query_heads, *heads, memory, AttentionOptions(is_causal, window))
     found = target.select_tokens(attended)
     expected = torch.cat(
         [
@@ -119,4 +120,4 @@ def test_packed_attention_drops_no_weights() -> None:
     _, target = _layouts("packed")
     heads = target.split_heads(torch.randn(1, sum(TARGET), 12), 2, (4, 4, 4))
     with pytest.raises(AssertionError):
-        target.attend(*heads, target, dropout=0.1)
+        target.attend(*heads, target, AttentionOptions(dropout=0.1))

@@ -123,3 +123,35 @@ def test_a_causal_layer_without_a_memory_is_an_encoder_s_of_each_prefix(norm: st
         for length in range(1, 6):
             of_prefix = encoder.layers[0](states[:, :length], _full(1, length))
             torch.testing.assert_close(found[:, length - 1], of_prefix[:, -1])
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("window", [None, 2])
+@torch.no_grad()
+def test_steps_without_a_source_are_the_full_pass_over_each_prefix(
+    norm: str, window: int | None
+) -> None:
+    causal = _build(
+        cross_attention=False, is_causal=True, norm=norm, attention_window=window
+    ).double()
+    causal.eval()
+    cache = causal.start_alone(2, torch.device("cpu"))
+    prefixes = torch.empty(2, 1, 0, 16, dtype=torch.float64)
+    # For each step: the sentences that stay, and the hypothesis that each new one continues.
+    for sentences, parents in (
+        ([0, 1], [[0], [0]]),
+        ([0, 1], [[0, 0], [0, 0]]),
+        ([0, 1], [[1, 0, 1], [0, 1, 1]]),
+        ([1], [[2, 0, 0]]),
+        ([0], [[1, 1]]),
+    ):
+        chosen = torch.tensor(parents)
+        cache.select(sentences, chosen)
+        prefixes = prefixes[sentences][torch.arange(len(sentences))[:, None], chosen]
+        newest = torch.randn(*chosen.shape, 16, dtype=torch.float64)
+        prefixes = torch.cat((prefixes, newest[:, :, None]), dim=2)
+        found = causal.step(newest, cache)
+        rows = prefixes.flatten(0, 1)
+        whole = causal(rows, _full(*rows.shape[:2]))[:, -1].view_as(found)
+        torch.testing.assert_close(found, whole, rtol=0.0, atol=1e-12)
+    assert cache.num_steps == 5

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
-from mtkit.recipe.invalidation import Declaration, Invalidates, select
-from mtkit.recipe.tables import list_differences, relative_to_root
+from mtkit.recipe.invalidation import Declaration, Invalidates
+from mtkit.recipe.tables import WHOLE_RECIPE, list_differences, relative_to_root, select
 
 CHANGES: list[list[str]] = [
     [],
@@ -35,7 +35,7 @@ def list_keys(declared: Declaration, path: str = "") -> Iterator[tuple[str, Decl
             yield f"{path}{key}", inner
 
 
-KEYS = dict(list_keys(Declaration(None, (Recipe,))))
+KEYS = dict(list_keys(WHOLE_RECIPE))
 
 
 def test_the_walk_comes_to_every_section() -> None:
@@ -68,7 +68,7 @@ def test_a_reader_is_told_in_words(key: str, words: list[str]) -> None:
 def test_the_fingerprint_is_of_all_data_tokenizer_and_seed(recipes: list[Recipe]) -> None:
     for recipe in recipes:
         tables = recipe.model_dump(mode="json")
-        chosen = select(Recipe, tables, Invalidates.DATA)
+        chosen = select(tables, Invalidates.DATA)
         start = chosen.pop("training", {"start_from": None})
         data = {key: value for key, value in tables["data"].items() if key != "data_root"}
         assert chosen == {"data": data, **{key: tables[key] for key in ("tokenizer", "seed")}}
@@ -91,7 +91,7 @@ def test_a_run_is_fixed_by_what_its_weights_and_order_come_from(recipes: list[Re
             fixed["start_from"] = training["start_from"]
         fixed["validation"] = {"metric": training["validation"]["metric"]}
         expected = {"seed": tables["seed"], "model": tables["model"], "tokenizer": tokenizer}
-        assert select(Recipe, tables, Invalidates.RUN) == {**expected, "training": fixed}
+        assert select(tables, Invalidates.RUN) == {**expected, "training": fixed}
 
 
 def test_settings_that_a_run_may_change(recipes: list[Recipe]) -> None:
@@ -102,8 +102,8 @@ def test_settings_that_a_run_may_change(recipes: list[Recipe]) -> None:
             "moving_average",
         )  # fmt: skip
         expected = {key: tables["training"][key] for key in keys}
-        assert select(Recipe, tables, Invalidates.UPDATES) == {"training": expected}
-        with_end = select(Recipe, tables, Invalidates.UPDATES | Invalidates.SCHEDULE_END)
+        assert select(tables, Invalidates.UPDATES) == {"training": expected}
+        with_end = select(tables, Invalidates.UPDATES | Invalidates.SCHEDULE_END)
         assert with_end == {"training": {**expected, "max_steps": tables["training"]["max_steps"]}}
 
 
@@ -114,7 +114,7 @@ def test_what_a_development_score_depends_on(recipes: list[Recipe]) -> None:
             "engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes"
         }  # fmt: skip
         inference, training = tables["inference"], tables["training"]
-        assert select(Recipe, tables, Invalidates.SCORES) == {
+        assert select(tables, Invalidates.SCORES) == {
             "training": {
                 "label_smoothing": training["label_smoothing"],
                 "validation": {key: training["validation"][key] for key in ("metric", "beam_size")},
@@ -131,18 +131,18 @@ def test_what_a_translation_depends_on(recipes: list[Recipe]) -> None:
         tables = recipe.model_dump(mode="json")
         left_out = {"engine", "precision", "batch_tokens", "processes"}
         expected = {key: value for key, value in tables["inference"].items() if key not in left_out}
-        assert select(Recipe, tables, Invalidates.TRANSLATIONS) == {"inference": expected}
+        assert select(tables, Invalidates.TRANSLATIONS) == {"inference": expected}
 
 
 def test_a_key_of_another_version_counts_as_its_section_does() -> None:
     tables = {"model": {"d_model": 8, "old": 1}, "training": {"old": 1}, "old": {"key": 1}}
-    assert select(Recipe, tables, Invalidates.RUN) == {"model": {"d_model": 8, "old": 1}}
+    assert select(tables, Invalidates.RUN) == {"model": {"d_model": 8, "old": 1}}
 
 
 @pytest.mark.parametrize("tables", [[], {"training": 3}, {"data": {"train": [7]}}])
 def test_what_isnt_a_recipe_is_refused(tables: Any) -> None:
     with pytest.raises(TypeError, match="expected a section"):
-        select(Recipe, tables, Invalidates.RUN)
+        select(tables, Invalidates.RUN)
 
 
 def test_differences_are_told_by_key() -> None:

@@ -58,8 +58,7 @@ def make_cleaner() -> Callable[..., Cleaner]:
             tables = settings
         return Cleaner(
             Cleaning.model_validate(tables),
-            source_language=source,
-            target_language=target,
+            languages=(source, target),
             length_ratio=length_ratio,
             held_out=HeldOut.of(held_out),
         )

@@ -106,8 +106,7 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
 ) -> None:
     cleaner = Cleaner(
         Cleaning(),
-        source_language="en",
-        target_language="de",
+        languages=("en", "de"),
         length_ratio=1.0,
         held_out=HeldOut.of([("ab", "ba")]),
     )
@@ -138,8 +137,7 @@ def _clean_elsewhere(arguments: dict[str, Any], sources: list[str], targets: lis
 def test_another_process_says_the_same() -> None:
     arguments = {
         "settings": Cleaning(),
-        "source_language": "en",
-        "target_language": "de",
+        "languages": ("en", "de"),
         "length_ratio": 1.1,
         "held_out": HeldOut.of([("Held out sentence number one.", "Satz Nummer eins im Test.")]),
     }

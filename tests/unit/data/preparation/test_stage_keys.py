@@ -11,6 +11,7 @@ from mtkit.data.preparation.stage_keys import compute_stage_key
 from mtkit.data.prepared import STAGES
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
+from mtkit.recipe.tables import WHOLE_RECIPE
 
 FOUND: dict[str, dict[str, Any]] = {
     "text": {"digest": "a", "parts": [[1, 2]]},
@@ -69,7 +70,7 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
     changes += [f"tokenizer.pretrained.{side}={side}.model" for side in ("source", "target")]
     recipe = load_recipe(RECIPE, changes)
     before = compute(recipe)
-    variants = dict(vary(recipe, Declaration(None, (Recipe,))))
+    variants = dict(vary(recipe, WHOLE_RECIPE))
     # Where training starts from names a folder, whose files count.
     del variants["training.start_from"]
     assert len(variants) > 50

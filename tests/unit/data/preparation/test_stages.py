@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.preparation.stages import Facts, Stages, clear_stages
+from mtkit.data.preparation.stages import Facts, clear_stages, run_stage
 
 
 class Work:
@@ -23,20 +23,19 @@ class Work:
 def test_a_finished_stage_isnt_done_again(tmp_path: Path) -> None:
     work = Work()
     for expected in (True, False):
-        stage = Stages(tmp_path / "draft", tmp_path / "data").run("text", "key", work)
-        assert (stage.is_new, stage.facts) == (expected, {"length": 7})
-        assert (stage.folder / "inner" / "file").read_text() == "content"
+        found = run_stage(tmp_path / "draft" / "text", tmp_path / "data" / "text", "key", work)
+        assert found == ({"length": 7}, expected)
+        assert (tmp_path / "draft" / "text" / "inner" / "file").read_text() == "content"
     assert work.times == 1
-    Stages(tmp_path / "draft", tmp_path / "data").run("text", "other key", work)
+    run_stage(tmp_path / "draft" / "text", tmp_path / "data" / "text", "other key", work)
     assert work.times == 2
 
 
 def test_an_earlier_result_is_taken_over_and_stays(tmp_path: Path) -> None:
     work = Work()
-    Stages(tmp_path / "data", tmp_path / "none").run("text", "key", work)
-    stage = Stages(tmp_path / "draft", tmp_path / "data").run("text", "key", work)
-    assert (stage.is_new, work.times) == (False, 1)
-    assert stage.folder == tmp_path / "draft" / "text"
+    run_stage(tmp_path / "data" / "text", tmp_path / "none" / "text", "key", work)
+    found = run_stage(tmp_path / "draft" / "text", tmp_path / "data" / "text", "key", work)
+    assert (found, work.times) == (({"length": 7}, False), 1)
     for folder in ("draft", "data"):
         assert (tmp_path / folder / "text" / "inner" / "file").read_text() == "content"
 
@@ -46,15 +45,15 @@ def test_a_stage_that_fails_leaves_nothing(tmp_path: Path) -> None:
         (folder / "half").write_text("half")
         raise OSError("the disk is full")
 
-    stages = Stages(tmp_path / "draft", tmp_path / "data")
+    folder, earlier = tmp_path / "draft" / "text", tmp_path / "data" / "text"
     with pytest.raises(OSError, match="full"):
-        stages.run("text", "key", fail)
+        run_stage(folder, earlier, "key", fail)
     assert list((tmp_path / "draft").iterdir()) == []
-    assert stages.run("text", "key", Work()).is_new
+    assert run_stage(folder, earlier, "key", Work()) == ({"length": 7}, True)
 
 
 def test_leftovers_of_a_kill_are_cleared_and_finished_stages_kept(tmp_path: Path) -> None:
-    Stages(tmp_path / "draft", tmp_path / "data").run("text", "key", Work())
+    run_stage(tmp_path / "draft" / "text", tmp_path / "data" / "text", "key", Work())
     (tmp_path / "draft" / ".train.draft").mkdir()
     (tmp_path / "draft" / ".train.draft" / "tokens").write_text("half")
     (tmp_path / "draft" / "report.json").write_text("{}")

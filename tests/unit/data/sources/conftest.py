@@ -22,8 +22,7 @@ def pairs_of() -> Callable[..., Pairs]:
             read_pairs(
                 corpus,
                 phrasebook_split="dev",
-                source_language=source_language,
-                target_language=target_language,
+                languages=(source_language, target_language),
             )
         )
 
@@ -40,8 +39,7 @@ def blocks_of() -> Callable[..., list[Block]]:
                 corpus,
                 index=index,
                 pairs_per_block=pairs_per_block,
-                source_language="en",
-                target_language="de",
+                languages=("en", "de"),
             )
         )
 

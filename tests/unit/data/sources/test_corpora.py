@@ -38,7 +38,7 @@ from mtkit.recipe.data import (
 )
 
 Pairs = list[tuple[str, str]]
-LANGUAGES = {"source_language": "en", "target_language": "de"}
+LANGUAGES = ("en", "de")
 
 
 def write_text(path: Path, lines: list[str]) -> Path:
@@ -130,11 +130,13 @@ WRITERS: dict[str, Callable[[Path, Pairs], AnyCorpus]] = {
 @pytest.mark.parametrize("kind", WRITERS)
 def test_real_text_comes_back(tmp_path: Path, kind: str, multi30k: Pairs, pairs_of) -> None:
     corpus = WRITERS[kind](tmp_path, multi30k)
-    check_corpus(corpus, **LANGUAGES)
+    check_corpus(corpus, languages=LANGUAGES)
     assert len(multi30k) == 1014
     assert pairs_of(corpus) == multi30k
     for pairs_per_block in (1, 250, 5_000):
-        blocks = list(read_blocks(corpus, index=3, pairs_per_block=pairs_per_block, **LANGUAGES))
+        blocks = list(
+            read_blocks(corpus, index=3, pairs_per_block=pairs_per_block, languages=LANGUAGES)
+        )
         sizes = [block.num_pairs for block in blocks]
         assert set(sizes[:-1]) <= {pairs_per_block}
         assert [block.first for block in blocks] == [sum(sizes[:n]) for n in range(len(sizes))]
@@ -158,14 +160,14 @@ def test_any_lines_come_back(kind: str, pairs: Pairs) -> None:
     pairs = [(source.lstrip("\ufeff"), target.lstrip("\ufeff")) for source, target in pairs]
     with TemporaryDirectory() as folder:
         corpus = WRITERS[kind](Path(folder), pairs)
-        assert list(read_pairs(corpus, phrasebook_split="dev", **LANGUAGES)) == pairs
+        assert list(read_pairs(corpus, phrasebook_split="dev", languages=LANGUAGES)) == pairs
 
 
 def test_a_tag_stands_before_each_source_that_is_not_blank(tmp_path: Path, pairs_of) -> None:
     corpus = two_files("")(tmp_path, [("one", "eins"), ("", "zwei"), (" ", "")])
     tagged = corpus.model_copy(update={"tag": "<BT>"})
     assert pairs_of(tagged) == [("<BT> one", "eins"), ("", "zwei"), (" ", "")]
-    [block] = read_blocks(tagged, index=0, pairs_per_block=9, **LANGUAGES)
+    [block] = read_blocks(tagged, index=0, pairs_per_block=9, languages=LANGUAGES)
     assert block.source == b"one\n\n "
 
 
@@ -180,7 +182,7 @@ def test_the_phrasebook_knows_one_direction(pairs_of, blocks_of) -> None:
 
 
 def check(corpus: AnyCorpus, source_language: str = "en", target_language: str = "de") -> None:
-    check_corpus(corpus, source_language=source_language, target_language=target_language)
+    check_corpus(corpus, languages=(source_language, target_language))
 
 
 def test_a_recipe_knows_how_much_the_phrasebook_has() -> None:

@@ -54,10 +54,10 @@ def test_the_shortened_newstest2014_is_told_of(tmp_path: Path) -> None:
 
 def test_a_name_and_a_pair_that_sacrebleu_lacks() -> None:
     with pytest.raises(MtkitError, match="knows no test set 'wmt14/ful'") as caught:
-        read_published("wmt14/ful", source_language="en", target_language="de")
+        read_published("wmt14/ful", languages=("en", "de"))
     assert "did you mean wmt14/full" in caught.value.hint
     with pytest.raises(MtkitError, match="wmt14/full has no en-zh") as caught:
-        read_published("wmt14/full", source_language="en", target_language="zh")
+        read_published("wmt14/full", languages=("en", "zh"))
     assert "en-de" in caught.value.hint
 
 
@@ -67,7 +67,7 @@ def test_without_a_network_it_says_how_to_bring_the_set(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("sacrebleu.get_source_file", fail)
     with pytest.raises(MtkitError, match="can't be downloaded: no route to host") as caught:
-        read_published("wmt14/full", source_language="en", target_language="de")
+        read_published("wmt14/full", languages=("en", "de"))
     assert "sacrebleu -t wmt14/full -l en-de --echo src" in caught.value.hint
 
 
@@ -77,4 +77,4 @@ def test_a_download_that_sacrebleu_refuses(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("sacrebleu.get_source_file", refuse)
     with pytest.raises(MtkitError, match="its digest is wrong"):
-        read_published("wmt14/full", source_language="en", target_language="de")
+        read_published("wmt14/full", languages=("en", "de"))

@@ -217,9 +217,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     tracemalloc.start()
     num_pairs = sum(
         block.num_pairs
-        for block in read_blocks(
-            corpus, index=0, pairs_per_block=100, source_language="en", target_language="de"
-        )
+        for block in read_blocks(corpus, index=0, pairs_per_block=100, languages=("en", "de"))
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -7,7 +7,6 @@ from torch import nn
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.prepacked import (
     PrepackedLinear,
-    PrepackedMatrix,
     gains_by_prepacking,
     prepack_linear_maps,
 )
@@ -30,8 +29,8 @@ def test_products_are_those_of_a_linear_map(shape: tuple[int, ...]) -> None:
     # By hand, in double precision.
     expected = inputs.double() @ linear.weight.double().T + linear.bias.double()
     with torch.no_grad():
-        found = PrepackedLinear(linear)(inputs)
-        unbiased = PrepackedMatrix(linear.weight).multiply(inputs)
+        found = PrepackedLinear(linear.weight, linear.bias)(inputs)
+        unbiased = PrepackedLinear(linear.weight)(inputs)
     assert found.shape == (*shape, 40) == unbiased.shape
     torch.testing.assert_close(found.double(), expected, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(
@@ -43,7 +42,7 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
     torch.manual_seed(2)
     linear, inputs = nn.Linear(6, 5), torch.randn(6, 4, 3)
     with torch.no_grad():
-        found = PrepackedLinear(linear)(inputs.transpose(0, 2))
+        found = PrepackedLinear(linear.weight, linear.bias)(inputs.transpose(0, 2))
         torch.testing.assert_close(found, linear(inputs.transpose(0, 2)))
 
 
@@ -55,11 +54,11 @@ def test_few_numbers_of_rows_come_to_the_kernels(monkeypatch) -> None:
         seen.add(rows.shape[0])
         return multiply(rows, *others)
 
-    matrix = PrepackedMatrix(torch.ones(2, 3))
+    matrix = PrepackedLinear(torch.ones(2, 3))
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", note)
     with torch.no_grad():
         for num_rows in range(1, 1025):
-            assert matrix.multiply(torch.ones(num_rows, 3)).tolist() == [[3.0, 3.0]] * num_rows
+            assert matrix(torch.ones(num_rows, 3)).tolist() == [[3.0, 3.0]] * num_rows
     assert seen == {8, 16, 24, 32, 64, 96, 128, *range(256, 1025, 128)}
 
 
@@ -69,7 +68,7 @@ def test_products_in_bfloat16_are_as_near_as_torchs() -> None:
     weight, inputs = torch.randn(40, 24).bfloat16(), torch.randn(9, 24).bfloat16()
     exact = inputs.double() @ weight.double().T
     with torch.no_grad():
-        found = PrepackedMatrix(weight).multiply(inputs)
+        found = PrepackedLinear(weight)(inputs)
     assert found.dtype == torch.bfloat16
     # Eight binary places: half a unit in the last is 2^-8 of a number at most.
     assert ((found.double() - exact).abs() <= 2**-8 * exact.abs() + 1e-5).all()
@@ -77,7 +76,7 @@ def test_products_in_bfloat16_are_as_near_as_torchs() -> None:
 
 def test_it_cannot_be_trained_unawares() -> None:
     with pytest.raises(AssertionError):
-        PrepackedLinear(nn.Linear(2, 2))(torch.ones(1, 2))
+        PrepackedLinear(torch.ones(2, 2))(torch.ones(1, 2))
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
