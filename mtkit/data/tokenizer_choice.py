@@ -56,7 +56,7 @@ def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
         )
         raise MtkitError(
             f"{folder}: this model has {found}, but tokenizer.joint = {wanted}",
-            f"{mend}; or train a vocabulary anew: --set training.start_from.vocabulary=new",
+            f"{mend}; or train a new vocabulary: --set training.start_from.vocabulary=new",
         )
     return tokenizer
 

@@ -106,7 +106,7 @@ def evaluate(
 
 def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
     if num_sentences == 1:
-        return ("One sentence can't be drawn anew: it has no intervals and no p-values.",)
+        return ("One sentence can't be resampled: it has no intervals and no p-values.",)
     if num_sentences < _MIN_SENTENCES:
         return (
             f"{num_sentences} sentences are too few for intervals and p-values to mean much: "

@@ -145,7 +145,7 @@ def _are_near_ties(
 def _refuse_diverged(scores: Sequence[float]) -> None:
     if any(map(math.isnan, scores)):
         raise MtkitError(
-            "the model's probabilities are no numbers (NaN); nothing was exported",
+            "the model's probabilities are NaN; nothing was exported",
             "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
         )
 

@@ -185,7 +185,7 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
     ]
     raise LineError(
         line,
-        "the model's probabilities are no numbers (NaN)"
+        "the model's probabilities are NaN"
         + (f", or no output goes with {' and '.join(rules)}" if rules else ""),
         ("take other settings; or " if rules else "")
         + "its training diverged: use an earlier checkpoint, or train with a lower rate",

@@ -167,5 +167,5 @@ def _check_its_data(path: Path, workspace: Workspace) -> None:
         raise MtkitError(
             f"{folder} was trained on other data than {workspace.data} holds, so perhaps with "
             "another tokenizer",
-            "prepare the data anew that it was trained on",
+            "prepare the data again that it was trained on",
         )

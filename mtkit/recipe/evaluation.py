@@ -19,7 +19,7 @@ class Significance(Section):
     """How p-values come about: paired `bootstrap` (Koehn 2004), or approximate `randomization`
     (Riezler and Maxwell 2005)."""
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1_000
-    """How often the test set is drawn anew, or systems' sentences are exchanged."""
+    """How often the test set is resampled, or systems' sentences are exchanged."""
     seed: Seed = 12_345
     """Of what is drawn; sacreBLEU's own by default."""
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95

@@ -45,7 +45,7 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise MtkitError(
-            f"{path}:{line}: byte 0x{error.object[error.start]:02x} is no UTF-8",
+            f"{path}:{line}: byte 0x{error.object[error.start]:02x} is invalid UTF-8",
             "save the recipe as UTF-8",
         ) from error
     except tomllib.TOMLDecodeError as error:

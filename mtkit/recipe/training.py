@@ -177,7 +177,7 @@ class StartFrom(Section):
     """`keep`: the model's own pieces and treatment of punctuation, with the recipe's tags and
     `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
     `new`: pieces as the recipe says; the vectors of those that the model knows are taken over, the
-    others start anew."""
+    others start from random vectors."""
 
 
 FrozenPart = Literal["embeddings", "encoder", "decoder"]

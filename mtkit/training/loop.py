@@ -225,7 +225,7 @@ class Trainer:
         Before it is validated: hours of work must not hang on a validation.
         """
         if not all(bool(weight.isfinite().all()) for weight in self.learner.model.parameters()):
-            raise _diverged(state, "the weights are no numbers")
+            raise _diverged(state, "the weights contain NaN or infinity")
         saved = None
         self.processes.progress.beat(f"saving step {state.step:,}")
         if self.processes.is_first:

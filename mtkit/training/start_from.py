@@ -129,7 +129,7 @@ def _report(
         )
     say(
         f"starting from {settings.model}, which knows {counts}"
-        + ("; the others start anew" if has_new else "")
+        + ("; the others start from random vectors" if has_new else "")
     )
     languages = (start.config.source_language, start.config.target_language)
     if languages != recipe.data.languages:

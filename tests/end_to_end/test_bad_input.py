@@ -254,7 +254,7 @@ def test_input_that_is_no_utf8(trained: Path) -> None:
     # What comes before it is translated.
     assert outcome.stdout.count("\n") == 1
     assert outcome.code == 1
-    assert "error: input line 2: byte 4 (0xe4) is no UTF-8" in outcome.stderr
+    assert "error: input line 2: byte 4 (0xe4) is invalid UTF-8" in outcome.stderr
     assert "hint: convert the input, for example: iconv" in outcome.stderr
 
 

@@ -69,7 +69,7 @@ def test_tuned_on_other_data_with_a_new_tag(project: Path) -> None:
     assert "nothing stands in the way" in said
     _, said = mtkit(project, "run", overrides=overrides)
     assert f"keeping the vocabulary of {project}/runs/tiny/model, with <own> <ph> added" in said
-    assert "which knows 400 of 402 pieces; the others start anew" in said
+    assert "which knows 400 of 402 pieces; the others start from random vectors" in said
     start, tuned = (
         load_model_folder(project / "runs" / name / "model") for name in ("tiny", "tuned")
     )

@@ -220,7 +220,7 @@ def test_check_lists_every_fault(project: Path, tmp_path: Path) -> None:
         options += ["--set", override]
     said = finish(prepare(project, tmp_path / "run", "--check", *options), code=1)
     assert "short.de has 300" in said
-    assert "again: 3 lines are no UTF-8" in said
+    assert "again: 3 lines are invalid UTF-8" in said
     assert "absent.en: no such file" in said
     assert said.count("error:") == 3
 

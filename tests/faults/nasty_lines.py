@@ -3,7 +3,7 @@
 python tests/faults/nasty_lines.py --model FOLDER --lines 100000 [--set KEY=VALUE] [--seed 1]
 
 Blank lines, spaces, tabs, lines of 50,000 characters, one letter again and again, emoji,
-right-to-left text, combining marks, NUL, U+2028, bytes that are no UTF-8 (halves of characters
+right-to-left text, combining marks, NUL, U+2028, bytes that are invalid UTF-8 (halves of characters
 among them), markup, numbers. Each way of going through is checked: the lines counted, blank ones
 blank, the same text whichever way, the peak of memory.
 """

@@ -47,4 +47,4 @@ def test_as_many_lines_come_out_as_go_in(model: Path, tmp_path: Path) -> None:
     # Lines that were cut in parts, and bytes that were replaced, are told of.
     assert "input line 1 has " in file.errors
     assert "translated in " in file.errors
-    assert "is no UTF-8: replaced" in file.errors
+    assert "is invalid UTF-8: replaced" in file.errors

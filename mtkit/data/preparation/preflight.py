@@ -151,7 +151,7 @@ def _read_whole(
 def _invalid(facts: CorpusFacts) -> MtkitError:
     count = facts["invalid_utf8"]
     return MtkitError(
-        f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} no UTF-8",
+        f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
         "convert the file (`mtkit prepare` names file, line and byte of the first), or drop them: "
         "--set data.cleaning.encoding.invalid_utf8=drop",
     )

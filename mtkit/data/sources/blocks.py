@@ -95,8 +95,8 @@ class RowOrigin:
         def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
             return MtkitError(
                 f"{self.name}, row {self.first_row + index}: byte {error.start + 1} of the text "
-                f"is no UTF-8 (0x{error.object[error.start]:02x})",
-                "write the table anew with text in UTF-8",
+                f"is invalid UTF-8 (0x{error.object[error.start]:02x})",
+                "write the table again with text in UTF-8",
             )
 
         on_fault = None if drop_invalid else fault

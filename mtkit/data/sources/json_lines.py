@@ -56,7 +56,7 @@ class JsonOrigin:
                     raise MtkitError(
                         f"{self.name}:{number}: half of a surrogate pair, such as \\ud83d, is no "
                         "character",
-                        "write the file anew with text in UTF-8",
+                        "write the file again with text in UTF-8",
                     )
                 pair = [_SURROGATE.sub("\ufffd", text) for text in pair]
                 num_invalid += 1

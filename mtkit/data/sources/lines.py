@@ -213,7 +213,7 @@ def decode_text(
     def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
         number = first_line + index
         return MtkitError(
-            f"{name}:{number}: byte {error.start + 1} of the line is no UTF-8 "
+            f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
             f"(0x{error.object[error.start]:02x})",
             _explain_encoding(Path(name), number, error.object),
         )
@@ -279,7 +279,7 @@ def damage_told(
             is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
         raise MtkitError(
             f"{name or path}: damaged {packing} file{progress()}: {error}",
-            f"`{_TEST_COMMANDS[packing]} {path}` tells more; fetch or pack it anew"
+            f"`{_TEST_COMMANDS[packing]} {path}` tells more; fetch or pack it again"
             if is_such
             else f"it holds no {packing}: if it is plain text, call it {path.stem}",
         ) from error

@@ -47,7 +47,7 @@ def _read_rows(corpus: PairedFileCorpus, columns: Columns) -> Iterator[tuple[byt
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise MtkitError(
-            f"{corpus.path}: damaged Parquet file: {error}", "fetch or write it anew"
+            f"{corpus.path}: damaged Parquet file: {error}", "fetch or write it again"
         ) from error
 
 

@@ -75,7 +75,7 @@ def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
                 "shifted",
                 f"Hypotheses {start + 1:,} to {end:,} share {away:.0%} of their words with the "
                 f"{word} line's reference, {at_home:.0%} with their own: a line is missing or too "
-                f"many on one side, near line {start + 1:,}. Pair the lines anew.",
+                f"many on one side, near line {start + 1:,}. Pair the lines again.",
             )
 
 

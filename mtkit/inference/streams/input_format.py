@@ -73,14 +73,14 @@ def _decode(byte_line: bytes, line: int, input_format: InputFormat, printer: War
     try:
         text = byte_line.decode("utf-8")
     except UnicodeDecodeError as error:
-        fault = f"byte {error.start + 1} (0x{byte_line[error.start]:02x}) is no UTF-8"
+        fault = f"byte {error.start + 1} (0x{byte_line[error.start]:02x}) is invalid UTF-8"
         if not input_format.replaces_errors:
             raise LineError(
                 line,
                 fault,
                 "convert the input, for example: iconv -f latin1 -t utf-8; or --errors replace",
             ) from error
-        kind = "bytes that are no UTF-8: replaced"
+        kind = "invalid UTF-8: replaced"
         printer.print([LineWarning(kind, f"input line {line}: {fault}: replaced", line)])
         text = byte_line.decode("utf-8", errors="replace")
     return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text

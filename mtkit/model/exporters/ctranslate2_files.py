@@ -22,7 +22,7 @@ ORIGIN_KEY = "made_from"
 """The digest of the model that was exported; absent in older exports."""
 QUANTIZATION_KEY = "quantization"
 """The number type that was asked for."""
-EXPORT_AGAIN = "make it anew with `mtkit export`, or copy the whole folder again"
+EXPORT_AGAIN = "make it again with `mtkit export`, or copy the whole folder again"
 
 MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
 _MAX_CONFIG_BYTES = 1 << 20

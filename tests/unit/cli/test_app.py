@@ -160,7 +160,7 @@ def test_files_are_scored_without_a_recipe(empty_folder: Path) -> None:
     result = run("score", *files, *plain, "--set", 'evaluation.metrics=["bleu"]')
     assert result.exit_code == 0
     [remark] = result.stderr.splitlines()
-    assert remark.startswith("warning: hypothesis: One sentence can't be drawn anew")
+    assert remark.startswith("warning: hypothesis: One sentence can't be resampled")
     # 66.874 by hand: see tests/unit/evaluation/test_scores.py.
     [cells] = [line.split("\t") for line in result.stdout.splitlines()]
     assert cells[:3] == ["hypothesis", "BLEU", "66.87"]

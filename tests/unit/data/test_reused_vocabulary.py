@@ -150,14 +150,14 @@ FAULTS = {
     "two vocabularies wanted": (
         "tokenizer.joint=false",
         "start: this model has one vocabulary for both languages, but tokenizer.joint = false",
-        "--set tokenizer.joint=true; or train a vocabulary anew: --set "
+        "--set tokenizer.joint=true; or train a new vocabulary: --set "
         "training.start_from.vocabulary=new",
     ),
     "one vocabulary wanted": (
         "training.start_from.model=two",
         "two: this model has a vocabulary for each language, but tokenizer.joint = true",
         "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json; or train a "
-        "vocabulary anew: --set training.start_from.vocabulary=new",
+        "new vocabulary: --set training.start_from.vocabulary=new",
     ),
 }
 

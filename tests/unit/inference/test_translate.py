@@ -385,7 +385,7 @@ def test_a_diverged_model_is_told_from_a_bad_one(make_recipe, make_model, tokeni
     translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
     with pytest.raises(MtkitError) as caught:
         translator.translate(["", "a"])
-    assert caught.value.message == "input line 2: the model's probabilities are no numbers (NaN)"
+    assert caught.value.message == "input line 2: the model's probabilities are NaN"
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])

@@ -161,7 +161,7 @@ def test_a_language_is_a_code_and_no_word(project: Path, key: str) -> None:
 def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> None:
     path = project / "recipes" / "latin.toml"
     path.write_bytes('name = "x"\n# für\n'.encode("latin-1"))
-    with pytest.raises(MtkitError, match=r"latin\.toml:2: byte 0xfc is no UTF-8"):
+    with pytest.raises(MtkitError, match=r"latin\.toml:2: byte 0xfc is invalid UTF-8"):
         load_recipe(path)
 
 

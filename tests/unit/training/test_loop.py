@@ -123,7 +123,9 @@ def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch
         return math.nan
 
     monkeypatch.setattr(loop, "learning_rate", rate)
-    with pytest.raises(MtkitError, match="step 1: the weights are no numbers: training has div"):
+    with pytest.raises(
+        MtkitError, match="step 1: the weights contain NaN or infinity: training has div"
+    ):
         build_trainer(tmp_path, recipe, objective).run(TrainingState())
     assert CheckpointFolder(tmp_path / "checkpoints").list() == []
 

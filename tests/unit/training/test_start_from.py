@@ -105,9 +105,8 @@ def test_added_pieces_have_rows_of_their_own(make_start, open_recipe, capsys) ->
         assert weight.shape == (size, 16)
         assert torch.equal(weight[:200], theirs)
         assert torch.equal(weight[200:], chance[200:])
-    assert "200 of 203 source pieces and 200 of 201 target pieces; the others start anew" in (
-        capsys.readouterr().err
-    )
+    pieces = "200 of 203 source pieces and 200 of 201 target pieces"
+    assert f"{pieces}; the others start from random vectors" in capsys.readouterr().err
     assert model.output_embedding.weight is model.target_embedding.tokens.weight
 
 
@@ -131,7 +130,10 @@ def test_a_new_vocabulary_takes_rows_by_piece(make_start, open_recipe, capsys) -
             assert torch.equal(row, expected)
     moved = [piece for piece in common if ours.index(piece) != theirs.index(piece)]
     assert moved
-    assert f"{len(common)} of 150 pieces; the others start anew" in capsys.readouterr().err
+    assert (
+        f"{len(common)} of 150 pieces; the others start from random vectors"
+        in capsys.readouterr().err
+    )
     # The layers come as they are.
     for name, theirs_weight in start.encoder.state_dict().items():
         assert torch.equal(model.encoder.state_dict()[name], theirs_weight)

@@ -197,8 +197,8 @@ def test_a_recipe_knows_how_much_the_phrasebook_has() -> None:
     [
         ("text.tsv", b"", "no lines in it"),
         ("text.tsv", b"one column\n", ":1: 1 column between tabs"),
-        ("text.tsv", "a\tb\n".encode("utf-16"), "byte 1 of the line is no UTF-8"),
-        ("text.tsv", gzip.compress(b"a\tb\n", mtime=0), "byte 2 of the line is no UTF-8"),
+        ("text.tsv", "a\tb\n".encode("utf-16"), "byte 1 of the line is invalid UTF-8"),
+        ("text.tsv", gzip.compress(b"a\tb\n", mtime=0), "byte 2 of the line is invalid UTF-8"),
         ("text.tsv.gz", b"a\tb\n", "damaged gzip file"),
         ("text.jsonl", b"[\n{}\n]\n", ":1: no JSON"),
         ("text.jsonl", b'{"en": "a"}\n', "found columns 'en'"),

@@ -91,7 +91,9 @@ def test_what_is_no_utf8_is_told_by_line_or_counted(tmp_path: Path, corpus, bloc
     assert decode_block(first, drop_invalid=False)[2] == 0
     with pytest.raises(MtkitError) as caught:
         decode_block(second, drop_invalid=False)
-    assert caught.value.message.startswith(f"{tmp_path / 'en'}:3: byte 3 of the line is no UTF-8")
+    assert caught.value.message.startswith(
+        f"{tmp_path / 'en'}:3: byte 3 of the line is invalid UTF-8"
+    )
     assert decode_block(second, drop_invalid=True) == (["3 \ufffd", "4"], ["\ufffd", "ä \ufffd"], 3)
 
 

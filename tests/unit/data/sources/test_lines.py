@@ -83,7 +83,7 @@ def test_a_fault_in_utf8_is_told_by_file_line_and_byte(tmp_path: Path) -> None:
     path.write_bytes(b"gut\n" * 10_000 + "schön\n".encode("latin-1"))
     with pytest.raises(MtkitError) as caught:
         list(read_lines(path))
-    assert f"{path}:10001: byte 4 of the line is no UTF-8 (0xf6)" in caught.value.message
+    assert f"{path}:10001: byte 4 of the line is invalid UTF-8 (0xf6)" in caught.value.message
 
 
 @pytest.mark.parametrize(

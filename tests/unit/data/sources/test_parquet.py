@@ -64,7 +64,9 @@ def test_text_that_is_no_utf8_is_told_by_row(tmp_path: Path, blocks_of) -> None:
     # Nothing checks what a file says is text.
     texts = pa.array([b"a", b"b", b"c\xff"]).view(pa.string())
     last = blocks_of(corpus_of(tmp_path, {"en": texts, "de": ["A", "B", "C"]}))[1]
-    with pytest.raises(MtkitError, match=r"text\.parquet, row 3: byte 2 of the text is no UTF-8"):
+    with pytest.raises(
+        MtkitError, match=r"text\.parquet, row 3: byte 2 of the text is invalid UTF-8"
+    ):
         decode_block(last, drop_invalid=False)
     assert decode_block(last, drop_invalid=True) == (["c\ufffd"], ["C"], 1)
 

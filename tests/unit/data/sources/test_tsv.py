@@ -50,7 +50,7 @@ def test_the_line_of_names_counts_as_a_line_of_the_file(tmp_path: Path, blocks_o
     corpus = corpus_of(tmp_path, content, source_column="en", target_column="de")
     last = blocks_of(corpus)[1]
     assert (last.first, last.num_pairs) == (2, 1)
-    with pytest.raises(MtkitError, match=r"text\.tsv:4: byte 3 of the line is no UTF-8"):
+    with pytest.raises(MtkitError, match=r"text\.tsv:4: byte 3 of the line is invalid UTF-8"):
         decode_block(last, drop_invalid=False)
     assert decode_block(last, drop_invalid=True) == (["5"], ["\ufffd"], 1)
 

@@ -75,7 +75,7 @@ def test_a_byte_that_is_no_utf8_is_named_and_what_comes_before_is_answered():
     target = io.BytesIO()
     with pytest.raises(MtkitError) as caught:
         translate_stream(bracket()[0], io.BytesIO(b"a\n\nGr\xfc\xdfe\nb\n"), target)
-    assert caught.value.message == "input line 3: byte 3 (0xfc) is no UTF-8"
+    assert caught.value.message == "input line 3: byte 3 (0xfc) is invalid UTF-8"
     assert caught.value.hint == (
         "convert the input, for example: iconv -f latin1 -t utf-8; or --errors replace"
     )
@@ -85,7 +85,7 @@ def test_a_byte_that_is_no_utf8_is_named_and_what_comes_before_is_answered():
 def test_or_is_replaced_with_a_warning(capsys):
     assert translate(b"a\nGr\xfc\xdfe\n", InputFormat(replaces_errors=True)) == "[a]\n[Gr��e]\n"
     assert capsys.readouterr().err == (
-        "warning: input line 2: byte 3 (0xfc) is no UTF-8: replaced\n"
+        "warning: input line 2: byte 3 (0xfc) is invalid UTF-8: replaced\n"
     )
 
 
@@ -93,8 +93,8 @@ def test_of_many_lines_with_replaced_bytes_the_first_are_named_and_the_others_co
     translate(b"\xff\n" * 5 + b"a\n" + b"\xfe\n" * 3, InputFormat(replaces_errors=True))
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 6
-    assert said[4] == "warning: input line 5: byte 1 (0xff) is no UTF-8: replaced"
-    assert said[5] == "warning: 3 more lines: bytes that are no UTF-8: replaced"
+    assert said[4] == "warning: input line 5: byte 1 (0xff) is invalid UTF-8: replaced"
+    assert said[5] == "warning: 3 more lines: invalid UTF-8: replaced"
 
 
 def test_what_was_warned_of_is_summed_up_before_a_fault_too(capsys):
