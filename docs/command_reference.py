@@ -14,20 +14,20 @@ _INTRODUCTION = """\
 
 Made from the options in `mtkit/cli/` by `docs/generate_reference.py`; edit those.
 
-`--help` behind a command prints the same. What a run is stands in its [recipe](recipe.md), so that
-a command has few options. stdout carries data alone: translations, scores, JSON. Progress, logs
-and errors go to stderr.
+`--help` after a command prints the same. A run is described by its [recipe](recipe.md), so commands
+have few options. stdout carries only data: translations, scores, JSON. Progress, logs and errors
+go to stderr.
 
 ## Exit codes
 
 | code | when |
 |---|---|
-| 0 | all was done, or there was nothing to do |
-| 1 | a fault: a line `error:` says what was found, and mostly a line `hint:` what to do |
-| 2 | the command line has an unknown command or option, or options that exclude each other |
-| 75 | training was asked to stop by Ctrl-C or SIGTERM, and has saved: the same command goes on |
-| 130 | Ctrl-C ended any other command, or came twice |
-| 141 | whoever read the output has closed it, as `head` does |
+| 0 | success, or nothing to do |
+| 1 | an error: a line `error:` says what is wrong, usually with a line `hint:` on what to do |
+| 2 | the command line has an unknown command or option, or options that can't be combined |
+| 75 | training was stopped by Ctrl-C or SIGTERM, and has saved: the same command resumes it |
+| 130 | Ctrl-C stopped any other command, or came twice |
+| 141 | the reader of the output has closed it, as `head` does |
 """
 
 

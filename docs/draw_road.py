@@ -11,51 +11,57 @@ mpl.use("agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-PICTURE = Path(__file__).parent / "images" / "road.png"
-_FOLDERS = {"corpora": 0.0, "data/": 3.0, "checkpoints/": 6.0, "model/": 9.0}
-"""Left edge of each, in inches."""
-_WIDTH, _HEIGHT = 1.5, 0.7
-_COMMANDS = ("prepare", "train", "average")
-_RESULTS = (("translate", "translations", 0.95), ("score", "scores.json", -0.95))
-_INK, _PAPER, _ACCENT = "#24292f", "#ffffff", "#0969da"
+INK, PAPER, ACCENT = "#24292f", "#ffffff", "#0969da"
+_PICTURE = Path(__file__).parent / "images" / "road.png"
+_WIDTH, _HEIGHT = 1.5, 0.6
+_BOXES = {
+    "your corpora": (0.0, 2.4), "data/": (2.3, 2.4), "checkpoints/": (4.6, 2.4),
+    "translations": (0.0, 1.2), "scores.json": (0.0, 0.0), "model/": (4.6, 0.6),
+}  # fmt: skip
+"""Left and lower edge of each, in inches: three columns, so that a phone shows it legibly."""
 
 
-def draw_box(axes: Axes, left: float, bottom: float, text: str) -> None:
-    """Draws a folder."""
-    box = plt.Rectangle((left, bottom), _WIDTH, _HEIGHT, fill=False, edgecolor=_INK, linewidth=1.2)
-    axes.add_patch(box)
-    axes.text(
-        left + _WIDTH / 2, bottom + _HEIGHT / 2, text, ha="center", va="center", color=_INK, size=9
-    )
+def draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Draws what leads from a place to another."""
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": ACCENT, "lw": 1.8})
 
 
-def draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], text: str) -> None:
-    """Draws a command as an arrow from what it reads to what it writes."""
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": _ACCENT, "lw": 1.6})
-    middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.14)
-    axes.text(*middle, text, ha="center", va="bottom", color=_ACCENT, family="monospace")
+def write_command(axes: Axes, x: float, y: float, name: str, side: str = "center") -> None:
+    """Writes the name of a command, on paper, so that no line crosses it; `side` is what x is."""
+    around = {"facecolor": PAPER, "edgecolor": "none", "pad": 2.0}
+    axes.text(x, y, name, ha=side, va="center", color=ACCENT, family="monospace",
+              size=11, bbox=around)  # fmt: skip
+
+
+def open_picture(width: float, height: float) -> Axes:
+    """Returns empty axes of a size in inches, whose units are inches."""
+    figure = plt.figure(figsize=(width, height), facecolor=PAPER)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(0.0, width), ylim=(0.0, height))
+    axes.axis("off")
+    return axes
 
 
 def main() -> None:
     """Draws the picture."""
-    figure, axes = plt.subplots(figsize=(10.5, 2.4), facecolor=_PAPER)
-    for text, left in _FOLDERS.items():
-        draw_box(axes, left, 0.0, text)
-    middle = _HEIGHT / 2
-    lefts = list(_FOLDERS.values())
-    for command, left, right in zip(_COMMANDS, lefts, lefts[1:], strict=False):
-        draw_arrow(axes, (left + _WIDTH, middle), (right, middle), command)
-    for command, result, height in _RESULTS:
-        draw_box(axes, 12.4, height, result)
-        draw_arrow(axes, (9.0 + _WIDTH, middle), (12.4, height + middle), "")
-        above = height > 0
-        axes.text(11.2, 1.15 if above else -0.45, command, ha="center", va="center",
-                  color=_ACCENT, family="monospace")  # fmt: skip
-    axes.set_xlim(-0.1, 14.1)
-    axes.set_ylim(-1.1, 1.8)
-    axes.set_aspect("equal")
-    axes.axis("off")
-    figure.savefig(PICTURE, dpi=150, bbox_inches="tight", metadata={"Software": None})
+    axes = open_picture(6.3, 3.35)
+    axes.set(xlim=(-0.1, 6.2), ylim=(-0.1, 3.25))
+    for text, (left, bottom) in _BOXES.items():
+        axes.add_patch(plt.Rectangle((left, bottom), _WIDTH, _HEIGHT, fill=False, edgecolor=INK,
+                                     linewidth=1.3))  # fmt: skip
+        axes.text(left + _WIDTH / 2, bottom + _HEIGHT / 2, text, ha="center", va="center",
+                  color=INK, size=11.5)  # fmt: skip
+    upper = 2.4 + _HEIGHT / 2
+    draw_arrow(axes, (1.5, upper), (2.3, upper))
+    write_command(axes, 1.9, upper + 0.22, "prepare")
+    draw_arrow(axes, (3.8, upper), (4.6, upper))
+    write_command(axes, 4.2, upper + 0.22, "train")
+    draw_arrow(axes, (5.35, 2.4), (5.35, 1.2))
+    write_command(axes, 5.35, 1.82, "average")
+    for command, bottom in (("translate", 1.2), ("score", 0.0)):
+        draw_arrow(axes, (4.6, 0.6 + _HEIGHT / 2), (1.5, bottom + _HEIGHT / 2))
+        write_command(axes, 3.0, (0.9 + bottom + _HEIGHT / 2) / 2, command)
+    axes.figure.savefig(_PICTURE, dpi=140, metadata={"Software": None})
 
 
 if __name__ == "__main__":

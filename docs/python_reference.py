@@ -13,7 +13,7 @@ _INTRODUCTION = """\
 
 Made from the docstrings of mtkit's public names by `docs/generate_reference.py`; edit those.
 
-`import mtkit` loads nothing else; a name loads its room when it is first used. What a command does,
+`import mtkit` loads nothing else; a name loads its package on first use. What a command does,
 a function does:
 
 ```python
@@ -28,7 +28,7 @@ score(recipe, workspace)
 print(Translator(workspace.model).translate("The old man buys three red apples."))
 ```
 
-A user's fault is an `MtkitError`, with what was found and what to do about it.
+An error that the user can fix is an `MtkitError`, which says what is wrong and what to do.
 """
 
 # The classes of what a translator answers, and the error, lie in their rooms.

@@ -1,8 +1,8 @@
 """What the documentation site has beyond docs/: a hook of properdocs, which properdocs.yml names.
 
 Pages that lie elsewhere in the repository become pages of the site, links between them are turned
-to where they are there, and patterns in the navigation are replaced by the pages that fit them. So
-a link is written once, as it works in the repository.
+to where they are there, patterns in the navigation are replaced by the pages that fit them, and a
+long page gets a list of its sections. So a link is written once, as it works in the repository.
 """
 
 import json
@@ -17,6 +17,17 @@ from properdocs.structure.files import File, Files
 from properdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+LONG_PAGE = 1_200
+"""Words beyond which a page has a list of its sections."""
+SOUGHT_AS = {
+    "training.html#faults": "error crash OOM CUDA out of memory NaN infinity divergence "
+    "damaged corrupt checkpoint disk full hang freeze killed",
+    "training.html#stopping-and-resuming": "resume continue restart interrupt pause",
+    "data.html#cleaning": "invalid UTF-8 encoding mojibake",
+    "scoring.html#is-it-real": "significance p-value bootstrap",
+    "tour.html#1-install": "setup pip",
+}
+"""Words that people look for a section by, in addition to its own; by where it is on the site."""
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
 _CODE = re.compile(r"`[^`]*`")
 _FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -69,10 +80,34 @@ def on_page_markdown(markdown: str, page: Page, config: ProperDocsConfig, files:
     )
 
 
+def on_page_content(html: str, page: Page, config: ProperDocsConfig, files: Files) -> str:
+    """Returns a page with a list of its sections, where it is long and has no list of its own."""
+    if page.file.src_uri == "reference/recipe.md":
+        # A phone shows each of its rows as a paragraph.
+        html = html.replace("<table>", '<table class="keys">')
+    sections = page.toc.items[0].children if page.toc.items else []
+    if len(sections) < 3:
+        sections = [part for section in sections for part in (section, *section.children)]
+    before, heading, rest = html.partition("<h2")
+    # One of the links is the title's own.
+    has_own = before.count('href="#') - 1 >= len(sections) / 2
+    if len((page.markdown or "").split()) <= LONG_PAGE or len(sections) < 3 or has_own:
+        return html
+    links = "".join(f'<li><a href="{section.url}">{section.title}</a></li>' for section in sections)
+    contents = f'<nav class="page-contents"><p>On this page</p><ul>{links}</ul></nav>\n'
+    return before + contents + heading + rest
+
+
 def on_post_build(config: ProperDocsConfig) -> None:
-    """Leaves the search index as a script too: a page opened from disk may load no JSON."""
+    """Writes the search index as a script too, since a page opened from disk may load no JSON.
+
+    To some sections it adds words that people look for them by.
+    """
     folder = Path(config.site_dir) / "search"
     index = json.loads((folder / "search_index.json").read_text("utf-8"))
+    sections = {section["location"]: section for section in index["docs"]}
+    for location, words in SOUGHT_AS.items():
+        sections[location]["sought_as"] = words
     text = f"var searchIndex = {json.dumps(index, ensure_ascii=False)};\n"
     (folder / "search_index.js").write_text(text, "utf-8")
 

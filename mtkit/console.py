@@ -1,4 +1,4 @@
-"""Everything that mtkit says to a person: on stderr, since stdout carries data alone."""
+"""Everything that mtkit prints for people: on stderr, since stdout carries data alone."""
 
 import sys
 

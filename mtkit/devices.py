@@ -12,7 +12,7 @@ def read_device(name: str) -> tuple[str, int | None]:
     """Returns `auto`, `cpu` or `cuda`, and the index of a GPU where the name says one.
 
     Raises:
-        MtkitError: It is no device's name.
+        MtkitError: It isn't a device's name.
     """
     # torch keeps an index in a byte: 250 would pass for a negative one.
     match = re.fullmatch(r"cuda:(\d\d?)", name)

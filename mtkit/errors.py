@@ -5,18 +5,18 @@ import errno
 import os
 from collections.abc import Iterable
 
-_GIVE_AGAIN = "free some space, then give the same command again: finished work is kept"
+_RUN_AGAIN = "free some disk space, then run the same command again: finished work is kept"
 _HINTS = {
-    errno.ENOSPC: _GIVE_AGAIN,
-    errno.EDQUOT: _GIVE_AGAIN,
-    errno.EACCES: "check who owns it, or choose another place with --workspace",
-    errno.EPERM: "check who owns it, or choose another place with --workspace",
-    errno.EROFS: "choose another place with --workspace",
+    errno.ENOSPC: _RUN_AGAIN,
+    errno.EDQUOT: _RUN_AGAIN,
+    errno.EACCES: "check its owner and permissions, or choose another folder with --workspace",
+    errno.EPERM: "check its owner and permissions, or choose another folder with --workspace",
+    errno.EROFS: "choose another folder with --workspace",
 }
 
 
 class MtkitError(Exception):
-    """A fault that the user can mend: what was found and where, and the next thing to type.
+    """An error that the user can fix: what was found and where, and the next thing to type.
 
     Attributes:
         message: What was found, where (file:line or recipe key), and what was expected.

@@ -139,8 +139,8 @@ def at_work_alone(folder: Path, what: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise MtkitError(
-            f"{folder}: {what} can't start: another mtkit command is at work here",
-            "wait for it, or name another folder with --workspace",
+            f"{folder}: {what} can't start: another mtkit command is running here",
+            "wait for it to finish, or choose another folder with --workspace",
         ) from error
     else:
         yield

@@ -38,7 +38,7 @@ def check_file(path: Path, *, inside: Path | None = None) -> int:
     if not resolved.is_relative_to((inside if inside is not None else path.parent).resolve()):
         raise MtkitError(
             f"{path}: a link out of its folder, to {resolved}; such links aren't followed",
-            "if you trust it, copy the folder with what its links lead to: cp -rL FOLDER NEW",
+            "if you trust it, copy the folder with the files it links to: cp -rL FOLDER NEW",
         )
     if not stat.S_ISREG(status.st_mode):
         raise MtkitError(f"{path}: not a regular file")
@@ -76,11 +76,11 @@ def parse_json(content: bytes, path: Path) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_constant=lambda _: None)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise MtkitError(f"{path}: damaged, no JSON: {error}") from error
+        raise MtkitError(f"{path}: damaged, invalid JSON: {error}") from error
     except RecursionError as error:
         raise MtkitError(f"{path}: damaged: nested too deeply") from error
     except ValueError as error:
-        raise MtkitError(f"{path}: damaged: a number of too many digits") from error
+        raise MtkitError(f"{path}: damaged: a number with too many digits") from error
 
 
 def describe_fault(error: "ValidationError") -> str:

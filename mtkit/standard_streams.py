@@ -104,4 +104,4 @@ def _is_open(descriptor: int) -> bool:
 
 def _check(stream: TextIO | None, name: str, command: str) -> None:
     if stream is None or isinstance(stream, _ClosedStream):
-        raise MtkitError(f"{name} is closed", f"give a file or a pipe: {command}")
+        raise MtkitError(f"{name} is closed", f"use a file or a pipe: {command}")

@@ -35,7 +35,7 @@ def map_in_order(
     items: Iterable[Item],
     *,
     num_workers: int,
-    hint: str = "if memory ran out: --workers 1",
+    hint: str = "if it ran out of memory: --workers 1",
 ) -> Iterator[Result]:
     """Yields a function's result for each item, in order, whatever the number of workers.
 
@@ -134,8 +134,12 @@ class _Worker:
 
     def _death(self) -> MtkitError:
         code = self._process.wait()
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        return MtkitError(f"a worker process {how} in the middle of its work", self._hint)
+        how = (
+            f"was killed by {signal.Signals(-code).name}"
+            if code < 0
+            else f"exited with code {code}"
+        )
+        return MtkitError(f"a worker process {how} while it was working", self._hint)
 
 
 def serve() -> None:

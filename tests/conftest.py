@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,29 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def _prepared_text(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    from mtkit.data.prepare import prepare as prepare_data
+    from mtkit.recipe import load_recipe
+    from mtkit.workspace import Workspace
+
+    from .labelled_text import write_labelled
+    from .phrasebook_text import write_text
+
+    folders: dict[str, Path] = {}
+
+    def prepare(name: str) -> Path:
+        if name not in folders:
+            folders[name] = folder = tmp_path_factory.mktemp(name)
+            shutil.copy(TINY.with_name(f"{name}.toml"), folder / f"{name}.toml")
+            (write_labelled if name == "tiny-classification" else write_text)(folder)
+            recipe = load_recipe(str(folder / f"{name}.toml"))
+            prepare_data(recipe, Workspace(folder / "prepared"))
+        return folders[name]
+
+    return prepare
+
+
+@pytest.fixture(scope="session")
 def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mtkit.data.prepare import prepare
     from mtkit.recipe import load_recipe
@@ -106,19 +130,40 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tiny_run(_prepared: Path, tmp_path: Path) -> Callable[..., TinyRun]:
+def tiny_run_of(
+    _prepared: Path, _prepared_text: Callable[[str], Path], tmp_path: Path
+) -> Callable[..., TinyRun]:
+    """A function that returns a fresh run of an objective: `tiny_run_of("causal-lm", ...)`.
+
+    `decoder-only` is translation by a decoder alone.
+    """
+
+    def make(objective: str, *overrides: str, name: str = "run") -> TinyRun:
+        if objective == "decoder-only":
+            overrides = ("model.architecture=decoder-only", *overrides)
+            return _make_run(_prepared, "tiny", tmp_path / name, overrides)
+        if objective == "translation":
+            return _make_run(_prepared, "tiny", tmp_path / name, overrides)
+        recipe = f"tiny-{objective.removesuffix('-lm')}"
+        return _make_run(_prepared_text(recipe), recipe, tmp_path / name, overrides)
+
+    return make
+
+
+@pytest.fixture
+def tiny_run(tiny_run_of: Callable[..., TinyRun]) -> Callable[..., TinyRun]:
     """A function that returns a fresh run: `tiny_run("training.max_steps=3", name="other")`."""
+    return partial(tiny_run_of, "translation")
+
+
+def _make_run(prepared: Path, recipe: str, root: Path, overrides: tuple[str, ...]) -> TinyRun:
     from mtkit.recipe import load_recipe
     from mtkit.workspace import Workspace
 
-    def make(*overrides: str, name: str = "run") -> TinyRun:
-        root = tmp_path / name
-        if not root.exists():
-            shutil.copytree(_prepared / "prepared", root)
-        recipe_file = str(_prepared / "tiny.toml")
-        options = ["--recipe", recipe_file, "--workspace", str(root)]
-        for override in overrides:
-            options += ["--set", override]
-        return TinyRun(load_recipe(recipe_file, overrides), Workspace(root), options)
-
-    return make
+    if not root.exists():
+        shutil.copytree(prepared / "prepared", root)
+    recipe_file = str(prepared / f"{recipe}.toml")
+    options = ["--recipe", recipe_file, "--workspace", str(root)]
+    for override in overrides:
+        options += ["--set", override]
+    return TinyRun(load_recipe(recipe_file, overrides), Workspace(root), options)

@@ -80,17 +80,17 @@ app = typer.Typer(
 # One line each, which `mtkit --help` cuts after some 60 characters.
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
-app.command(short_help="Estimate what a training will take.")(plan)
+app.command(short_help="Estimate the time and memory of a training.")(plan)
 app.command(short_help="Train the model, or resume where training stopped.")(train)
 app.command(short_help="Average several checkpoints into the run's model.")(average)
 app.command(
     short_help="Translate stdin to stdout, line by line.",
-    # Which it refuses with better words.
+    # It refuses them with a better message.
     context_settings={"allow_extra_args": True},
 )(translate)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
-app.command(short_help="Run all of these in order, skipping what is up to date.")(run)
+app.command(short_help="Run all steps in order, skipping those up to date.")(run)
 
 
 def _print_version(requested: bool) -> None:
@@ -108,9 +108,9 @@ def describe(
         ),
     ] = False,
 ) -> None:
-    """A parallel corpus goes in; a fast, scored, deployable translator comes out.
+    """Train machine translation models from parallel corpora, score them, deploy them.
 
-    In a folder of its own: `mtkit init phrasebook-en-de`, then `mtkit run`.
+    To start, in an empty folder: `mtkit init phrasebook-en-de`, then `mtkit run`.
     """
 
 

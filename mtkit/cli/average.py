@@ -23,7 +23,7 @@ def average(
     last: Annotated[
         int | None,
         declare_count(
-            "--last", "Average the N most recent checkpoints. Default: as the recipe says."
+            "--last", "Average the N most recent checkpoints. Default: set by the recipe."
         ),
     ] = None,
     best: Annotated[
@@ -33,29 +33,29 @@ def average(
     spaced: Annotated[
         int | None,
         declare_count(
-            "--spaced", "Average N checkpoints spread evenly, by step, over all that were kept."
+            "--spaced", "Average N checkpoints evenly spaced, by step, among those kept."
         ),
     ] = None,
     select: Annotated[
         bool,
         typer.Option(
             "--select",
-            help="Try the last checkpoint, the best one, and means of several numbers of them; "
-            "keep what scores best on the development set.",
+            help="Try the last checkpoint, the best one, and averages of different numbers of "
+            "checkpoints; keep what scores best on the development set.",
         ),
     ] = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Average several checkpoints into the run's model.
 
-    Which ones, and how many, the recipe says (training.averaging) unless an option does. The mean
-    is measured on the development set; one that does worse there than a single checkpoint is warned
-    of, or what else training.averaging.if_worse says.
+    Without an option, the recipe's training.averaging says which ones and how many. The average is
+    scored on the development set; training.averaging.if_worse says what happens if it scores worse
+    than a single checkpoint: a warning by default.
     """
     options = {"--last": last, "--best": best, "--spaced": spaced, "--select": select or None}
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
-        raise typer.BadParameter(f"{given[0]} and {given[1]} exclude each other")
+        raise typer.BadParameter(f"{given[0]} and {given[1]} can't be combined")
     opened, place = open_run(recipe, workspace, overrides)
     from mtkit.training.averaging.average import average as average_checkpoints
     from mtkit.training.averaging.average import select as select_model

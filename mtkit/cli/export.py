@@ -1,4 +1,4 @@
-"""`mtkit export`: a model for CTranslate2, seen to translate as it did."""
+"""`mtkit export`: a model for CTranslate2, checked against PyTorch's translations."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def export(
     model: Annotated[
         Path | None,
         declare_option(
-            "--model", "FOLDER", "Model folder to export; needs no recipe and no workspace."
+            "--model", "FOLDER", "Model folder to export; no recipe or workspace needed."
         ),
     ] = None,
     output: Annotated[
@@ -31,8 +31,8 @@ def export(
             "--quantization",
             "-q",
             metavar="TYPE",
-            help="Number type of the matrices: float32, float16, bfloat16, int16, int8; or "
-            "int8_float16 and the like, which also name the type of everything else.",
+            help="Data type of the weight matrices: float32, float16, bfloat16, int16 or int8; "
+            "or a pair such as int8_float16, whose second part is the type of everything else.",
         ),
     ] = "float32",
     lines: Annotated[
@@ -47,10 +47,10 @@ def export(
 ) -> None:
     """Export a model for CTranslate2, which translates faster and needs no PyTorch.
 
-    Both engines translate the same sentences; nothing is exported unless they agree.
+    Both engines translate the same sentences; if the outputs differ, nothing is exported.
     """
     if model is not None and (recipe or workspace is not None):
-        raise typer.BadParameter("--model excludes --recipe and --workspace")
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
     if model is None:

@@ -16,4 +16,4 @@ def init(
     from mtkit.pipeline.init import init as write_recipe
 
     path = write_recipe(recipe)
-    say(f"wrote {path}; next: mtkit run, or the steps one by one: mtkit prepare")
+    say(f"wrote {path}; next: mtkit run (all steps), or mtkit prepare (the first step)")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
-    """Returns an option whose help says itself what holds where it isn't given."""
+    """Returns an option whose help states its default in words."""
     flags = (flag, short) if short else (flag,)
     return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
 
@@ -47,7 +47,7 @@ SetOption = Annotated[
     declare_option(
         "--set",
         "KEY=VALUE",
-        "Override a recipe key: training.max_steps=100. ~section.key removes one.",
+        "Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
         "-s",
     ),
 ]
@@ -106,9 +106,9 @@ def choose_hardware(
     from mtkit.pipeline.hardware import Hardware
 
     if gpus is not None and processes is not None:
-        raise typer.BadParameter("--gpus and --processes exclude each other")
+        raise typer.BadParameter("--gpus and --processes can't be combined")
     if (num_nodes > 1) != bool(rendezvous):
-        raise typer.BadParameter("--nodes N and --rdzv HOST:PORT need each other")
+        raise typer.BadParameter("--nodes N and --rdzv HOST:PORT must be given together")
     return Hardware(
         num_processes=gpus or processes or 1,
         device="cuda" if gpus is not None else "cpu" if processes is not None else "auto",

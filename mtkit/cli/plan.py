@@ -23,16 +23,14 @@ def plan(
     overrides: SetOption = None,
     gpus: Annotated[
         int,
-        typer.Option(
-            "--gpus", metavar="N", min=1, help="GPUs of one machine, in addition to 1 and 8."
-        ),
+        typer.Option("--gpus", metavar="N", min=1, help="Number of GPUs, in addition to 1 and 8."),
     ] = 1,
     hardware: Annotated[
         str,
         typer.Option(
             "--hardware",
             metavar="KIND",
-            help="p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200.",
+            help="GPU: p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200.",
         ),
     ] = "h100",
     share: Annotated[
@@ -40,16 +38,16 @@ def plan(
         declare_option(
             "--share",
             "SHARE",
-            "Share of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
+            "Fraction of the GPU's peak that matrix products reach. Default: 0.3 in bf16, 0.6 in "
             "fp32.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print what a training would take (parameters, operations, memory, hours); start nothing.
+    """Estimate what a training would take: parameters, operations, memory, hours.
 
-    It is worked out, not measured, and needs neither data nor a GPU; once `mtkit prepare` has run
-    it counts the real tokens. `mtkit train --dry-run` measures on the machine at hand.
+    The estimate is computed, not measured, and needs neither data nor a GPU; after `mtkit prepare`
+    it uses the real token counts. `mtkit train --dry-run` measures on this machine.
     """
     check_stdout("mtkit plan")
     loaded, run_folder = open_run(recipe, workspace, overrides)
@@ -62,41 +60,52 @@ def plan(
         sys.stdout.write(_render(planned))
 
 
+def _name_tokens(planned: TrainingPlan) -> str:
+    """Returns the tokens of an update in words."""
+    if planned.is_text:
+        return f"{planned.target_tokens:,.0f} tokens"
+    return f"{planned.source_tokens:,.0f} source + {planned.target_tokens:,.0f} target tokens"
+
+
 def _render(planned: TrainingPlan) -> str:
-    """Returns the plan as a person reads it."""
+    """Returns the plan as text for a terminal."""
     from mtkit.units import format_duration
 
     weights, operations = planned.weights, planned.operations
     per_epoch = planned.updates_per_epoch
     frozen = weights.total - planned.num_learning
     peak = planned.hardware.operations_per_second(planned.precision)
-    sizes = f"{planned.source_vocab_size:,} source and {planned.target_vocab_size:,} target pieces"
+    sizes = f"{planned.source_vocab_size:,} source and {planned.target_vocab_size:,} target tokens"
     if planned.source_vocab_size == planned.target_vocab_size:
-        sizes = f"{planned.target_vocab_size:,} pieces"
+        sizes = f"{planned.target_vocab_size:,} tokens"
+    token = "token" if planned.is_text else "target token"
     lines = [
-        f"{planned.name}, worked out from "
-        + ("the prepared data" if planned.is_prepared else "the recipe; data aren't prepared"),
+        f"{planned.name}, estimated from "
+        + ("the prepared data" if planned.is_prepared else "the recipe (no prepared data)"),
         f"network     {weights.total:,} parameters: encoder {weights.encoder:,}, decoder "
-        f"{weights.decoder:,}, embeddings {weights.embeddings + weights.output:,} ({sizes})"
-        + (f"; {frozen:,} of them frozen" if frozen else ""),
-        f"update      {planned.source_tokens:,.0f} source + {planned.target_tokens:,.0f} target "
-        f"tokens ({'mean' if planned.is_prepared else 'at most'})",
-        f"in all      {planned.num_updates:,} updates"
+        f"{weights.decoder:,}, embeddings {weights.embeddings + weights.output:,} "
+        f"(vocabulary: {sizes})" + (f"; {frozen:,} of them frozen" if frozen else ""),
+        f"update      {_name_tokens(planned)} ({'mean' if planned.is_prepared else 'at most'})",
+        f"total       {planned.num_updates:,} updates"
         + (
             ""
             if per_epoch is None
             else f": {planned.num_updates / per_epoch:,.1f} epochs of {per_epoch:,}"
         ),
-        f"operations  {planned.operations_per_update:.3g} an update, "
-        f"{planned.operations_per_update * planned.num_updates:.3g} in all: "
-        f"{operations.per_source_token / 1e6:,.0f} million for a source token, "
-        f"{operations.per_target_token / 1e6:,.0f} for a target token"
-        + (", and attention's own" if planned.is_prepared else "; attention's own aren't counted"),
-        f"            6 for each parameter and token of one side: {planned.rule_of_thumb:.3g}",
-        f"hardware    {planned.hardware.name}, {planned.precision}, {peak / 1e12:,.1f} TFLOP/s, of "
-        f"which products are assumed to reach {100 * planned.share:.3g} %"
+        f"operations  {planned.operations_per_update:.3g} per update, "
+        f"{planned.operations_per_update * planned.num_updates:.3g} in total: "
         + (
-            "; so narrow a network reaches a small part of that, and takes far longer"
+            ""
+            if planned.is_text
+            else f"{operations.per_source_token / 1e6:,.0f} million per source token, "
+        )
+        + f"{operations.per_target_token / 1e6:,.0f} million per {token}, "
+        + ("plus attention products" if planned.is_prepared else "attention products not counted"),
+        f"            rule of thumb, 6 per parameter and {token}: {planned.rule_of_thumb:.3g}",
+        f"hardware    {planned.hardware.name}, {planned.precision}, {peak / 1e12:,.1f} TFLOP/s, of "
+        f"which matrix products are assumed to reach {100 * planned.share:.3g} %"
+        + (
+            "; so narrow a network reaches far less and takes far longer"
             if planned.is_narrow
             else ""
         ),
@@ -105,12 +114,12 @@ def _render(planned: TrainingPlan) -> str:
     head = (
         "GPUs",
         "passes",
-        "tokens a side of each, at most",
-        "memory of a GPU",
-        "s an update",
-        "of it communication",
+        "max tokens per pass and side",
+        "memory per GPU",
+        "s/update",
+        "communication",
         "target tokens/s",
-        "all updates",
+        "total time",
         "time x GPUs x peak",
     )
     rows = [

@@ -16,7 +16,7 @@ def prepare(
         bool,
         typer.Option(
             "--check",
-            help="Read and count everything, report faults, and write nothing.",
+            help="Read and count everything, report errors, and write nothing.",
         ),
     ] = False,
     workers: Annotated[

@@ -32,8 +32,8 @@ def score(
         declare_option(
             "--hypothesis",
             "FILE",
-            "Score this file of translations instead of the run's model; give it once for each "
-            "system: all are compared with the first.",
+            "File of translations to score, instead of the run's model; repeat it for each "
+            "system. All are compared with the first.",
         ),
     ] = None,
     reference: Annotated[
@@ -41,22 +41,20 @@ def score(
         declare_option(
             "--reference",
             "FILE",
-            "References for --hypothesis; give it once for each set of references.",
+            "References for --hypothesis; repeat it for each set of references.",
         ),
     ] = None,
     source: Annotated[
         Path | None,
-        declare_option(
-            "--source", "FILE", "Source text; with it, untranslated sentences are found."
-        ),
+        declare_option("--source", "FILE", "Source text; needed to detect untranslated sentences."),
     ] = None,
     test_set: Annotated[
         str,
         declare_option(
             "--test-set",
             "NAME[:PAIR]",
-            "A test set that sacreBLEU knows, such as wmt14/full:en-de, in place of --reference"
-            " or of the recipe's.",
+            "A sacreBLEU test set, such as wmt14/full:en-de, instead of --reference or the "
+            "recipe's test sets.",
         ),
     ] = "",
     report: Annotated[
@@ -64,8 +62,8 @@ def score(
         declare_option(
             "--report",
             "FILE",
-            "Also write a report: a page (.html), a table for a paper (.md), or everything that"
-            " was found (.json).",
+            "Also write a report: a page (.html), a table for a paper (.md), or everything "
+            "(.json).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
@@ -76,13 +74,13 @@ def score(
     Scores go to stdout: a table on a terminal, tab-separated lines into a pipe or a file.
     """
     if hypothesis is not None and not (reference or test_set):
-        raise typer.BadParameter("--hypothesis needs --reference, or --test-set")
+        raise typer.BadParameter("--hypothesis needs --reference or --test-set")
     if hypothesis is None and (reference or source):
-        raise typer.BadParameter("--reference and --source go with --hypothesis")
+        raise typer.BadParameter("--reference and --source need --hypothesis")
     if test_set and (reference or source):
-        raise typer.BadParameter("--test-set has a source and references of its own")
+        raise typer.BadParameter("--test-set can't be combined with --reference or --source")
     if hypothesis is not None and workspace is not None:
-        raise typer.BadParameter("--hypothesis is scored without a workspace")
+        raise typer.BadParameter("--hypothesis can't be combined with --workspace")
     check_stdout("mtkit score")
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
@@ -102,6 +100,8 @@ def score(
         from mtkit.pipeline.score import score_published
 
         loaded, run_folder = open_run(recipe, workspace, overrides)
+        if report is not None and loaded.data.is_text:
+            raise typer.BadParameter("--report is for translations, and this is a language model")
         if test_set:
             scored = score_published(loaded, run_folder, test_set, device=device)
         else:

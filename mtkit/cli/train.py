@@ -39,7 +39,7 @@ def train(
         declare_option(
             "--rdzv",
             "HOST:PORT",
-            "Rendezvous: the name of one of the machines, and a free port on it.",
+            "Rendezvous: host name of one of the machines, and a free port on it.",
         ),
     ] = "",
     max_restarts: Annotated[
@@ -55,7 +55,7 @@ def train(
         bool,
         typer.Option(
             "--dry-run",
-            help="Print parameters, batches, memory and time; start nothing.",
+            help="Print parameters, batches, memory and time without training.",
         ),
     ] = False,
 ) -> None:
@@ -64,7 +64,7 @@ def train(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )
     loaded, run_folder = open_run(recipe, workspace, overrides)
-    # Torch reads it once: its warnings are stacks of C++, and mtkit says what they mean.
+    # Torch reads it once: its warnings are C++ stack traces, and mtkit explains them itself.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mtkit.pipeline.train import dry_run as rehearse
     from mtkit.pipeline.train import train as start_training

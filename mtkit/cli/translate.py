@@ -52,8 +52,8 @@ def translate(
         declare_option(
             "--model",
             "FOLDER",
-            "Model folder, or a checkpoint of a run; given several times, an ensemble. Needs no"
-            " recipe and no workspace.",
+            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. No "
+            "recipe or workspace needed.",
         ),
     ] = None,
     engine: Annotated[
@@ -70,13 +70,13 @@ def translate(
         typer.Option(
             "--input",
             show_default=False,
-            help="Format of a line: text, a source; tsv, source, tab and target; jsonl, an object "
-            "with both. The target begins the translation, or is scored.",
+            help="Input format: text (source only), tsv (source, tab, target) or jsonl (objects "
+            "with source and target). The target is a prefix to continue, or is scored.",
         ),
     ] = None,
     errors: Annotated[
         Errors,
-        typer.Option("--errors", help="What to do with invalid UTF-8."),
+        typer.Option("--errors", help="On invalid UTF-8: stop (strict), or replace it."),
     ] = Errors.STRICT,
     score_only: Annotated[
         bool,
@@ -93,16 +93,34 @@ def translate(
     """Translate stdin to stdout: one line out for each line in, in order."""
     if context.args:
         file = shlex.quote(context.args[0])
-        raise typer.BadParameter(f"text comes from stdin: mtkit translate < {file}")
+        raise typer.BadParameter(f"text is read from stdin: mtkit translate < {file}")
     changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
     if model and (recipe or workspace is not None):
-        raise typer.BadParameter("--model excludes --recipe and --workspace")
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     check_stdin("mtkit translate")
     check_stdout("mtkit translate")
     if not model:
         opened, place = open_run(recipe, workspace, changes)
+    from mtkit.pipeline.classify import open_classifier
+
+    classifier = open_classifier(model or [place.model], device=device, score_only=score_only)
+    if classifier is not None:
+        from mtkit.inference.streams.input_format import InputFormat
+        from mtkit.inference.streams.label_stream import label_stream
+
+        by_default = Form.TSV if classifier.has_pairs else Form.TEXT
+        label_stream(
+            classifier,
+            sys.stdin.buffer,
+            sys.stdout.buffer,
+            input_format=InputFormat(
+                form=(form or by_default).value, replaces_errors=errors is Errors.REPLACE
+            ),
+            as_json=as_json,
+        )
+        return
     from mtkit.inference.streams.input_format import InputFormat
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
     from mtkit.pipeline.translate import load_models, load_run

@@ -28,14 +28,14 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
 
 
 def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:
-    """Returns a warning where no translation can be as the targets are written.
+    """Returns a warning where nothing that is written can be as the targets are.
 
     Encoding normalises, and decoding doesn't undo it: a model trained on `，` as `,` writes `,`.
     Spaces don't count.
 
     Args:
         recipe: Whose tokenizer is looked at.
-        targets: Targets of the development set.
+        targets: Targets of the development set, or its lines of text in one language.
 
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
@@ -48,21 +48,24 @@ def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:
         return []
     settings = recipe.tokenizer
     if reused_folder(recipe) is not None:
-        mend = (
-            "a model with another rule to start from, or training.start_from.vocabulary = "
-            '"new" with tokenizer.normalization = "identity", keeps them'
+        remedy = (
+            "start from a model with another rule, or set training.start_from.vocabulary = "
+            '"new" and tokenizer.normalization = "identity"'
         )
     elif settings.pretrained is not None:
-        mend = "a model trained with --normalization_rule_name=identity keeps them"
+        remedy = "use a model trained with --normalization_rule_name=identity"
     else:
         plain = settings.normalization.removesuffix("_cf")
         is_enough = len(_list_changed(targets, plain)) <= _NOTABLE_CHANGES * len(targets)
-        mend = f'set tokenizer.normalization = "{plain if is_enough else "identity"}"'
-    rule = normalization if isinstance(normalization, str) else "a rule of its own"
+        remedy = f'set tokenizer.normalization = "{plain if is_enough else "identity"}"'
+    rule = normalization if isinstance(normalization, str) else "a custom rule"
+    side, rows, written = (
+        ("text", "lines", "text") if recipe.data.is_text else ("target", "targets", "translations")
+    )
     return [
-        f"target: the tokenizer's normalisation ({rule}) changes {len(changed):,} of "
-        f"{len(targets):,} development targets ({_show_changes(changed, normalization)}), so that "
-        f"translations can't be written as they are: {mend}"
+        f"{side}: the tokenizer's normalisation ({rule}) changes {len(changed):,} of "
+        f"{len(targets):,} development {rows} ({_show_changes(changed, normalization)}), and "
+        f"{written} will be written that way; to keep them as they are, {remedy}"
     ]
 
 

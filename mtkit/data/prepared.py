@@ -4,9 +4,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.data.batches.labelled_store import LabelledTexts
 from mtkit.data.batches.length_order import LengthOrder
+from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import reused_folder
@@ -25,8 +30,11 @@ FORMAT_VERSION = 2
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-Stage = Literal["text", "tokenizer", "train", "dev"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
+Stage = Literal["text", "differences", "selection", "tokenizer", "train", "dev"]
+STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
+"""The stages of every recipe."""
+SHORT_BLOCKS = "short"
+"""Folder of short blocks inside that of the stage `train`."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,21 @@ class PreparedData:
 
     Attributes:
         tokenizer: The run's tokenizer.
-        train: Training pairs as tokens.
-        train_order: The same pairs by length.
-        dev: The development set as tokens, for its loss.
-        dev_text: Its source and target lines, for its score.
-        weights: How often an epoch sees each pair of each training corpus.
+        train: Training pairs as tokens, in the columns `source` and `target`; blocks of text in one
+            language in the column `text`.
+        train_order: The same rows by length.
+        dev: The development set as tokens, for its loss; blocks likewise.
+        dev_text: Its source and target lines, for its score. Of text in one language both are its
+            lines, blank ones left out.
+        weights: How often an epoch sees each row of each training corpus.
         digest: Digest of all that training depends on: tokenizer, tokens and weights.
+        documents: The number of the document that each block of `train` is of, rising, [rows]; None
+            for pairs.
+        dev_documents: The same of `dev`.
+        train_short: The training text in short blocks; None where the recipe has none.
+        labels: A classifier's labels, sorted; empty for any other.
+        train_labels: The number of the label of each row of `train`; None without labels.
+        dev_labels: The same of `dev`.
     """
 
     tokenizer: SubwordTokenizer
@@ -50,6 +67,12 @@ class PreparedData:
     dev_text: tuple[list[str], list[str]]
     weights: tuple[float, ...]
     digest: str
+    documents: NDArray[np.int64] | None = None
+    dev_documents: NDArray[np.int64] | None = None
+    train_short: TextBlocks | None = None
+    labels: tuple[str, ...] = ()
+    train_labels: NDArray[np.int64] | None = None
+    dev_labels: NDArray[np.int64] | None = None
 
 
 def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
@@ -73,20 +96,71 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         raise MtkitError(
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
             f"(compare {workspace.recipe_file}){told}",
-            "give the same --set as to `mtkit prepare`, or write it into the recipe; or run `mtkit "
+            "use the same --set as for `mtkit prepare`, or write it into the recipe; or run `mtkit "
             "prepare` again; --workspace keeps two runs apart",
         )
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
+    weights = tuple(corpus.weight for corpus in recipe.data.train)
+    data_digest = str(facts.get("digest", ""))
+    train_folder, dev_folder = workspace.data / "train", workspace.data / "dev"
+    if recipe.objective == "classification":
+        num_pieces = tokenizer.source_vocab_size
+        texts = LabelledTexts.open(train_folder, num_pieces)
+        held_out = LabelledTexts.open(dev_folder, num_pieces)
+        return PreparedData(
+            tokenizer,
+            texts.store,
+            texts.order,
+            held_out.store,
+            read_dev_text(workspace),
+            weights,
+            data_digest,
+            labels=texts.names,
+            train_labels=texts.numbers,
+            dev_labels=held_out.numbers,
+        )
+    if recipe.data.is_text:
+        num_pieces = tokenizer.source_vocab_size
+        train = TextBlocks.open(train_folder, num_pieces)
+        dev = TextBlocks.open(dev_folder, num_pieces)
+        short = train_folder / SHORT_BLOCKS
+        return PreparedData(
+            tokenizer,
+            train.store,
+            train.order,
+            dev.store,
+            read_dev_text(workspace),
+            weights,
+            data_digest,
+            documents=train.documents,
+            dev_documents=dev.documents,
+            train_short=TextBlocks.open(short, num_pieces)
+            if choose_short_tokens(recipe) is not None
+            else None,
+        )
     vocab_sizes = tokenizer.vocab_sizes
     return PreparedData(
         tokenizer,
-        TokenStore(workspace.data / "train", vocab_sizes),
-        LengthOrder(workspace.data / "train"),
-        TokenStore(workspace.data / "dev", vocab_sizes),
+        TokenStore(train_folder, vocab_sizes),
+        LengthOrder(train_folder),
+        TokenStore(dev_folder, vocab_sizes),
         read_dev_text(workspace),
-        tuple(corpus.weight for corpus in recipe.data.train),
-        str(facts.get("digest", "")),
+        weights,
+        data_digest,
     )
+
+
+def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
+    """Returns the stages of a recipe, in order."""
+    if recipe.data.cleaning.selection is None:
+        return STAGES
+    return STAGES[0], "differences", "selection", *STAGES[1:]
+
+
+def choose_short_tokens(recipe: Recipe) -> int | None:
+    """Returns the length of the blocks of a recipe's first updates; None where all are alike."""
+    masking = recipe.training.masking
+    return masking.short_tokens if masking is not None else None
 
 
 def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
@@ -128,6 +202,11 @@ def fingerprint(recipe: Recipe) -> str:
     if kept is not None:
         root = str(recipe.data.data_root)
         chosen["kept_vocabulary"] = relative_to_root(str(kept), root)
+    short_tokens = choose_short_tokens(recipe)
+    if recipe.objective == "classification":
+        chosen["classification"] = recipe.classification.kind
+    if short_tokens is not None:
+        chosen["short_tokens"] = short_tokens
     return digest(chosen)
 
 
@@ -157,15 +236,20 @@ def describe_file(path: Path) -> dict[str, Any]:
 def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
     """Returns source and target lines of the development set, whatever their recipe.
 
+    Of text in one language both are its lines.
+
     Raises:
         OSError: There is none.
         MtkitError: It is damaged.
     """
+    if (workspace.data / "dev" / "text.txt").is_file():
+        lines = read_dev_side(workspace.data, "text")
+        return lines, lines
     return read_dev_side(workspace.data, "source"), read_dev_side(workspace.data, "target")
 
 
-def read_dev_side(data: Path, side: Literal["source", "target"]) -> list[str]:
-    """Returns one side of the development set in a folder of prepared data."""
+def read_dev_side(data: Path, side: Literal["source", "target", "text"]) -> list[str]:
+    """Returns one side of the development set in a folder of prepared data, or its text."""
     # Bytes: reading as text would take a lone "\r" for the end of a line.
     path = data / "dev" / f"{side}.txt"
     try:

@@ -9,13 +9,24 @@ from mtkit.files import read_json
 from mtkit.recipe import Recipe
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.sentencepiece_segmenter import read_model, read_pretrained
+from mtkit.text.token_ids import CLOSING_PIECES, MASK_PIECE
 from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer
+
+_NEW = "--set training.start_from.vocabulary=new"
 
 
 def reused_folder(recipe: Recipe) -> Path | None:
     """Returns the model folder whose vocabulary a recipe reuses; None where it doesn't."""
+    _, folder = _find_reused(recipe)
+    return folder
+
+
+def _find_reused(recipe: Recipe) -> tuple[str, Path | None]:
+    """Returns the key that names the model folder whose vocabulary a recipe reuses, and it."""
     start_from = recipe.training.start_from
-    return start_from.model if start_from is not None and start_from.vocabulary == "keep" else None
+    if start_from is None or start_from.vocabulary == "new":
+        return "", None
+    return next(iter(start_from.folders.items()))
 
 
 def digest_reused(folder: Path) -> dict[str, str]:
@@ -35,36 +46,53 @@ def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
 
     Raises:
         MtkitError: There is none, it is damaged, or the recipe wants one vocabulary where it has
-            two, or the reverse.
+            two, or the reverse; or encoder and decoder start from models of different vocabularies.
     """
-    if not digest_reused(folder):
-        raise MtkitError(
-            f"{folder}: no model here, whose vocabulary could be kept (training.start_from.model)",
-            "name a model folder, such as another run's model/; a relative path in a recipe starts "
-            "from data.data_root",
-        )
-    tokenizer = SubwordTokenizer.load(folder)
+    key, _ = _find_reused(recipe)
+    tokenizer = _load(folder, key)
     if tokenizer.is_joint != recipe.tokenizer.joint:
-        found, wanted, mend = (
+        found, wanted, remedy = (
             ("one vocabulary for both languages", "false", "--set tokenizer.joint=true")
             if tokenizer.is_joint
             else (
-                "a vocabulary for each language",
+                "a separate vocabulary for each language",
                 "true",
                 "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json",
             )
         )
         raise MtkitError(
             f"{folder}: this model has {found}, but tokenizer.joint = {wanted}",
-            f"{mend}; or train a new vocabulary: --set training.start_from.vocabulary=new",
+            f"{remedy}; or train a new vocabulary: {_NEW}",
         )
+    start_from = recipe.training.start_from
+    decoder = None if start_from is None else start_from.decoder
+    if decoder is not None and decoder != folder:
+        pieces = _load(decoder, "decoder").target_vocabulary.pieces
+        if tokenizer.target_vocabulary.pieces[: len(pieces)] != pieces:
+            raise MtkitError(
+                f"{decoder}: this model's vocabulary isn't that of {folder}, but "
+                'training.start_from.vocabulary = "keep" needs both to be the same',
+                "train both models with the same tokenizer (tokenizer.pretrained); or train a new "
+                f"vocabulary: {_NEW}",
+            )
     return tokenizer
+
+
+def _load(folder: Path, key: str) -> SubwordTokenizer:
+    """Returns the tokenizer of a model folder that a key of `[training.start_from]` names."""
+    if not digest_reused(folder):
+        raise MtkitError(
+            f"{folder}: no model here to reuse the vocabulary of (training.start_from.{key})",
+            "give a model folder, such as another run's model/; a path in a recipe is "
+            "relative to data.data_root",
+        )
+    return SubwordTokenizer.load(folder)
 
 
 def find_tokenizer(
     recipe: Recipe, punctuation: tuple[str, str] | None = None
 ) -> SubwordTokenizer | None:
-    """Returns the tokenizer that a recipe takes over; None where `prepare` trains one.
+    """Returns the tokenizer that a recipe reuses; None where `prepare` trains one.
 
     Args:
         recipe: The recipe.
@@ -78,13 +106,28 @@ def find_tokenizer(
         return extend_vocabulary(
             read_reused(folder, recipe),
             tags=tags,
-            symbols=recipe.tokenizer.user_symbols,
+            symbols=list_symbols(recipe),
             punctuation=punctuation,
         )
     if recipe.tokenizer.pretrained is None:
         return None
     models = read_pretrained(recipe.tokenizer)
-    return SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
+    tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
+    if symbols := list_own_symbols(recipe):
+        return extend_vocabulary(tokenizer, symbols=symbols, punctuation=punctuation)
+    return tokenizer
+
+
+def list_own_symbols(recipe: Recipe) -> list[str]:
+    """Returns the symbols that a vocabulary needs for a recipe's objective."""
+    if recipe.objective == "classification" and recipe.classification.kind == "causal-lm":
+        return list(CLOSING_PIECES)
+    return [MASK_PIECE] if recipe.objective in ("masked-lm", "denoising") else []
+
+
+def list_symbols(recipe: Recipe) -> list[str]:
+    """Returns the strings that are always one piece of a recipe's vocabulary, tags left out."""
+    return list(dict.fromkeys((*recipe.tokenizer.user_symbols, *list_own_symbols(recipe))))
 
 
 def list_tags(recipe: Recipe) -> list[str]:

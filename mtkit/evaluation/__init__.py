@@ -8,6 +8,8 @@ edits.py         TER's edits, faster than sacreBLEU counts them
 tokenizers.py    which of sacreBLEU's tokenisers suits a language
 paper_bleu.py    the BLEU that papers on newstest2014 report
 comet.py         COMET, by its own command
+perplexity.py    how well a language model predicts a text
+labels.py        accuracy and F1 of labels
 statistics.py    what each sentence adds to a metric, of many systems at once
 significance.py  whether a difference between systems could be chance
 

@@ -34,7 +34,7 @@ _LONGEST_SHOWN = 40
 
 
 def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
-    """Checks that COMET can be asked at all, as far as that is known before.
+    """Checks that COMET can run, as far as that is known beforehand.
 
     Raises:
         MtkitError: No sources, no such command, or a program or checkpoint that only a recipe file
@@ -42,7 +42,7 @@ def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
     """
     if sources is None:
         raise MtkitError(
-            "evaluation.comet: COMET looks at the source too", "name it with --source FILE"
+            "evaluation.comet: COMET needs the source text", "give it with --source FILE"
         )
     _find_command(comet)
     _check_model(comet)
@@ -56,7 +56,9 @@ def _find_command(comet: Comet) -> str:
     """
     command = comet.command
     if "command" in comet.keys_of_file and command != _default("command"):
-        raise _untrusted("command", command, "which isn't run: a recipe may be a stranger's")
+        raise _untrusted(
+            "command", command, "which isn't run, since a recipe may come from a stranger"
+        )
     # What is typed with a path starts from the current folder, as in a shell.
     found = find_program(command) if Path(command).name == command else shutil.which(command)
     if found is None:
@@ -69,7 +71,8 @@ def _check_model(comet: Comet) -> None:
         raise _untrusted(
             "model",
             comet.model,
-            "which isn't opened: a checkpoint can hold a program, and a recipe may be a stranger's",
+            "which isn't opened, since a checkpoint can contain code and a recipe may come from a "
+            "stranger",
         )
 
 
@@ -77,7 +80,7 @@ def _untrusted(key: str, value: str, reason: str) -> MtkitError:
     shown = shlex.quote(value)
     return MtkitError(
         f"evaluation.comet.{key}: the recipe names {shown}, {reason}",
-        f"if you trust it, type it: --set evaluation.comet.{key}={shown}",
+        f"if you trust it, give it on the command line: --set evaluation.comet.{key}={shown}",
     )
 
 
@@ -150,9 +153,9 @@ def _check_scores(scores: Sequence[Any], system: str) -> list[float]:
         if not (is_number and abs(score) <= _LARGEST_SCORE):
             raise MtkitError(
                 f"evaluation.comet: the score of sentence {number:,} of {system} is "
-                f"{json.dumps(score)[:_LONGEST_SHOWN]}, where a finite number is expected",
-                f"look at line {number:,} of the translations, the source and the references; if "
-                "nothing is wrong there, COMET's model overflows: take another "
+                f"{json.dumps(score)[:_LONGEST_SHOWN]}, not a valid score",
+                f"check line {number:,} of the translations, the source and the references; if "
+                "nothing is wrong there, COMET's model overflows: use another "
                 "evaluation.comet.model, or evaluation.comet.gpus=0",
             )
     return [float(score) for score in scores]
@@ -160,8 +163,8 @@ def _check_scores(scores: Sequence[Any], system: str) -> list[float]:
 
 def _unknown_form(comet: Comet) -> MtkitError:
     return MtkitError(
-        f"evaluation.comet.command: {comet.command} left no scores as comet-score of "
-        "unbabel-comet 2.2 leaves them",
+        f"evaluation.comet.command: {comet.command} didn't write scores in the format of "
+        "comet-score (unbabel-comet 2.2)",
         _INSTALL,
     )
 
@@ -177,7 +180,7 @@ def _run(command: Sequence[str], comet: Comet) -> None:
         last = "\n".join(ended.stderr.strip().splitlines()[-3:])
         raise MtkitError(
             f"COMET with model {comet.model} failed:\n{last}",
-            "a model is fetched from a hub at its first use; without a network, name a local "
+            "a model is downloaded at its first use; without a network, use a local "
             "checkpoint: --set evaluation.comet.model=FOLDER/checkpoints/model.ckpt",
         )
 

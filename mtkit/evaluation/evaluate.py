@@ -69,7 +69,7 @@ def evaluate(
         target_language: Code of the language that is scored; empty where it isn't known.
 
     Raises:
-        MtkitError: No sentences, unequal counts, or a tokeniser that isn't there.
+        MtkitError: No sentences, unequal counts, or a tokeniser that isn't installed.
     """
     check_counts(systems, text)
     if settings.comet is not None:
@@ -106,10 +106,10 @@ def evaluate(
 
 def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
     if num_sentences == 1:
-        return ("One sentence can't be resampled: it has no intervals and no p-values.",)
+        return ("One sentence can't be resampled, so there are no intervals and no p-values.",)
     if num_sentences < _MIN_SENTENCES:
         return (
-            f"{num_sentences} sentences are too few for intervals and p-values to mean much: "
+            f"{num_sentences} sentences are too few for meaningful intervals and p-values: "
             "score a thousand or more.",
         )
     return ()
@@ -132,11 +132,11 @@ def check_counts(systems: Mapping[str, Sequence[str]], text: ReferenceText) -> N
         if len(lines) != count:
             raise MtkitError(
                 f"{what} has {len(lines):,} lines, but {text.name} has {count:,}: "
-                "the two must pair line by line",
-                "a translation has one line for each line of its source, blank ones included",
+                "they must have the same number of lines",
+                "a translation has one line per source line, blank lines included",
             )
     if not count:
-        raise MtkitError(f"{text.name}: no lines in it", "is the file complete?")
+        raise MtkitError(f"{text.name}: no lines", "is the file complete?")
 
 
 def _as_score(statistics: Statistics) -> SystemScore:

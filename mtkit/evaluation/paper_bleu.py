@@ -55,32 +55,32 @@ def paper_bleu(
     name = _LETTERS.get(code := re.split("[-_]", language)[0].lower(), code)
     if not tokenized and len(name) != 2:
         raise MtkitError(
-            "evaluation.paper_bleu: Moses' tokeniser goes by the language, and "
-            + (f"'{language}' is no code of one" if language else "it isn't known"),
-            "name it, as in --set evaluation.language=de",
+            "evaluation.paper_bleu: Moses' tokeniser needs a language code, but "
+            + (f"'{language}' is not one" if language else "the language isn't known"),
+            "give it, for example --set evaluation.language=de",
         )
     texts = [hypotheses, *references]
     tokenize = _keep if tokenized else _moses_tokenizer(name)
-    cut = "it is tokenised already" if tokenized else f"Moses' tokeniser ({name}) cuts both sides"
-    case = "A to Z are lowercased, " if lowercase else ""
+    cut = "already tokenised" if tokenized else f"both sides tokenised by Moses ({name})"
+    case = "A to Z lowercased, " if lowercase else ""
     folded = ", A-Z lowercased" if lowercase else ""
-    counted = f"{case}and n-grams are counted between spaces, as multi-bleu.perl does"
-    apart = "sacreBLEU cuts plain text by rules of its own (13a)"
+    counted = f"{case}n-grams of space-separated tokens as in multi-bleu.perl"
+    apart = "unlike sacreBLEU, which tokenises by its own rules (13a)"
 
     words = [tokenize(lines) for lines in texts]
     scores = [
         SystemScore(
-            f"tokenised BLEU{folded}", _multi_bleu(words, lowercase), f"{cut}, {counted}; {apart}."
+            f"tokenised BLEU{folded}", _multi_bleu(words, lowercase), f"{cut}, {counted}, {apart}"
         )
     ]
     if name == "de":
-        split = "compounds are split at hyphens"
+        split = "compounds split at hyphens"
         scores.append(
             SystemScore(
                 f"tokenised BLEU, compounds split{folded}",
                 _multi_bleu([split_compounds(lines) for lines in words], lowercase),
                 f"{cut}, {split} as in fairseq's compound_split_bleu.sh (Ott et al. 2018), "
-                f"{counted}; {apart} and splits no compounds.",
+                f"{counted}, {apart} and doesn't split compounds",
             )
         )
         plain = make_punctuation_plain(_unescape(texts) if tokenized else texts)
@@ -88,9 +88,9 @@ def paper_bleu(
             SystemScore(
                 f"tokenised BLEU, compounds split, quotes plain{folded}",
                 _multi_bleu([split_compounds(tokenize(lines)) for lines in plain], lowercase),
-                f"Quotes and Unicode's punctuation become ASCII's on both sides, {cut}, {split} as "
+                f"quotes and Unicode punctuation mapped to ASCII, {cut}, {split} as "
                 "in tensor2tensor's get_ende_bleu.sh with Google's reference, "
-                f"{counted}; {apart}, splits no compounds and keeps quotes.",
+                f"{counted}, {apart}, doesn't split compounds and keeps quotes",
             )
         )
     return scores
@@ -127,7 +127,7 @@ def _import_sacremoses() -> Any:
         import sacremoses  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MtkitError(
-            "BLEU as papers report it needs the package sacremoses",
+            "tokenised BLEU, as papers report it, needs the package sacremoses",
             "pip install 'mtkit[punctuation]'",
         ) from error
     return sacremoses

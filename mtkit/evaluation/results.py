@@ -26,10 +26,10 @@ class Difference:
 
     Attributes:
         value: The system's score minus the baseline's, in percentage points.
-        p_value: Probability of so large a difference between two systems that are alike.
-        test: The test that says so.
+        p_value: Probability of a difference this large between two equally good systems.
+        test: The test that gives the p-value.
         interval: The difference's confidence interval, by paired bootstrap.
-        smallest: The smallest difference that this test set could have shown between these two.
+        smallest: The smallest difference that this test set can show between the two.
     """
 
     value: float

@@ -57,7 +57,7 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
             which = f" {number}" if len(references) > 1 else ""
             raise MtkitError(
                 f"{len(hypotheses):,} hypotheses, but {len(reference_set):,} references in "
-                f"reference set{which}: they must pair line by line"
+                f"reference set{which}: they must have the same number of lines"
             )
     if not hypotheses:
         raise MtkitError("no sentences to score")

@@ -127,8 +127,8 @@ def _check(systems: Mapping[str, Sequence[Statistics]], resamples: int) -> int:
     """Returns the number of sentences, once it is known to be the same for all."""
     if resamples < _LEVEL:
         raise MtkitError(
-            f"{resamples} resamples of a test set show nothing: no p-value could be below 0.05",
-            f"give {_LEVEL} at least; 1,000 are usual",
+            f"{resamples} resamples are too few: no p-value could be below 0.05",
+            f"use at least {_LEVEL}; 1,000 is usual",
         )
     counts = {name: len(each.per_sentence) for name, found in systems.items() for each in found}
     (first_name, num_sentences), *others = counts.items()
@@ -139,7 +139,7 @@ def _check(systems: Mapping[str, Sequence[Statistics]], resamples: int) -> int:
                 "must be translations of the same test set"
             )
     if num_sentences < 2:
-        raise MtkitError("a test set of one sentence can't be resampled: it takes 2 at least")
+        raise MtkitError("a test set of one sentence can't be resampled: at least 2 are needed")
     metrics = [[each.metric for each in found] for found in systems.values()]
     if any(each != metrics[0] for each in metrics):
         raise ValueError(f"systems are measured by different metrics: {metrics}")

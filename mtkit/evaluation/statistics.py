@@ -56,11 +56,12 @@ class Statistics:
         per_sentence: sacreBLEU's counts, [sentences, k]. BLEU: hypothesis and reference length,
             matches of orders 1 to 4, n-grams of orders 1 to 4. chrF: n-grams of the hypothesis, of
             the reference, and matches, for each order. TER: edits, and the references' average
-            length, which alone need not be whole. COMET: score, and 1.
+            length, which alone need not be whole. COMET: score, and 1. Perplexity and bits:
+            negative log-probability in nats, and the units that it is a mean over.
         smooth: BLEU's smoothing; without effect on the others.
     """
 
-    metric: Metric | Literal["comet"]
+    metric: Metric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
     name: str
     signature: str
     higher_is_better: bool
@@ -102,8 +103,10 @@ class Statistics:
                 return _compute_chrf(sums)
             case "ter":
                 return _compute_ter(sums)
-            case "comet":
-                return np.asarray(100.0 * sums[..., 0] / sums[..., 1])
+            case "macro-f1":
+                return _compute_macro_f1(sums)
+            case metric:
+                return _compute_of_mean(metric, sums)
 
 
 def measure_systems(
@@ -149,7 +152,7 @@ def measure_systems(
         _make_counter,
         every,
         num_workers=max(1, min(count_processors(), worthwhile, len(every))),
-        hint="see whether memory ran out",
+        hint="check whether the machine ran out of memory",
     )
     found = {metric: [next(counted) for _ in cut] for metric, cut in portions.items()}
     return {
@@ -228,6 +231,27 @@ def _assemble(
         per_sentence=per_sentence,
         smooth=settings.smooth,
     )
+
+
+def _compute_of_mean(
+    metric: Literal["comet", "accuracy", "perplexity", "bits"], sums: Numbers
+) -> Numbers:
+    """Returns a metric that is a function of a mean, of [..., 2]: a sum, and what it is over."""
+    match metric:
+        case "comet" | "accuracy":
+            return np.asarray(100.0 * sums[..., 0] / sums[..., 1])
+        case "perplexity":
+            return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))
+        case "bits":
+            return np.asarray(sums[..., 0] / sums[..., 1] / math.log(2.0))
+
+
+def _compute_macro_f1(sums: Numbers) -> Numbers:
+    """Returns macro-F1 of [..., 3 * labels], without labels that are neither found nor wanted."""
+    right, found, wanted = np.split(sums, 3, axis=-1)
+    has_any = found + wanted > 0
+    f1 = 2.0 * right / np.where(has_any, found + wanted, 1.0)
+    return np.asarray(100.0 * f1.sum(axis=-1) / np.maximum(has_any.sum(axis=-1), 1))
 
 
 def _compute_bleu(sums: Numbers, smooth: str, *, effective_order: bool) -> Numbers:

@@ -66,8 +66,8 @@ def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
     url = SPM_MODELS[tokenizer]["url"]
     return MtkitError(
         f'evaluation.tokenize = "{tokenizer}" needs a model that sacreBLEU could neither find nor '
-        f"fetch from the network: {error}",
-        f"save {url} as {SACREBLEU_DIR}/models/{url.rpartition('/')[2]}, or use characters: "
+        f"download: {error}",
+        f"save {url} as {SACREBLEU_DIR}/models/{url.rpartition('/')[2]}, or score characters: "
         "--set evaluation.tokenize=char",
     )
 

@@ -1,17 +1,19 @@
 """A model and text in, translations out: segment, encode, search, rerank, join.
 
 translate.py        the front door: a translator of lines, for Python and the command line
-translation.py      what is asked of it, and what it answers: outputs, warnings, a line's fault
+translation.py      requests and translations; warnings, and the error of a line
 line_translator.py  the steps of a translation, in order
-segment.py          a line that is too long cut into parts, and what was found for them joined
+segment.py          cuts a line that is too long into parts, and joins their translations
 encode.py           a line in tokens, in parts where it is too long
+predict_text.py     a language model's probability of each line of a text
 batching.py         sentences of like length, searched in batches
 streams/            a stream of lines to a stream of translations
-search/             how an output is found: greedy, beam, sampling; a given one scored
-engines/            what runs the network
-identity.py         who translates: which model, engine, device and precision
+search/             greedy search, beam search, sampling; scoring of given outputs
+engines/            engines that run the network
+classify.py         lines to labels, by a classifier
+identity.py         identifies what translates: model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
-engine_comparison.py  whether an export does what its model does: outputs, quality, speed
+engine_comparison.py  compares an export with its model: outputs, quality, speed
 
 An engine's library is loaded with the engine: this file and translate.py import neither torch nor
 CTranslate2.

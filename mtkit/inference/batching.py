@@ -1,4 +1,4 @@
-"""Sentences of like length, cut into batches and searched so.
+"""Cuts sentences of similar length into batches, and searches them.
 
 `inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
 `batch_tokens` counts the real tokens of a side.
@@ -20,12 +20,12 @@ vocabulary's size however short its source is."""
 def make_batches(
     lengths: Sequence[int], batch_tokens: int, max_sentences: int | None = None
 ) -> list[list[int]]:
-    """Returns indices in batches of like length, longest first.
+    """Returns indices in batches of similar length, longest first.
 
     Args:
         lengths: Number of tokens of each sentence.
-        batch_tokens: Tokens with padding that a batch holds at most, unless it is one sentence.
-        max_sentences: Sentences that it holds at most; None where their tokens alone count.
+        batch_tokens: Max tokens of a batch with padding, unless it is one sentence.
+        max_sentences: Max sentences of a batch; None for no limit.
     """
     batches: list[list[int]] = []
     room = 0
@@ -41,10 +41,10 @@ def make_batches(
 
 
 def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
-    """Returns indices in batches of like length and size: `num_shards` or a multiple, if possible.
+    """Returns indices in `num_shards` batches, or a multiple, of similar length and size.
 
-    So whoever takes a batch ends when the others do. Lengths and bound are as `make_batches` takes
-    them.
+    So all processes finish at about the same time. `lengths` and `batch_tokens` are as in
+    `make_batches`.
     """
     total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
     min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.segment import Span, cut_line
@@ -9,13 +10,84 @@ from mtkit.inference.translation import LineError, LineWarning, Request
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
+class LineEncoder(Protocol):
+    """Turns lines into what an engine searches."""
+
+    def encode(
+        self, requests: Sequence[Request], lines: Sequence[int], limits: Sequence[int]
+    ) -> tuple[list[list[EncodedSource]], dict[int, LineWarning]]:
+        """Returns each line's parts, and warnings of the lines that were cut, by their positions.
+
+        A line that leaves no token has no part.
+
+        Args:
+            requests: Their texts and prefixes are encoded.
+            lines: Each line's number.
+            limits: Tokens that each line's parts have at most, `</s>` counted.
+
+        Raises:
+            LineError: It is too long, and can't be cut.
+        """
+        ...
+
+
 @dataclass(frozen=True)
-class LineEncoder:
-    """Turns lines into what an engine searches.
+class ContinuationEncoder:
+    """Encodes lines that a language model continues.
 
     Attributes:
         tokenizer: The model's.
-        max_prefix_tokens: Tokens at most of the output's beginning that is given, and `</s>`.
+        max_tokens: Tokens at most of a line and of the first token that follows it.
+    """
+
+    tokenizer: SubwordTokenizer
+    max_tokens: int
+
+    def encode(
+        self, requests: Sequence[Request], lines: Sequence[int], _: Sequence[int]
+    ) -> tuple[list[list[EncodedSource]], dict[int, LineWarning]]:
+        """Returns each line's one part; a blank line, or one that leaves no token, has none.
+
+        Args:
+            requests: Their texts are encoded.
+            lines: Each line's number.
+
+        Raises:
+            LineError: A line is too long, or has a prefix beside its text.
+        """
+        encoded: list[list[EncodedSource]] = [[] for _ in requests]
+        texts = [request.text.rstrip("\r\n") for request in requests]
+        tokenized = self.tokenizer.encode_target(texts)
+        for index, (request, line, tokens) in enumerate(
+            zip(requests, lines, tokenized, strict=True)
+        ):
+            if request.prefix:
+                raise LineError(
+                    line,
+                    "a prefix beside the text, but a language model continues the text itself",
+                    "append the prefix to the text",
+                )
+            if len(tokens) > self.max_tokens:
+                raise LineError(
+                    line,
+                    f"{len(tokens):,} tokens, but the model reads {self.max_tokens:,} at most",
+                    "give the end of the text alone",
+                )
+            if texts[index].strip() and tokens[:-1]:
+                span = (0, len(texts[index]))
+                encoded[index] = [
+                    EncodedSource(tokens[:-1], draw=(line, 0), span=span, is_text=True)
+                ]
+        return encoded, {}
+
+
+@dataclass(frozen=True)
+class SourceEncoder:
+    """Turns lines into sources to translate, in parts where they are too long.
+
+    Attributes:
+        tokenizer: The model's.
+        max_prefix_tokens: Maximum number of tokens of a target prefix, `</s>` counted.
     """
 
     tokenizer: SubwordTokenizer
@@ -81,9 +153,9 @@ class LineEncoder:
         if len(tokens) > self.max_prefix_tokens:
             raise LineError(
                 line,
-                f"the beginning of its translation that is given has {len(tokens):,} tokens, but "
-                f"the model takes at most {self.max_prefix_tokens:,}",
-                "give less of it",
+                f"the target prefix has {len(tokens):,} tokens, but the model takes at most "
+                f"{self.max_prefix_tokens:,}",
+                "give a shorter prefix",
             )
         return tuple(tokens[:-1])
 
@@ -94,9 +166,9 @@ class LineEncoder:
         if len(tags) > limit // 2:
             raise LineError(
                 line,
-                f"{len(tags):,} tags before the text, which a part of at most "
-                f"{limit:,} tokens (inference.max_source_tokens) has no room for",
-                "take tags out, or give a shorter line",
+                f"{len(tags):,} tags before the text leave too little room for it in "
+                f"{limit:,} tokens (inference.max_source_tokens)",
+                "remove some tags, or give a shorter line",
             )
 
         def fits(part: str) -> bool:

@@ -1,7 +1,7 @@
-"""Whether an export does what the model does that it was made from.
+"""Checks that an exported model translates as the original does.
 
-Parity: its search finds the same outputs in fp32. Quality and speed: how its translations compare,
-in the precision that it has.
+Parity: its search finds the same outputs in fp32. Quality and speed: how its translations compare
+in its own precision.
 """
 
 import math
@@ -22,21 +22,21 @@ from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.tokenizer import SubwordTokenizer
 
 MAX_GAP = 1e-3
-"""Two engines may score the same output so far apart, in fp32."""
+"""Largest difference allowed between two engines' scores of the same output, in fp32."""
 NEAR_TIE = 1e-4
-"""Outputs whose scores lie this close may change places."""
+"""Outputs whose scores are this close may swap ranks."""
 MAX_SHARE_DIFFERENT = 0.02
-"""Share of lines, or else one, that may differ by more than near-ties: where two candidates were as
-good as equal at a step, all that follows is another."""
+"""Share of lines (at least one line) that may differ by more than near-ties: if two candidates
+were almost equal at one step, everything after it differs."""
 
 _HARDLY_TRAINED = 1e-2
-"""A trained model gives <pad> and <s> less than shifts scores by this."""
+"""A trained model gives <pad> and <s> so little that scores shift by less than this."""
 _EXTRA_TOKENS = 10
-"""A search that ends at the limit alone takes long."""
+"""A search that ends only at the length limit is slow."""
 MAX_LOSS = 1.0
 """A quantized model that loses more BLEU than this against references is refused."""
 MIN_AGREEMENT = 70.0
-"""Without references, one whose output has less BLEU than this against torch's is warned of."""
+"""Without references, warn if the output has less BLEU than this against torch's."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Parity:
     largest_shift: float
 
     def describe(self) -> str:
-        """Returns a line on what was found equal."""
+        """Returns a line that sums up the comparison."""
         num_equal = self.num_lines - self.num_near_ties - self.num_different
         return (
             f"float32: {num_equal} of {self.num_lines} lines have the same n-best list, "
-            f"{self.num_near_ties} differ by near-ties, {self.num_different} by more; scores of "
-            f"one output differ by {self.largest_gap:.1e} at most, and by {self.largest_shift:.1e} "
-            "in CTranslate2's search, which leaves <pad> and <s> out"
+            f"{self.num_near_ties} differ only by near-ties, {self.num_different} by more; scores "
+            f"of the same output differ by at most {self.largest_gap:.1e}, and by at most "
+            f"{self.largest_shift:.1e} in CTranslate2's search, which excludes <pad> and <s>"
         )
 
 
@@ -153,22 +153,22 @@ def _refuse_diverged(scores: Sequence[float]) -> None:
 def _refuse_unequal(parity: Parity) -> None:
     if parity.largest_gap > MAX_GAP:
         raise MtkitError(
-            f"parity: both engines' scores of one output differ by {parity.largest_gap:.2g}, "
-            f"more than {MAX_GAP:g}; nothing was exported",
-            "the weights were converted wrongly: please report it, with the model's config.json",
+            f"parity check failed: the engines' scores of the same output differ by "
+            f"{parity.largest_gap:.2g}, more than {MAX_GAP:g}; nothing was exported",
+            "the weights were converted wrongly: please report this, with the model's config.json",
         )
     if parity.num_different <= max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
         return
-    different = f"{parity.num_different} of {parity.num_lines} lines have other outputs"
+    different = f"{parity.num_different} of {parity.num_lines} lines have different outputs"
     if parity.largest_shift > _HARDLY_TRAINED:
         warn(
-            f"{different}: the model still gives much to <pad> and <s>, which the engines treat in "
-            "two ways; it is hardly trained"
+            f"{different}: the model gives high probability to <pad> and <s>, which the two "
+            "engines treat differently; it is barely trained"
         )
         return
     raise MtkitError(
-        f"parity: {different}, and not for near-ties; nothing was exported",
-        "the searches differ: please report it, with the version of CTranslate2",
+        f"parity check failed: {different} that aren't near-ties; nothing was exported",
+        "the engines' searches differ: please report this, with the version of CTranslate2",
     )
 
 
@@ -204,7 +204,8 @@ class EngineComparison:
             )
         torch_speed, speed = self.lines_per_second
         lines.append(
-            f"speed here: torch {torch_speed:.1f} lines/s, ctranslate2 {speed:.1f} lines/s"
+            f"speed on this machine: torch {torch_speed:.1f} lines/s, "
+            f"ctranslate2 {speed:.1f} lines/s"
         )
         return lines
 
@@ -266,13 +267,13 @@ def check_quality(comparison: EngineComparison, quantization: str) -> None:
         ours, theirs = comparison.bleu
         if ours - theirs > MAX_LOSS:
             raise MtkitError(
-                f"{quantization}: {theirs:.1f} BLEU where torch has {ours:.1f} on "
-                f"{comparison.num_lines} lines: a loss of more than {MAX_LOSS:g}; nothing was "
+                f"{quantization}: {theirs:.1f} BLEU against torch's {ours:.1f} on "
+                f"{comparison.num_lines} lines, a loss of more than {MAX_LOSS:g}; nothing was "
                 "exported",
                 hint,
             )
     elif comparison.agreement < MIN_AGREEMENT:
         warn(
             f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
-            f"than {MIN_AGREEMENT:g}: look at it before you use it"
+            f"than {MIN_AGREEMENT:g}: check it before you use it"
         )

@@ -1,7 +1,7 @@
 """The front door of `mtkit export`: a model folder for CTranslate2.
 
 The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in place of
-`model.safetensors`. It is put in place once both engines were seen to do the same with it.
+`model.safetensors`. It is put in place once both engines give the same results with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.card import CARD_FILE, read_card, with_export
-from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, write_section
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, check_translates, write_section
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2 import check_quantization, write_ctranslate2
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_output
@@ -40,15 +40,15 @@ from mtkit.text.tokenizer import SubwordTokenizer
 _MAX_LINES = 200
 """Lines translated by both engines."""
 _MAX_PARITY_LINES = 50
-"""Lines whose n-best lists are compared: that takes several times as long."""
+"""Lines whose n-best lists are compared, which takes several times as long."""
 _MIN_POSITIONS = 1_024
-"""Exported waves reach this far at least, so that settings can still be raised a little."""
+"""Minimum number of exported positions, so that settings can still be raised a little."""
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """An export beside the model that it was made from.
+    """An export compared with the model that it was made from.
 
     Attributes:
         num_bytes: Size of the weights.
@@ -72,7 +72,9 @@ def export(
     evaluation: Evaluation | None = None,
     record: Callable[[Path], None] | None = None,
 ) -> ExportReport:
-    """Writes a folder that `mtkit translate` runs with CTranslate2; a crash leaves the older whole.
+    """Writes a folder that `mtkit translate` runs with CTranslate2.
+
+    A crash leaves an older export intact.
 
     Args:
         model_folder: The trained model.
@@ -80,13 +82,13 @@ def export(
         quantization: CTranslate2's number type for matrices.
         lines: Text to compare both engines on; a few hundred sentences are enough.
         references: Their translations, or nothing.
-        settings: Decoding defaults that shall travel with it; the model folder's where not given.
+        settings: Decoding defaults to store with it; the model folder's if not given.
         evaluation: How BLEU sees text.
         record: Called with the output once it is in place, before it can be replaced.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't do what the model or the settings need;
-            the output folder holds something else; the engines differ, or quantization costs more
+            the output folder is not an export; the engines differ, or quantization costs more
             than `MAX_LOSS`.
     """
     check_quantization(quantization)
@@ -98,6 +100,7 @@ def export(
         card = read_card(model_folder)
         made_from = digest_model(model_folder)
     settings = settings if settings is not None else loaded.settings
+    check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_settings(settings)
     chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
@@ -112,7 +115,7 @@ def export(
         loaded.tokenizer.save(draft)
         facts = [
             f"CTranslate2 {version('ctranslate2')}, {quantization}",
-            f"made from the model with digest {made_from}",
+            f"exported from the model with digest {made_from}",
             parity.describe(),
             *comparison.describe(),
         ]
@@ -127,7 +130,7 @@ def export(
 def open_reference(loaded: LoadedModel) -> Engine:
     """Returns the engine that an export is compared with: in fp32, whatever the settings say."""
     limit_threads()
-    return TorchEngine(loaded.model, "cpu")
+    return TorchEngine(loaded.translator, "cpu")
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class _Job:
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
-    """Writes CTranslate2's files to a new folder; returns how they compare, if well enough."""
+    """Writes CTranslate2's files to a new folder, checks them and returns the comparison."""
     reference = open_reference(job.loaded)
     _convert(job, folder, "float32")
     say("float32: comparing the n-best lists of both engines")
@@ -182,7 +185,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
     tokenizer = job.loaded.tokenizer
     wanted = job.settings.max_source_tokens + job.settings.max_extra_tokens
     write_ctranslate2(
-        job.loaded.model,
+        job.loaded.translator,
         folder,
         pieces=(tokenizer.source_vocabulary.pieces, tokenizer.target_vocabulary.pieces),
         max_tokens=max(_MIN_POSITIONS, wanted),
@@ -208,9 +211,9 @@ def _choose_lines(
     ]
     if not usable:
         raise MtkitError(
-            "no line to compare both engines on: all are blank or too long "
+            "no lines to compare the engines on: all are blank or too long "
             f"(inference.max_source_tokens = {max_source_tokens})",
-            "name a file of sentences with --lines FILE",
+            "give a file of sentences with --lines FILE",
         )
     indices = _spread(usable, _MAX_LINES)
     return (

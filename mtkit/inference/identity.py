@@ -1,4 +1,4 @@
-"""Who translates: which files, run by which engine, on what device, in which precision."""
+"""Identifies what translates: which files, engine, device and precision."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from mtkit.recipe.inference import Inference
 
 @dataclass(frozen=True)
 class Identity:
-    """All that a translation depends on but its source and the search.
+    """Everything that a translation depends on except its source and the search settings.
 
     Attributes:
         model: Digest of the files that translate, by `digest_model`.
@@ -31,7 +31,7 @@ class Identity:
 
 
 def identify(folder: Path, settings: Inference, device: str) -> Identity:
-    """Returns who would translate with a model folder; nothing in it is `auto`.
+    """Returns the identity of a model folder's translator, with every `auto` resolved.
 
     Args:
         folder: The model folder.

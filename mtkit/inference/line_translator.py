@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mtkit.inference.batching import make_batches, search_in_batches
-from mtkit.inference.encode import LineEncoder
+from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
@@ -23,14 +23,14 @@ from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_GIVEN_TOKENS = 4_096
-"""Tokens of a text that is given and can't be cut, at most, where the model sets no limit itself:
-memory grows with the square of its length."""
-_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens")
-"""Settings that are no request's to choose."""
+"""Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
+with the square of the length."""
+_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion")
+"""Settings that a request can't change."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
-"""Takes a part and its decoded hypotheses, best first; returns them in the order that is wanted.
+"""Reorders the decoded hypotheses of a part, best first.
 
-The first of what it returns is the translation. It may leave some out, but not all.
+The first of the returned hypotheses is the translation. It may drop some, but not all.
 """
 
 
@@ -48,6 +48,7 @@ class LineTranslator:
         settings: How to search where a request doesn't say.
         target_language: Its code; it says how parts of a long line are joined.
         rerank: Orders each part's hypotheses before parts are joined.
+        continues: Whether lines are continued, as by a causal language model, not translated.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class LineTranslator:
         *,
         target_language: str = "",
         rerank: Reranker = keep_order,
+        continues: bool = False,
     ) -> None:
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
+        self._continues = continues
         self._target_language, self._rerank = target_language, rerank
         self._pieces = tokenizer.target_vocabulary.pieces
 
@@ -80,8 +83,7 @@ class LineTranslator:
         settings = [self._choose_settings(request) for request in requests]
         max_tokens = self._engine.max_tokens or sys.maxsize
         limits = [min(each.max_source_tokens, max_tokens) for each in settings]
-        encoder = LineEncoder(self._tokenizer, self._max_given_tokens)
-        encoded, warnings = encoder.encode(requests, lines, limits)
+        encoded, warnings = self._encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
         translations = []
         for index, (line, parts) in enumerate(zip(lines, encoded, strict=True)):
@@ -92,7 +94,7 @@ class LineTranslator:
                 translations.append(BLANK)
                 continue
             ranked = [
-                self._rerank(part, list(map(self._decode, hypotheses)))
+                self._rerank(part, [self._decode(each, part) for each in hypotheses])
                 for part, hypotheses in zip(parts, found, strict=True)
             ]
             candidates = join_parts(ranked, self._target_language)
@@ -104,7 +106,7 @@ class LineTranslator:
         return translations
 
     def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
-        """Returns translations that are given with their scores, as `Translator.score` does."""
+        """Returns given translations with their scores, as `Translator.score` does."""
         scored = [BLANK] * len(pairs)
         indices = [index for index, pair in enumerate(pairs) if any(map(str.strip, pair))]
         texts = [pairs[index][1].rstrip("\r\n") for index in indices]
@@ -117,9 +119,8 @@ class LineTranslator:
             if num_tokens > self._max_given_tokens:
                 raise LineError(
                     first_line + index,
-                    f"{num_tokens:,} tokens, but a text that is scored has at most "
-                    f"{self._max_given_tokens:,}",
-                    "score its sentences line by line",
+                    f"{num_tokens:,} tokens, but at most {self._max_given_tokens:,} can be scored",
+                    "put one sentence on each line",
                 )
         lengths = [
             len(source) + len(target) for source, target in zip(sources, targets, strict=True)
@@ -137,8 +138,13 @@ class LineTranslator:
         return scored
 
     @property
+    def _encoder(self) -> LineEncoder:
+        kind = ContinuationEncoder if self._continues else SourceEncoder
+        return kind(self._tokenizer, self._max_given_tokens)
+
+    @property
     def _max_given_tokens(self) -> int:
-        """Tokens at most of what can't be cut: targets that are given, sources that are scored."""
+        """Max tokens of texts that can't be cut: given targets, and sources to be scored."""
         return self._engine.max_tokens or _MAX_GIVEN_TOKENS
 
     def _choose_settings(self, request: Request) -> Inference:
@@ -164,8 +170,9 @@ class LineTranslator:
                 found[index] = hypotheses
         return found
 
-    def _decode(self, hypothesis: Hypothesis) -> Hypothesis:
-        text = self._tokenizer.decode_target(hypothesis.token_ids)
+    def _decode(self, hypothesis: Hypothesis, part: EncodedSource | None = None) -> Hypothesis:
+        begun = part.tokens if part is not None and self._continues else ()
+        text = self._tokenizer.decode_target([*begun, *hypothesis.token_ids])
         return replace(
             hypothesis,
             text=text.replace("\n", " ").replace("\r", " "),
@@ -186,16 +193,16 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
     raise LineError(
         line,
         "the model's probabilities are NaN"
-        + (f", or no output goes with {' and '.join(rules)}" if rules else ""),
-        ("take other settings; or " if rules else "")
-        + "its training diverged: use an earlier checkpoint, or train with a lower rate",
+        + (f", or no output satisfies {' and '.join(rules)}" if rules else ""),
+        ("change these settings; or " if rules else "")
+        + "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
     )
 
 
 def _cut_warning(line: int) -> LineWarning:
     return LineWarning(
-        "cut at the limit of length",
-        f"input line {line}: its translation was cut at the limit of its length "
+        "cut at the length limit",
+        f"input line {line}: the translation was cut at the length limit "
         "(inference.max_extra_tokens)",
         line,
     )

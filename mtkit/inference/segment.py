@@ -1,4 +1,4 @@
-"""A line that is too long, cut into sentences or less; and what was found for its parts, joined."""
+"""Cuts a line that is too long into sentences or smaller parts, and joins their translations."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,12 +97,13 @@ def join_parts(
 
 
 def join_texts(texts: Iterable[str], target_language: str) -> str:
-    """Returns the translations of a line's parts as one line; empty ones are left out."""
+    """Returns the translations of a line's parts as one line; empty ones are skipped."""
     code = target_language.lower().replace("_", "-").split("-")[0]
     return ("" if code in _WITHOUT_SPACES else " ").join(filter(None, texts))
 
 
 def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
+    fused = [part.fused_log_probability for part in parts]
     return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
@@ -111,6 +112,7 @@ def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
         token_log_probabilities=tuple(
             chain.from_iterable(part.token_log_probabilities for part in parts)
         ),
+        fused_log_probability=None if None in fused else sum(filter(None, fused)),
         text=join_texts([part.text for part in parts], target_language),
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
     )

@@ -18,14 +18,14 @@ from mtkit.inference.streams.windows import (
     take_windows,
 )
 from mtkit.inference.translation import Request, Translation
-from mtkit.model.config import OpenedFolder, open_model_folder
+from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
 class Translator:
-    """Translates text with a model, or with several that speak together.
+    """Translates text with a model, or with an ensemble of several.
 
         translator = Translator("runs/x/model")
         translator.translate("The man sleeps.")              a text: its translation
@@ -36,15 +36,15 @@ class Translator:
 
     Args:
         model: A model folder, or those of an ensemble.
-        engine: What runs it; as the folder says where it isn't given.
+        engine: Runs the network; the folder's default if not given.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        settings: How to search; as the folder says where it isn't given.
-        forks: Whether forks of this process may translate together, as many as
-            `inference.processes` says: for a program with one thread that doesn't fork otherwise.
+        settings: Search settings; the folder's defaults if not given.
+        forks: Whether to translate in `inference.processes` forks of this process. Only for a
+            program with one thread that doesn't fork otherwise.
 
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged; models of an
-            ensemble that don't fit together.
+            ensemble that differ in language, vocabulary or text processing.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class Translator:
                 settings = settings.model_copy(update={"engine": engine})
             if not forks:
                 settings = settings.model_copy(update={"processes": 1})
+            if settings.engine == "ctranslate2":
+                check_translates(opened[0].config, "CTranslate2")
             engine_with_model = _open_engine(folders, settings, device)
         self._warns = True
         self._lines = LineTranslator(
@@ -72,6 +74,7 @@ class Translator:
             opened[0].tokenizer,
             settings,
             target_language=opened[0].config.target_language,
+            continues=opened[0].config.objective == "causal-lm",
         )
 
     @classmethod
@@ -83,26 +86,32 @@ class Translator:
         *,
         target_language: str = "",
         warns: bool = True,
+        continues: bool = False,
     ) -> "Translator":
-        """Returns a translator with an engine that is there already.
+        """Returns a translator that uses an engine opened before.
 
         Args:
-            engine: What holds the model.
-            tokenizer: What the model's text was cut with.
-            settings: How to search.
+            engine: Runs the model.
+            tokenizer: The model's tokenizer.
+            settings: Search settings.
             target_language: Its code; it says how parts of a long line are joined.
-            warns: Whether it says so where a line was split or an output cut.
+            warns: Whether to warn when a line was split or an output cut.
+            continues: Whether the model is a causal language model, which continues lines.
         """
         translator = cls.__new__(cls)
         translator._warns = warns
         translator._lines = LineTranslator(
-            engine, tokenizer, settings, target_language=target_language
+            engine,
+            tokenizer,
+            settings,
+            target_language=target_language,
+            continues=continues,
         )
         return translator
 
     @property
     def settings(self) -> Inference:
-        """How it searches where a request doesn't say."""
+        """Search settings of requests that have none of their own."""
         return self._lines.settings
 
     @overload
@@ -116,7 +125,7 @@ class Translator:
     def translate(
         self, lines: str | Iterable[str], *, window_lines: int = WINDOW_LINES
     ) -> str | list[str] | Iterator[str]:
-        """Returns the translation of a text, of each in a list, or an iterator of what is iterated.
+        """Returns the translation of a text, a list of translations for a list, or an iterator.
 
         A blank line's translation is an empty string. A line that is too long for the model is
         translated in parts, with a warning.
@@ -139,8 +148,8 @@ class Translator:
 
         Args:
             lines: One sentence each.
-            window_lines: Lines read before the first of them is translated; translations hardly
-                depend on it, speed does. 1 answers each before the next is read.
+            window_lines: Lines read before the first of them is translated. More is faster; 1
+                answers each line before the next is read. Translations are equal up to near-ties.
 
         Raises:
             MtkitError: As `translate`; the lines before have been answered.
@@ -151,16 +160,16 @@ class Translator:
                 yield from (translation.text for translation in found)
 
     async def translate_async(self, lines: Sequence[str]) -> list[str]:
-        """Returns the translation of each line; other tasks of the event loop go on meanwhile."""
+        """Returns the translation of each line; other tasks of the event loop run meanwhile."""
         return await asyncio.to_thread(self.translate, lines)
 
     async def stream_async(
         self, lines: AsyncIterable[str], *, window_lines: int = WINDOW_LINES
     ) -> AsyncIterator[str]:
-        """Yields the translation of each line, in order; other tasks go on meanwhile.
+        """Yields the translation of each line, in order; other tasks run meanwhile.
 
-        Lines that come while others are translated are translated together thereafter. A task that
-        is cancelled stops reading at once; what the model has begun ends in its own thread.
+        Lines that arrive while others are translated form the next batch. A cancelled task stops
+        reading at once; a batch that the model has begun finishes in its own thread.
 
         Args:
             lines: One sentence each, answered as they come.
@@ -190,17 +199,17 @@ class Translator:
         first_line: int = 1,
         warns: bool = True,
     ) -> list[Translation]:
-        """Returns each line's translation with its scores and, as `n_best` says, its runners-up.
+        """Returns each line's translation with its scores and its `n_best` list.
 
         Args:
-            requests: Lines, or lines with the beginning of their translation or settings of their
-                own; those with equal settings share batches.
-            first_line: Number of the first of them: it is named in messages, and with the seed it
-                decides what is sampled.
-            warns: Whether warnings are printed; each translation has its own in any case.
+            requests: Lines, or lines with a target prefix or settings of their own; those with
+                equal settings share batches.
+            first_line: Number of the first line, used in messages and, with the seed, for
+                sampling.
+            warns: Whether to print warnings; each translation carries its own in any case.
 
         Raises:
-            MtkitError: The engine can't do what the settings say. If it is a `LineError`, a prefix
+            MtkitError: The engine doesn't support the settings. If it is a `LineError`, a prefix
                 or tags are too long, or the model is broken.
         """
         found = self._answer(requests, first_line)
@@ -213,15 +222,15 @@ class Translator:
         return self._lines.translate(lines, first_line=first_line)
 
     def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
-        """Returns translations that are given, with the model's scores of them.
+        """Returns given translations with the model's scores of them.
 
         Args:
             pairs: A line and its translation; where both are blank nothing is scored.
             first_line: Number of the first, for messages.
 
         Raises:
-            LineError: One is longer than the model can take, or than 4,096 tokens where that has no
-                end; the model is broken.
+            LineError: A text is longer than the model takes, or than 4,096 tokens if the model has
+                no limit; the model is broken.
         """
         return self._lines.score(pairs, first_line=first_line)
 
@@ -242,25 +251,26 @@ def _open_engine(folders: Sequence[Path], settings: Inference, device: str) -> E
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
     """Checks that models read and write the same, so that their probabilities can be averaged."""
     if not opened:
-        raise MtkitError("no model folder given", "name one, such as runs/x/model")
+        raise MtkitError("no model folder given", "give one, such as runs/x/model")
     wanted = _list_traits(opened[0])
     for folder, other in zip(folders[1:], opened[1:], strict=True):
         for what, trait in _list_traits(other).items():
             if trait != wanted[what]:
                 raise MtkitError(
-                    f"{folder} has {what} than {folders[0]}: they can't speak together",
-                    "models of an ensemble are trained on the same prepared data, "
-                    "with other seeds for example",
+                    f"{folder} has {what} than {folders[0]}: they can't be ensembled",
+                    "ensemble models that were trained on the same prepared data, for example "
+                    "with different seeds",
                 )
 
 
 def _list_traits(opened: OpenedFolder) -> dict[str, object]:
-    """Returns what the models of an ensemble have in common, by what is said where they don't."""
+    """Returns what the models of an ensemble must share, by the phrase for a difference."""
     config, tokenizer = opened.config, opened.tokenizer
     return {
-        "another source language": config.source_language,
-        "another target language": config.target_language,
-        "another tokenizer": tokenizer.models,
-        "other tags before its sources": tokenizer.tags,
-        "other rules of punctuation": tokenizer.punctuation,
+        "a different source language": config.source_language,
+        "a different target language": config.target_language,
+        "a different objective": config.objective,
+        "a different tokenizer": tokenizer.models,
+        "different source tags": tokenizer.tags,
+        "different punctuation rules": tokenizer.punctuation,
     }

@@ -1,4 +1,4 @@
-"""What is asked of a translator, and what it answers."""
+"""Requests to a translator, and its translations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,12 @@ class Request:
 
     Attributes:
         text: The line, without its newline.
-        prefix: Target text that its translation begins with; all of it where it is scored.
-        settings: How to search for it; as the translator does where they aren't given. What the
-            network runs on stays the translator's: `engine`, `precision`, `processes` and
-            `batch_tokens`.
-        line: Its number, which messages name and which, with the seed, decides what is sampled; its
-            position among those asked for together where it isn't given.
-        extra: What else came with the line, such as other keys of a JSON object; never looked at.
+        prefix: Target text that the translation begins with; when scoring, the whole translation.
+        settings: Search settings; the translator's if not given. `engine`, `precision`,
+            `processes`, `batch_tokens` and `fusion` are always the translator's.
+        line: Line number, used in messages and, with the seed, for sampling; by default the
+            position among the requests of one call.
+        extra: Other data that came with the line, such as other keys of a JSON object; passed on.
     """
 
     text: str
@@ -45,19 +44,21 @@ class ScoredPiece:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output with its probability: of a part as a search finds it, of a line once joined.
+    """An output with its probability: of one part during the search, of the whole line afterwards.
 
     Attributes:
         token_ids: Target tokens, `</s>` included where the output ends in one.
         log_probability: Sum of the tokens' natural log-probabilities.
-        score: What hypotheses are ranked by: the log-probability divided by the length penalty, and
-            what other penalties there are; the sum over the parts of a split line.
+        score: Ranks the hypotheses: the log-probability divided by the length penalty, with other
+            penalties; for a split line, the sum over its parts.
         is_finished: The last token is `</s>`; otherwise the length limit cut the output.
-        token_log_probabilities: Each token's own; none where the engine doesn't tell.
-        attention: Share of its attention that each token paid to each source token, [tgt_len,
-            src_len]; None where the engine doesn't tell.
-        text: The translation; empty before it is decoded.
-        pieces: Each token as the tokenizer writes it; none before it is decoded.
+        token_log_probabilities: One per token; empty if the engine doesn't give them.
+        attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
+            engine doesn't give it.
+        fused_log_probability: Natural log-probability by the language model of
+            `inference.fusion`; None without one.
+        text: The translation; empty before decoding.
+        pieces: Each token as the tokenizer writes it; empty before decoding.
     """
 
     token_ids: tuple[int, ...]
@@ -68,10 +69,11 @@ class Hypothesis:
     attention: Sequence[Sequence[float]] | None = None
     text: str = ""
     pieces: tuple[str, ...] = ()
+    fused_log_probability: float | None = None
 
     @property
     def tokens(self) -> tuple[ScoredPiece, ...]:
-        """Its tokens, `</s>` included; none where the engine doesn't tell."""
+        """Its tokens with log-probabilities, `</s>` included; empty if the engine gives none."""
         return tuple(map(ScoredPiece, self.pieces, self.token_log_probabilities))
 
     @property
@@ -80,11 +82,13 @@ class Hypothesis:
         return not self.is_finished
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it as an object of a JSON line."""
+        """Returns the hypothesis as an object for a JSON line."""
+        fused = self.fused_log_probability
         return {
             "text": self.text,
             "score": self.score,
             "log_probability": self.log_probability,
+            **({} if fused is None else {"language_model_log_probability": fused}),
             "tokens": [
                 {"piece": token.piece, "log_probability": token.log_probability}
                 for token in self.tokens
@@ -95,10 +99,10 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class LineWarning:
-    """Something that a reader should know of a line's translation.
+    """A warning about a line's translation.
 
     Attributes:
-        kind: What warnings like it are counted under, such as `too long for the model`.
+        kind: The kind that it is counted under, such as `too long for the model`.
         text: The warning, which names the line.
         line: The line's number, the first being 1.
     """
@@ -113,9 +117,9 @@ class Translation:
     """A line's translation.
 
     Attributes:
-        candidates: The n best, best first; at least one.
+        candidates: The n-best list, best first; at least one.
         was_split: The line was too long for the model, and was translated in parts.
-        warnings: What a reader should know of it: it was split, or the best was cut.
+        warnings: For example that the line was split or the best candidate was cut.
     """
 
     candidates: tuple[Hypothesis, ...]
@@ -129,11 +133,11 @@ class Translation:
 
     @property
     def reached_limit(self) -> bool:
-        """Whether the best candidate was cut by the limit of its length."""
+        """Whether the best candidate was cut at the length limit."""
         return self.candidates[0].reached_limit
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it as the object of a JSON line."""
+        """Returns the translation as the object of a JSON line."""
         return {
             **self.candidates[0].as_json(),
             "was_split": self.was_split,
@@ -146,7 +150,7 @@ BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
 
 
 class LineError(MtkitError):
-    """A fault of one line of input; the lines before it can still be answered.
+    """An error in one line of input; the lines before it can still be translated.
 
     Attributes:
         line: Its number, the first being 1.

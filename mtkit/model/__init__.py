@@ -8,5 +8,8 @@ folder.py       a model folder, saved whole and loaded
 digest.py       which model a folder holds, and whether it stays while it is read
 card.py         the README.md in the folder
 costs.py        operations and memory that a network takes
+transformers_config.py  configs of transformers' GPT and BERT
+transformers_names.py   a language model's weights by transformers' names
+importers/      a model from the forms of other programs
 exporters/      a model in the forms of other programs
 """

@@ -7,23 +7,44 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 
 from mtkit.model.config import ModelConfig
-from mtkit.network import EncoderDecoder
-from mtkit.recipe.model import Model
+from mtkit.network import (
+    CausalClassifier,
+    CausalLanguageModel,
+    EncoderDecoder,
+    MaskedClassifier,
+    MaskedLanguageModel,
+    Network,
+)
 
 _DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
 """Functions of torch.nn.init and of tensors that draw initial weights."""
 
 
-def build(config: ModelConfig, *, has_initial_weights: bool = True) -> EncoderDecoder:
+def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
     """Returns the network of a config, in fp32 on the CPU.
 
     Initial weights are drawn from torch's generator. Where others are loaded next they needn't be:
     without them the network's hold anything, and the generator stays as it was.
     """
     with nullcontext() if has_initial_weights else _WithoutDrawing():
-        match config.model:
-            case Model():
+        match config.objective:
+            case "translation" if config.model.architecture == "encoder-decoder":
                 return EncoderDecoder(config.model, *config.vocab_sizes)
+            case "denoising":
+                return EncoderDecoder(config.model, *config.vocab_sizes)
+            case "translation" | "causal-lm":
+                return CausalLanguageModel(config.model, config.target_vocab_size)
+            case "masked-lm":
+                return MaskedLanguageModel(
+                    config.model, config.target_vocab_size, next_sentence=config.next_sentence
+                )
+            case "classification":
+                assert config.classifier is not None, "its validator says so"
+                is_causal = config.classifier.kind == "causal-lm"
+                classifier = CausalClassifier if is_causal else MaskedClassifier
+                return classifier(
+                    config.model, config.target_vocab_size, len(config.classifier.labels)
+                )
 
 
 class _WithoutDrawing(TorchFunctionMode):

@@ -7,14 +7,76 @@ from pathlib import Path
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
+from mtkit.model.config import ModelConfig
 from mtkit.recipe.recipe import Recipe
 
 CARD_FILE = "README.md"
 _MAX_BYTES = 1 << 20
+_USE = "## Use"
 _SCORES = "## Scores"
 _SCORES_OF_ORIGIN = "## Scores of the model that was exported"
 _EXPORT = "## Export"
 _UNSCORED = "Not scored yet; `mtkit score` fills this in."
+
+_USE_OF_CAUSAL = """\
+It continues each line, in this folder:
+
+```sh
+mtkit translate --model . < beginnings.txt > texts.txt
+```
+
+or tells how likely a text is:
+
+```python
+from pathlib import Path
+
+import torch
+from mtkit.model.folder import load_model_folder
+from mtkit.network import PaddedLayout
+from mtkit.text.token_ids import BOS
+
+loaded = load_model_folder(Path("."))
+tokens = loaded.tokenizer.encode_target(["A sentence."])[0]
+inputs = torch.tensor([[BOS, *tokens[:-1]]])
+with torch.no_grad():
+    states = loaded.model(inputs, PaddedLayout.without_padding(inputs))
+    scores = loaded.model.project(states).log_softmax(dim=-1)[0]
+print("log-probability:", sum(row[token].item() for row, token in zip(scores, tokens)))
+```"""
+_USE_OF_DENOISING = """\
+It fills in what was hidden of a line: a `<mask>` stands for any number of tokens, or for none. In
+this folder:
+
+```sh
+echo "A man is <mask> a horse." | mtkit translate --model .
+```
+
+```python
+from mtkit import Translator
+
+print(Translator(".").translate("A man is <mask> a horse."))
+```"""
+_USE_OF_MASKED = """\
+It tells hidden tokens, in this folder:
+
+```python
+from pathlib import Path
+
+import torch
+from mtkit.model.folder import load_model_folder
+from mtkit.network import PaddedLayout
+from mtkit.text.token_ids import BOS
+
+loaded = load_model_folder(Path("."))
+pieces = loaded.tokenizer.target_vocabulary
+tokens = torch.tensor([[BOS, *loaded.tokenizer.encode_target(["A sentence."])[0]]])
+tokens[0, 1] = pieces.id_of("<mask>")
+with torch.no_grad():
+    layout = PaddedLayout.without_padding(tokens)
+    states = loaded.model(tokens, torch.zeros_like(tokens), layout)
+    best = loaded.model.predict(states[0, 1]).topk(5).indices
+print("hidden:", [pieces.pieces[token] for token in best])
+```"""
 
 
 def model_card(
@@ -30,6 +92,11 @@ def model_card(
     pieces = f"{vocab_sizes[0]:,} pieces for both languages"
     if not recipe.tokenizer.joint:
         pieces = f"{vocab_sizes[0]:,} source and {vocab_sizes[1]:,} target pieces"
+    layers = f"{model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder"
+    if model.architecture == "decoder-only":
+        layers = (
+            f"{model.num_decoder_layers}, of a decoder that reads source and target as one text"
+        )
     facts = "\n".join(f"- {name}: {fact}" for name, fact in training_facts.items())
     return f"""\
 ---
@@ -46,7 +113,7 @@ A Transformer that translates `{source}` into `{target}`: raw text in, raw text 
 
 ## Use
 
-One sentence a line, in this folder:
+One sentence per line, in this folder:
 
 ```sh
 mtkit translate --model . < input.txt > output.txt
@@ -64,7 +131,7 @@ print(Translator(".").translate("A sentence."))
 ## Model
 
 - parameters: {num_parameters:,}
-- layers: {model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder
+- layers: {layers}
 - width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
 - vocabulary: {pieces} ({recipe.tokenizer.kind})
 
@@ -72,6 +139,124 @@ print(Translator(".").translate("A sentence."))
 
 - recipe: {recipe.name}
 {facts}
+
+{_SCORES}
+
+{_UNSCORED}
+"""
+
+
+def language_model_card(
+    config: ModelConfig, *, num_parameters: int, facts: Mapping[str, str]
+) -> str:
+    """Returns the card of a language model that hasn't been scored.
+
+    Args:
+        config: The model's.
+        num_parameters: Its weights.
+        facts: Facts on its training, by name.
+    """
+    model, language = config.model, config.target_language
+    if config.objective == "denoising":
+        kind, task, use = "denoising", "fill-mask", _USE_OF_DENOISING
+        what = "encoder and decoder, which write a text whose spans were hidden (BART)"
+        num_layers = f"{model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder"
+    elif config.objective == "causal-lm":
+        kind, task, use = "causal", "text-generation", _USE_OF_CAUSAL
+        what = "decoder alone, which tells the next token of a text from those before it (GPT)"
+        num_layers = f"{model.num_decoder_layers}"
+    else:
+        kind, task, use = "masked", "fill-mask", _USE_OF_MASKED
+        what = "encoder alone, which tells hidden tokens of a text from all others (BERT)"
+        num_layers = f"{model.num_encoder_layers}"
+    told = "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+    return f"""\
+---
+language:
+- {language}
+library_name: mtkit
+pipeline_tag: {task}
+---
+
+# {config.recipe}: a {kind} language model of {language}
+
+A Transformer's {what}.
+
+## Use
+
+{use}
+
+## Model
+
+- parameters: {num_parameters:,}
+- layers: {num_layers}
+- width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
+- vocabulary: {config.target_vocab_size:,} pieces
+
+## Training
+
+- recipe: {config.recipe}
+{told}
+
+{_SCORES}
+
+{_UNSCORED}
+"""
+
+
+def classifier_card(config: ModelConfig, *, num_parameters: int, facts: Mapping[str, str]) -> str:
+    """Returns the card of a classifier that hasn't been scored.
+
+    Args:
+        config: The model's.
+        num_parameters: Its weights.
+        facts: Facts on its training, by name.
+    """
+    model, classifier = config.model, config.classifier
+    assert classifier is not None, "its config says so"
+    is_causal = classifier.kind == "causal-lm"
+    told = "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+    what = "pairs of texts, parted by a tab" if classifier.has_pairs else "texts"
+    example = "A text.\\tAnother text." if classifier.has_pairs else "A text."
+    return f"""\
+---
+language:
+- {config.target_language}
+library_name: mtkit
+pipeline_tag: text-classification
+---
+
+# {config.recipe}: a classifier of {config.target_language}
+
+Labels {what}: {", ".join(f"`{label}`" for label in classifier.labels)}.
+
+## Use
+
+One line of input is one line of output, in this folder; `--json` adds probabilities:
+
+```sh
+mtkit translate --model . < input.txt > labels.txt
+```
+
+```python
+from mtkit.inference.classify import LineClassifier
+
+print(LineClassifier(".").classify(["{example}"])[0].label)
+```
+
+## Model
+
+- parameters: {num_parameters:,}
+- made of: a {"causal" if is_causal else "masked"} language model
+- layers: {model.num_decoder_layers if is_causal else model.num_encoder_layers}
+- width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
+- vocabulary: {config.target_vocab_size:,} pieces
+- longest input: {classifier.max_tokens:,} tokens
+
+## Training
+
+- recipe: {config.recipe}
+{told}
 
 {_SCORES}
 
@@ -103,6 +288,11 @@ def with_export(card: str, facts: Sequence[str]) -> str:
     if _UNSCORED not in card:
         card = re.sub(rf"^{_SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
     return _with_section(card, _EXPORT, "\n".join(f"- {fact}" for fact in facts))
+
+
+def with_use(card: str, use: str) -> str:
+    """Returns the card with another text on how to use the model."""
+    return _with_section(card, _USE, use)
 
 
 def write_scores(

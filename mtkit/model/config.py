@@ -1,11 +1,20 @@
 """The config and the decoding defaults of a model folder; torch isn't loaded."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.files import read_json, write_atomically
@@ -13,8 +22,9 @@ from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.recipe import ENCODER_DECODERS, Objective, Recipe
 from mtkit.recipe.section import Section
+from mtkit.recipe.training import MAX_LABELS, ClassifierKind, Masking
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import MAX_PIECES
@@ -45,6 +55,19 @@ class SpecialTokens(Section):
     """`</s>`, which ends every source and target."""
 
 
+class ClassifierConfig(Section):
+    """What a classifier is made of, and what it tells apart."""
+
+    kind: ClassifierKind
+    """What language model it is made of."""
+    labels: Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_LABELS)]
+    """The labels, sorted: the first one's logit is the first."""
+    has_pairs: bool
+    """Whether it labels pairs of texts."""
+    max_tokens: Annotated[int, Field(ge=8)]
+    """Longest input, `<s>` counted; what is longer is cut, of a pair the longer text first."""
+
+
 class ModelConfig(Section):
     """All that a model is built from and used by, but for its weights and tokenizer."""
 
@@ -52,10 +75,17 @@ class ModelConfig(Section):
     """Version of the folder's layout."""
     recipe: str
     """Name of the recipe that it was trained with."""
+    objective: Objective = "translation"
+    """What it learned; absent from the file for translation, which older versions know alone."""
+    next_sentence: bool = True
+    """Whether a masked language model tells whether a text's second part follows its first; absent
+    from the file of any other."""
+    classifier: ClassifierConfig | None = None
+    """What a classifier needs beside; absent from the file of any other model."""
     source_language: str
-    """Language translated from."""
+    """Language translated from; a language model's own."""
     target_language: str
-    """Language translated into."""
+    """Language translated into; a language model's own."""
     source_vocab_size: VocabSize
     """Number of source pieces."""
     target_vocab_size: VocabSize
@@ -66,16 +96,62 @@ class ModelConfig(Section):
     """The recipe's section."""
 
     @classmethod
-    def of(cls, recipe: Recipe, tokenizer: SubwordTokenizer) -> "ModelConfig":
-        """Returns the config of a recipe's model, for the vocabularies of a tokenizer."""
+    def of(
+        cls, recipe: Recipe, tokenizer: SubwordTokenizer, labels: Sequence[str] = ()
+    ) -> "ModelConfig":
+        """Returns the config of a recipe's model, for the vocabularies of a tokenizer.
+
+        Args:
+            recipe: The recipe.
+            tokenizer: The tokenizer.
+            labels: A classifier's, sorted.
+        """
+        classifier = None
+        if recipe.objective == "classification":
+            classifier = ClassifierConfig(
+                kind=recipe.classification.kind,
+                labels=tuple(labels),
+                has_pairs=recipe.has_pairs_of_texts,
+                max_tokens=recipe.data.block_tokens,
+            )
         return cls(
             recipe=recipe.name,
+            objective=recipe.objective,
+            next_sentence=(recipe.training.masking or Masking()).next_sentence,
+            classifier=classifier,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
             source_vocab_size=tokenizer.source_vocab_size,
             target_vocab_size=tokenizer.target_vocab_size,
             model=recipe.model,
         )
+
+    @model_validator(mode="after")
+    def _a_language_model_has_one_vocabulary(self) -> "ModelConfig":
+        if self.objective != "translation" and len(set(self.vocab_sizes)) > 1:
+            raise ValueError(
+                f"a language model has one vocabulary, but source_vocab_size = "
+                f"{self.source_vocab_size} and target_vocab_size = {self.target_vocab_size}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_classifier_has_labels(self) -> "ModelConfig":
+        if (self.objective == "classification") != (self.classifier is not None):
+            raise ValueError('objective = "classification" and the key classifier go together')
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the config as older versions know it, where it says nothing that they don't."""
+        tables: dict[str, Any] = serialize(self)
+        if self.objective == "translation":
+            tables.pop("objective", None)
+        if self.objective != "masked-lm":
+            tables.pop("next_sentence", None)
+        if self.classifier is None:
+            tables.pop("classifier", None)
+        return tables
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -88,7 +164,15 @@ class ModelConfig(Section):
         Raises:
             MtkitError: One embedding is to serve vocabularies of different sizes.
         """
-        return list_shapes(self.model, *self.vocab_sizes)
+        return list_shapes(
+            self.model,
+            *self.vocab_sizes,
+            objective=self.objective,
+            next_sentence=self.next_sentence,
+            classifier=("masked-lm", 0)
+            if self.classifier is None
+            else (self.classifier.kind, len(self.classifier.labels)),
+        )
 
 
 @dataclass(frozen=True)
@@ -123,9 +207,9 @@ def read_settings(folder: Path) -> Inference:
         inside = folder / "model"
         raise MtkitError(
             f"{folder}: no model here (no {CONFIG_FILE})",
-            f"there is one in it: {inside}"
+            f"did you mean {inside}?"
             if (inside / CONFIG_FILE).is_file()
-            else "train one with `mtkit train`, or let `mtkit run` do everything that is missing",
+            else "train one with `mtkit train`, or let `mtkit run` run all missing steps",
         )
     return _read_section(folder / INFERENCE_FILE, Inference)
 
@@ -140,7 +224,7 @@ def write_section(path: Path, section: BaseModel) -> None:
 
 def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
     if not path.is_file():
-        raise MtkitError(f"{path}: missing from the model folder", "copy the whole folder again")
+        raise MtkitError(f"{path}: missing from the model folder", "copy the complete folder again")
     content = read_file(path, max_bytes=_MAX_BYTES)
     # Faults of JSON itself are reported in its words.
     parse_json(content, path)
@@ -148,7 +232,8 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
         return kind.model_validate_json(content)
     except ValidationError as error:
         raise MtkitError(
-            f"{path}: {describe_fault(error)}", "copy the whole folder again, or train it again"
+            f"{path}: {describe_fault(error)}",
+            "copy the complete folder again, or train the model again",
         ) from error
 
 
@@ -162,17 +247,47 @@ def read_config(folder: Path) -> ModelConfig:
     version = read_json(path, max_bytes=_MAX_BYTES).get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise MtkitError(
-            f"{path}: format {shorten(str(version), 20)}, but this mtkit reads up to "
-            f"{FORMAT_VERSION}",
+            f"{path}: format {shorten(str(version), 20)}, but this version of mtkit "
+            f"reads formats up to {FORMAT_VERSION}",
             "pip install --upgrade mtkit",
         )
     config = _read_section(path, ModelConfig)
     if config.special_tokens != SpecialTokens():
         raise MtkitError(
             f"{path}: special tokens {config.special_tokens.model_dump()}, "
-            f"but this mtkit knows only {SpecialTokens().model_dump()}"
+            f"but mtkit supports only {SpecialTokens().model_dump()}"
         )
     return config
+
+
+def check_translates(config: ModelConfig, purpose: str) -> None:
+    """Checks that a model has an encoder and a decoder: a translator, or a denoising model.
+
+    Args:
+        config: The model's.
+        purpose: What is for such translators alone, for the message.
+
+    Raises:
+        MtkitError: It is a language model, or a decoder alone.
+    """
+    if config.objective == "classification":
+        raise MtkitError(
+            f"{config.recipe} is a classifier, and {purpose} is for translators alone",
+            "mtkit translate labels lines with it",
+        )
+    if config.model.architecture == "decoder-only":
+        raise MtkitError(
+            f'{config.recipe} is a translator with model.architecture = "decoder-only", and '
+            f"{purpose} needs an encoder and a decoder",
+            'take engine = "torch", or train with model.architecture = "encoder-decoder"',
+        )
+    if config.objective not in ENCODER_DECODERS:
+        raise MtkitError(
+            f'{config.recipe} is a language model (objective = "{config.objective}"), and '
+            f"{purpose} is for translators alone",
+            "a translator is trained from parallel text: data.source_language and "
+            "data.target_language",
+        )
 
 
 def _check_vocabulary(folder: Path, config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
@@ -180,6 +295,6 @@ def _check_vocabulary(folder: Path, config: ModelConfig, tokenizer: SubwordToken
     for (side, found), expected in sizes:
         if found != expected:
             raise MtkitError(
-                f"{folder}: the tokenizer has {found} {side} pieces, but the model {expected}",
-                "the tokenizer must be the one that the model was trained with",
+                f"{folder}: the tokenizer has {found} {side} pieces, but the model has {expected}",
+                "use the tokenizer that the model was trained with",
             )

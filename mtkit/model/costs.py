@@ -12,6 +12,7 @@ from typing import get_args
 
 from mtkit.model.parameters import Part, find_part, list_shapes
 from mtkit.recipe.model import Model
+from mtkit.recipe.recipe import ENCODER_DECODERS, Objective
 from mtkit.recipe.training import FrozenPart
 
 PER_WEIGHT = 6
@@ -64,24 +65,58 @@ class Operations:
     per_attended_pair: int
 
 
-def count_weights(model: Model, source_vocab_size: int, target_vocab_size: int) -> Weights:
+def count_weights(
+    model: Model,
+    source_vocab_size: int,
+    target_vocab_size: int,
+    *,
+    objective: Objective = "translation",
+    next_sentence: bool = True,
+) -> Weights:
     """Returns the number of weights of each part, biases included."""
+    shapes = list_shapes(
+        model,
+        source_vocab_size,
+        target_vocab_size,
+        objective=objective,
+        next_sentence=next_sentence,
+    )
     counts = Counter[Part]()
-    for name, shape in list_shapes(model, source_vocab_size, target_vocab_size).items():
+    for name, shape in shapes.items():
         counts[find_part(name)] += prod(shape)
     return Weights(**{part: counts[part] for part in get_args(Part)})
 
 
-def count_operations(model: Model, target_vocab_size: int) -> Operations:
-    """Returns the operations of a network's products; biases, norms and the like count as none."""
+def count_operations(
+    model: Model,
+    target_vocab_size: int,
+    *,
+    objective: Objective = "translation",
+    predicted_share: float = 1.0,
+) -> Operations:
+    """Returns the operations of a network's products; biases, norms and the like count as none.
+
+    The tokens of a language model count as target tokens. Of a masked one `predicted_share` are
+    predicted; what tells whether segments follow one another, once a text, isn't counted.
+    """
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     attention = model.d_model * (2 * keys + values) + values * model.d_model
     of_source = model.d_model * (keys + values)
     feed_forward = (3 if model.activation == "swiglu" else 2) * model.d_model * model.d_ff
-    per_source = model.num_encoder_layers * (attention + feed_forward)
-    per_source += model.num_decoder_layers * of_source
-    per_target = model.num_decoder_layers * (2 * attention - of_source + feed_forward)
-    per_target += target_vocab_size * model.d_model
+    projection = target_vocab_size * model.d_model
+    match objective:
+        case "translation" | "denoising":
+            per_source = model.num_encoder_layers * (attention + feed_forward)
+            per_source += model.num_decoder_layers * of_source
+            per_target = model.num_decoder_layers * (2 * attention - of_source + feed_forward)
+            per_target += projection
+        case "causal-lm":
+            per_source = 0
+            per_target = model.num_decoder_layers * (attention + feed_forward) + projection
+        case "masked-lm":
+            per_source = 0
+            per_target = model.num_encoder_layers * (attention + feed_forward)
+            per_target += round(predicted_share * (projection + model.d_model**2))
     return Operations(
         PER_WEIGHT * per_source, PER_WEIGHT * per_target, PER_WEIGHT * (keys + values)
     )
@@ -102,8 +137,12 @@ def bytes_of_weights(
     return num_weights * (_SINGLE + is_half * _HALF) + num_learning * copies
 
 
-def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
+def bytes_per_token(
+    model: Model, *, is_half: bool, objective: Objective = "translation"
+) -> tuple[int, int]:
     """Returns what a forward pass keeps for the way back of one source and one target token.
+
+    The tokens of a language model count as target tokens.
 
     On a GPU with packed batches, whose attention keeps no weights. Each product keeps what goes
     into it, each norm too, dropout a byte for each number.
@@ -111,6 +150,7 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     Args:
         model: The recipe's section.
         is_half: Whether it is computed in bf16.
+        objective: What is learned.
     """
     width = _HALF if is_half else _SINGLE
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
@@ -124,6 +164,13 @@ def bytes_per_token(model: Model, *, is_half: bool) -> tuple[int, int]:
     encoder_layer = width * (attended + fed) + heads + 2 * mask
     decoder_layer = width * (2 * attended - keys - values + fed) + 2 * heads + 3 * mask
     of_source = width * (keys + values)
+    if objective not in ENCODER_DECODERS:
+        is_causal = objective == "causal-lm"
+        num_layers = model.num_decoder_layers if is_causal else model.num_encoder_layers
+        # Of a masked one's head, whose tokens are few, nothing is counted.
+        loss = 2 * width * model.d_model if is_causal else 0
+        num_norms = (model.norm == "pre") + model.embedding_norm
+        return 0, num_layers * encoder_layer + mask + loss + num_norms * width * model.d_model
     per_source = model.num_encoder_layers * encoder_layer + model.num_decoder_layers * of_source
     # What the encoder returns; of the loss, what goes in and its gradient, in place of logits.
     per_source += mask + width * model.d_model

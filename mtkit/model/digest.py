@@ -14,7 +14,7 @@ from mtkit.text.tokenizer import TOKENIZER_FILES
 def digest_model(folder: Path, engine: str = "torch") -> str:
     """Returns a digest of the files in a model folder that an engine translates with.
 
-    Some may be missing. Decoding defaults and the card are none of them: scores go into the card.
+    Some may be missing. Decoding defaults and the card aren't among them: scores go into the card.
 
     Raises:
         MtkitError: There is no such folder.
@@ -47,11 +47,11 @@ def reading(*folders: Path) -> Iterator[None]:
 
 
 def replaced(folders: Sequence[Path]) -> MtkitError:
-    """Returns the error of a command under whose hands a model was replaced."""
+    """Returns the error of a command whose model was replaced while it ran."""
     names = " or ".join(map(str, folders))
     return MtkitError(
         f"the model in {names} was replaced by another command while this one was using it",
-        "give the same command again",
+        "run the same command again",
     )
 
 

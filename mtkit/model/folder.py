@@ -7,7 +7,7 @@ joint.spm          the tokenizer; source.spm and target.spm where there are two 
 README.md          the model card
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,19 +17,20 @@ from torch import Tensor
 from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.model.build import build
-from mtkit.model.card import CARD_FILE, model_card
+from mtkit.model.card import CARD_FILE, classifier_card, language_model_card, model_card
 from mtkit.model.config import (
     CONFIG_FILE,
     INFERENCE_FILE,
     WEIGHTS_FILE,
     ModelConfig,
     OpenedFolder,
+    check_translates,
     open_model_folder,
     write_section,
 )
 from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
-from mtkit.network import EncoderDecoder
-from mtkit.recipe.recipe import Recipe
+from mtkit.network import EncoderDecoder, Network
+from mtkit.recipe.recipe import LANGUAGE_MODELS, Recipe
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -37,7 +38,16 @@ from mtkit.text.tokenizer import SubwordTokenizer
 class LoadedModel(OpenedFolder):
     """A model folder in memory; the network is in evaluation mode."""
 
-    model: EncoderDecoder
+    model: Network
+
+    @property
+    def translator(self) -> EncoderDecoder:
+        """The network of a translator.
+
+        Raises:
+            MtkitError: It is a language model.
+        """
+        return take_translator(self.model, self.config, "this command")
 
 
 def save_model_folder(
@@ -46,6 +56,7 @@ def save_model_folder(
     recipe: Recipe,
     weights: Mapping[str, Tensor],
     tokenizer: SubwordTokenizer,
+    labels: Sequence[str] = (),
     origin: str,
     training_facts: Mapping[str, str] | None = None,
     record: Callable[[Path], None] | None = None,
@@ -57,21 +68,52 @@ def save_model_folder(
         recipe: Recipe that the model was trained with.
         weights: By name, in fp32, a shared one under its first name alone.
         tokenizer: The model's.
+        labels: A classifier's, sorted.
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         record: Called with the folder once it is in place, before it can be replaced.
     """
-    config = ModelConfig.of(recipe, tokenizer)
-    card = model_card(
-        recipe,
-        num_parameters=sum(weight.numel() for weight in weights.values()),
-        vocab_sizes=config.vocab_sizes,
-        training_facts={"weights": origin, **(training_facts or {})},
-    )
+    config = ModelConfig.of(recipe, tokenizer, labels)
+    num_parameters = sum(weight.numel() for weight in weights.values())
+    facts = {"weights": origin, **(training_facts or {})}
+    if config.objective == "classification":
+        card = classifier_card(config, num_parameters=num_parameters, facts=facts)
+    elif config.objective in LANGUAGE_MODELS:
+        card = language_model_card(config, num_parameters=num_parameters, facts=facts)
+    else:
+        card = model_card(
+            recipe,
+            num_parameters=num_parameters,
+            vocab_sizes=config.vocab_sizes,
+            training_facts=facts,
+        )
+    # Another model's path means nothing where this folder is copied to.
+    alone = recipe.inference.model_copy(update={"fusion": None})
+    opened = OpenedFolder(tokenizer, alone, config)
+    write_model_folder(folder, opened, weights=weights, card=card, record=record)
+
+
+def write_model_folder(
+    folder: Path,
+    opened: OpenedFolder,
+    *,
+    weights: Mapping[str, Tensor],
+    card: str,
+    record: Callable[[Path], None] | None = None,
+) -> None:
+    """Writes a model folder in place of an older one, which a crash leaves whole.
+
+    Args:
+        folder: Where to.
+        opened: All of the model but its weights.
+        weights: By name, in fp32, a shared one under its first name alone.
+        card: The model card.
+        record: Called with the folder once it is in place, before it can be replaced.
+    """
     with building(folder, then=record) as draft:
-        write_section(draft / CONFIG_FILE, config)
-        write_section(draft / INFERENCE_FILE, recipe.inference)
-        tokenizer.save(draft)
+        write_section(draft / CONFIG_FILE, opened.config)
+        write_section(draft / INFERENCE_FILE, opened.settings)
+        opened.tokenizer.save(draft)
         write_tensors(weights, draft / WEIGHTS_FILE)
         write_atomically(draft / CARD_FILE, card)
 
@@ -87,7 +129,7 @@ def load_model_folder(folder: Path, *, device: torch.device | str = "cpu") -> Lo
     return LoadedModel(opened.tokenizer, opened.settings, opened.config, model.to(device))
 
 
-def load_network(config: ModelConfig, path: Path) -> EncoderDecoder:
+def load_network(config: ModelConfig, path: Path) -> Network:
     """Returns a config's network with the weights of a file, on the CPU, in evaluation mode.
 
     Raises:
@@ -98,3 +140,19 @@ def load_network(config: ModelConfig, path: Path) -> EncoderDecoder:
     model = build(config, has_initial_weights=False)
     load_weights(model, weights, origin=path)
     return model.eval()
+
+
+def take_translator(model: Network, config: ModelConfig, purpose: str) -> EncoderDecoder:
+    """Returns a network that is a translator.
+
+    Args:
+        model: The network.
+        config: Its config.
+        purpose: What is for translators alone, for the message.
+
+    Raises:
+        MtkitError: It is a language model.
+    """
+    check_translates(config, purpose)
+    assert isinstance(model, EncoderDecoder)
+    return model

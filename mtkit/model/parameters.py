@@ -4,7 +4,7 @@ It is worked out from the config alone: nothing is built, and torch isn't loaded
 from other weights, conversion, counting and checking files all ask it. That it is the network's is
 held against the network itself in `tests/unit/model/test_parameters.py`.
 
-A matrix that several parts share stands once, under its first name.
+A matrix that several parts share appears once, under its first name.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,18 @@ from typing import Literal
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.model import Model
+from mtkit.recipe.recipe import Objective
+from mtkit.recipe.training import ClassifierKind
 
 Shape = tuple[int, ...]
 Part = Literal["embeddings", "encoder", "decoder", "output"]
-"""Embeddings are those of tokens and of positions, with their norm; `output` is a projection that
-isn't shared, and the output's bias."""
+"""Embeddings are those of tokens, positions and segments, with their norm; `output` is a projection
+that isn't shared, the output's bias, and the heads of a masked language model or a classifier."""
 Rows = Literal["source pieces", "target pieces", "positions"]
 """One row of a matrix for each of these."""
+
+Side = Literal["encoder", "decoder"]
+"""The side of a translator that a weight belongs to; an output is the decoder's."""
 
 _ROWS: dict[str, Rows] = {
     "source_embedding.tokens.weight": "source pieces",
@@ -43,9 +48,32 @@ def find_part(name: str) -> Part:
             return "encoder"
         case "decoder":
             return "decoder"
-        case "output_embedding" | "output_bias":
+        case "output_embedding" | "output_bias" | "masked_head" | "pooler":
+            return "output"
+        case "next_sentence" | "classifier":
             return "output"
     raise ValueError(name)
+
+
+def find_side(name: str) -> Side:
+    """Returns the side of a translator that a weight belongs to, by its part's name.
+
+    A matrix that several parts share has a name, and so a side, in each of them.
+    """
+    return "encoder" if name.partition(".")[0] in ("source_embedding", "encoder") else "decoder"
+
+
+def find_counterpart(name: str, *, has_cross_attention: bool) -> str:
+    """Returns the name that the weight of a translator has in a network of another kind.
+
+    A layer without cross-attention, as all of a language model are, calls its attention
+    `attention`; the decoder of a translator calls it `self_attention`. The same holds for the norm.
+
+    Args:
+        name: Its name in a network with an encoder and a decoder.
+        has_cross_attention: Whether the other network's decoder attends to a source.
+    """
+    return name if has_cross_attention else name.replace(".self_attention", ".attention")
 
 
 def find_rows(name: str) -> Rows | None:
@@ -53,12 +81,44 @@ def find_rows(name: str) -> Rows | None:
     return _ROWS.get(name)
 
 
-def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) -> dict[str, Shape]:
+def list_shapes(
+    model: Model,
+    source_vocab_size: int,
+    target_vocab_size: int,
+    *,
+    objective: Objective = "translation",
+    next_sentence: bool = True,
+    classifier: tuple[ClassifierKind, int] = ("masked-lm", 0),
+) -> dict[str, Shape]:
     """Returns the shape of each weight of a network, by name.
+
+    Args:
+        model: The recipe's section.
+        source_vocab_size: Number of source pieces; a language model has target pieces alone.
+        target_vocab_size: Number of target pieces.
+        objective: What the network learns.
+        next_sentence: Whether a masked language model has a head for pairs.
+        classifier: What a classifier is made of, and its number of labels.
 
     Raises:
         MtkitError: One embedding is to serve vocabularies of different sizes.
     """
+    match objective:
+        case "translation" if model.architecture == "encoder-decoder":
+            return _list_translator(model, source_vocab_size, target_vocab_size)
+        case "denoising":
+            return _list_translator(model, source_vocab_size, target_vocab_size)
+        case "translation" | "causal-lm":
+            return _list_causal(model, target_vocab_size)
+        case "masked-lm":
+            return _list_masked(model, target_vocab_size, next_sentence=next_sentence)
+        case "classification":
+            return _list_classifier(model, target_vocab_size, *classifier)
+
+
+def _list_translator(
+    model: Model, source_vocab_size: int, target_vocab_size: int
+) -> dict[str, Shape]:
     if model.tied_embeddings == "three-way" and source_vocab_size != target_vocab_size:
         raise MtkitError(
             'model.tied_embeddings = "three-way" needs one vocabulary, but there are '
@@ -71,20 +131,68 @@ def list_shapes(model: Model, source_vocab_size: int, target_vocab_size: int) ->
         shapes["target_embedding.tokens.weight"] = (target_vocab_size, model.d_model)
     if model.tied_embeddings == "none":
         shapes["output_embedding.weight"] = (target_vocab_size, model.d_model)
-    if model.positions == "learned":
-        for side in ("source", "target"):
-            shapes[f"{side}_embedding.positions.weight"] = (model.max_positions, model.d_model)
-    if model.embedding_norm:
-        for side in ("source", "target"):
-            shapes |= _with_bias(f"{side}_embedding.norm", (model.d_model,))
+    for side in ("source", "target"):
+        shapes |= _list_beside_tokens(model, f"{side}_embedding")
     if model.output_bias:
         shapes["output_bias"] = (target_vocab_size,)
     shapes |= _list_stack("encoder", model, model.num_encoder_layers)
-    shapes |= _list_stack("decoder", model, model.num_decoder_layers)
+    shapes |= _list_stack("decoder", model, model.num_decoder_layers, cross_attention=True)
     return shapes
 
 
-def _list_sublayers(model: Model, stack: str) -> dict[str, dict[str, Shape]]:
+def _list_causal(model: Model, vocab_size: int) -> dict[str, Shape]:
+    shapes = _list_text_embeddings(model, "target_embedding", vocab_size)
+    if model.output_bias:
+        shapes["output_bias"] = (vocab_size,)
+    return shapes | _list_stack("decoder", model, model.num_decoder_layers)
+
+
+def _list_masked(model: Model, vocab_size: int, *, next_sentence: bool) -> dict[str, Shape]:
+    shapes = _list_text_embeddings(model, "source_embedding", vocab_size)
+    shapes["source_embedding.segments.weight"] = (2, model.d_model)
+    shapes["output_bias"] = (vocab_size,)
+    shapes |= _list_stack("encoder", model, model.num_encoder_layers)
+    shapes |= _with_bias("masked_head.dense", (model.d_model, model.d_model))
+    shapes |= _with_bias("masked_head.norm", (model.d_model,))
+    if next_sentence:
+        shapes |= _with_bias("pooler", (model.d_model, model.d_model))
+        shapes |= _with_bias("next_sentence", (2, model.d_model))
+    return shapes
+
+
+def _list_classifier(
+    model: Model, vocab_size: int, kind: ClassifierKind, num_labels: int
+) -> dict[str, Shape]:
+    if kind == "causal-lm":
+        shapes = _list_causal(model, vocab_size)
+    else:
+        shapes = {"source_embedding.tokens.weight": (vocab_size, model.d_model)}
+        shapes |= _list_beside_tokens(model, "source_embedding")
+        shapes["source_embedding.segments.weight"] = (2, model.d_model)
+        shapes |= _list_stack("encoder", model, model.num_encoder_layers)
+        shapes |= _with_bias("pooler", (model.d_model, model.d_model))
+    return shapes | dict(_with_bias("classifier", (num_labels, model.d_model)))
+
+
+def _list_text_embeddings(model: Model, name: str, vocab_size: int) -> dict[str, Shape]:
+    """Returns the shapes of a language model's embeddings, of input and output."""
+    shapes: dict[str, Shape] = {f"{name}.tokens.weight": (vocab_size, model.d_model)}
+    if model.tied_embeddings == "none":
+        shapes["output_embedding.weight"] = (vocab_size, model.d_model)
+    return shapes | _list_beside_tokens(model, name)
+
+
+def _list_beside_tokens(model: Model, name: str) -> dict[str, Shape]:
+    """Returns the shapes of an input embedding's positions and norm."""
+    shapes: dict[str, Shape] = {}
+    if model.positions == "learned":
+        shapes[f"{name}.positions.weight"] = (model.max_positions, model.d_model)
+    if model.embedding_norm:
+        shapes |= _with_bias(f"{name}.norm", (model.d_model,))
+    return shapes
+
+
+def _list_sublayers(model: Model, *, cross_attention: bool) -> dict[str, dict[str, Shape]]:
     """Returns the linear maps of each sub-layer of a layer: [features out, features in]."""
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     inner = model.d_ff * (2 if model.activation == "swiglu" else 1)
@@ -92,7 +200,7 @@ def _list_sublayers(model: Model, stack: str) -> dict[str, dict[str, Shape]]:
         "query_key_value": (2 * keys + values, model.d_model),
         "output": (model.d_model, values),
     }
-    cross_attention: dict[str, Shape] = {
+    to_memory: dict[str, Shape] = {
         "query": (keys, model.d_model),
         "key_value": (keys + values, model.d_model),
         "output": (model.d_model, values),
@@ -101,18 +209,20 @@ def _list_sublayers(model: Model, stack: str) -> dict[str, dict[str, Shape]]:
         "inner": (inner, model.d_model),
         "output": (model.d_model, model.d_ff),
     }
-    if stack == "encoder":
+    if not cross_attention:
         return {"attention": self_attention, "feed_forward": feed_forward}
     return {
         "self_attention": self_attention,
-        "cross_attention": cross_attention,
+        "cross_attention": to_memory,
         "feed_forward": feed_forward,
     }
 
 
-def _list_stack(stack: str, model: Model, num_layers: int) -> dict[str, Shape]:
+def _list_stack(
+    stack: str, model: Model, num_layers: int, *, cross_attention: bool = False
+) -> dict[str, Shape]:
     of_layer: dict[str, Shape] = {}
-    for sublayer, maps in _list_sublayers(model, stack).items():
+    for sublayer, maps in _list_sublayers(model, cross_attention=cross_attention).items():
         for name, shape in maps.items():
             of_layer |= _with_bias(f"{sublayer}.{name}", shape)
         of_layer |= _with_bias(f"{sublayer}_norm", (model.d_model,))

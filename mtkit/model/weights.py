@@ -28,7 +28,7 @@ MAX_HEADER_BYTES = 16 << 20
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _LONGEST_FAULT = 200
-_COPY_AGAIN = "copy it again from where it came from, or make it again"
+_COPY_AGAIN = "copy it again from its source, or create it again"
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -41,7 +41,7 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
 def pack_weights(model: nn.Module) -> dict[str, Tensor]:
     """Returns every weight as a contiguous fp32 copy on the CPU.
 
-    A matrix that several parts share stands once, under its first name.
+    A matrix that several parts share appears once, under its first name.
     """
     return {
         name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
@@ -83,7 +83,7 @@ def load_weights(
         MtkitError: A weight is missing, unknown to the model, or of another shape.
     """
     weights = distinct_weights(model)
-    _refuse_misfits(_shapes_of(tensors), _shapes_of(weights), origin)
+    _check_shapes(_shapes_of(tensors), _shapes_of(weights), origin)
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[name])
@@ -103,25 +103,39 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise _damaged(path, str(error)) from error
 
 
-def check_weights(path: Path, expected: Mapping[str, Shape]) -> None:
+def check_weights(
+    path: Path, expected: Mapping[str, Shape], *, optional: Mapping[str, Shape] | None = None
+) -> None:
     """Checks that a safetensors file holds a network's weights, and that this machine can.
+
+    Args:
+        path: The file.
+        expected: The shape of each weight.
+        optional: Of weights that may be there too.
 
     Raises:
         MtkitError: It is missing or damaged, holds other weights, or more than the memory.
     """
     check_memory(expected.values(), path)
-    _check_header(path)
-    num_weights = sum(map(prod, expected.values()))
+    found, optional = read_shapes(path), optional or {}
+    num_weights = sum(map(prod, (*expected.values(), *optional.values())))
     if path.stat().st_size > num_weights * _FP64_BYTES + MAX_HEADER_BYTES:
         raise MtkitError(
-            f"{path}: doesn't fit the model: {path.stat().st_size:,} bytes for {num_weights:,} "
+            f"{path}: doesn't match the model: {path.stat().st_size:,} bytes for {num_weights:,} "
             "weights",
             _COPY_AGAIN,
         )
-    _refuse_misfits(_read_shapes(path), expected, path)
+    there = {name: shape for name, shape in optional.items() if name in found}
+    _check_shapes(found, {**expected, **there}, path)
 
 
-def _read_shapes(path: Path) -> dict[str, Shape]:
+def read_shapes(path: Path) -> dict[str, Shape]:
+    """Returns the shape of each tensor in a safetensors file, by name; no tensor is read.
+
+    Raises:
+        MtkitError: The file is missing or damaged, or a tensor is of other numbers than weights.
+    """
+    _check_header(path)
     try:
         with for_library(path) as file, safe_open(file, framework="np") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
@@ -131,7 +145,7 @@ def _read_shapes(path: Path) -> dict[str, Shape]:
         raise _damaged(path, str(error)) from error
     if others:
         name = min(others)
-        raise _damaged(path, f"{name} is of {slices[name].get_dtype()}, expected F32")
+        raise _damaged(path, f"{name} has type {slices[name].get_dtype()}, expected F32")
     return shapes
 
 
@@ -146,25 +160,25 @@ def _check_header(path: Path) -> None:
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
     if length > min(num_bytes, MAX_HEADER_BYTES):
-        raise _damaged(path, f"a header of {length:,} bytes")
+        raise _damaged(path, f"its header claims {length:,} bytes")
 
 
-def _refuse_misfits(
+def _check_shapes(
     found: Mapping[str, Shape], expected: Mapping[str, Shape], origin: Path | str
 ) -> None:
     faults = [f"{name} is missing" for name in expected.keys() - found.keys()]
-    faults += [f"{name} is no weight of this model" for name in found.keys() - expected.keys()]
+    faults += [f"{name} is not a weight of this model" for name in found.keys() - expected.keys()]
     faults += [
         f"{name} has shape {list(found[name])}, expected {list(shape)}"
         for name, shape in expected.items()
         if name in found and found[name] != shape
     ]
     if faults:
-        others = f" (and {len(faults) - 1} more such faults)" if len(faults) > 1 else ""
+        others = f" (and {len(faults) - 1} more problems)" if len(faults) > 1 else ""
         fault = as_text(shorten(min(faults), _LONGEST_FAULT))
         raise MtkitError(
-            f"{origin}: doesn't fit the model: {fault}{others}",
-            "the recipe's [model] and [tokenizer] must be those that the weights were trained with",
+            f"{origin}: doesn't match the model: {fault}{others}",
+            "use the [model] and [tokenizer] that the weights were trained with",
         )
 
 
@@ -176,14 +190,15 @@ def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:
     needed, there = sum(map(prod, shapes)) * _FP32_BYTES, count_memory_bytes()
     if there is not None and needed > there:
         raise MtkitError(
-            f"{origin}: a network of {needed / 1e9:,.1f} GB, but this machine has "
+            f"{origin}: the network needs {needed / 1e9:,.1f} GB, but this machine has "
             f"{there / 1e9:,.1f} GB of memory"
         )
 
 
 def _damaged(path: Path, reason: str) -> MtkitError:
     return MtkitError(
-        f"{path}: damaged, or no safetensors file: {shorten(reason, _LONGEST_FAULT)}", _COPY_AGAIN
+        f"{path}: damaged, or not a safetensors file: {shorten(reason, _LONGEST_FAULT)}",
+        _COPY_AGAIN,
     )
 
 

@@ -8,10 +8,13 @@ fused_linear.py        several linear maps in one product
 attention.py           self-attention and cross-attention
 feed_forward.py        the feed-forward sub-layer
 layer.py               sub-layers with residual, dropout and norm
-stack.py               layers: an encoder, a decoder, or a language model
+stack.py               layers: an encoder, a decoder, or a language model's only stack
 embeddings.py          tokens to vectors and back
 positions.py           positions to vectors
 encoder_decoder.py     the whole Transformer: `forward` to train, `start` and `step` to decode
+causal_model.py        a language model that predicts the next token: the decoder alone
+masked_model.py        a language model that predicts hidden tokens: the encoder alone
+classifiers.py         a language model that labels texts
 
 Beside them:
 dropout.py             dropout
@@ -31,14 +34,27 @@ Masks are boolean, True is a real token: `is_token`.
 
 from mtkit.network.attention_kernels import can_pack
 from mtkit.network.cache import DecoderCache
+from mtkit.network.causal_model import CausalLanguageModel
+from mtkit.network.classifiers import CausalClassifier, MaskedClassifier
 from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.layouts import GridLayout, Layout, PackedLayout, PaddedLayout
+from mtkit.network.masked_model import MaskedLanguageModel
+
+Network = (
+    EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | MaskedClassifier | CausalClassifier
+)
+"""What `mtkit.model.build` builds."""
 
 __all__ = [
+    "CausalClassifier",
+    "CausalLanguageModel",
     "DecoderCache",
     "EncoderDecoder",
     "GridLayout",
     "Layout",
+    "MaskedClassifier",
+    "MaskedLanguageModel",
+    "Network",
     "PackedLayout",
     "PaddedLayout",
     "can_pack",

@@ -36,11 +36,19 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(values, config.d_model)
 
     def forward(
-        self, inputs: Float[Tensor, "batch length d_model"], layout: Layout
+        self,
+        inputs: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        layer_cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns each position's attention to the positions that it may see."""
+        """Returns each position's attention to the positions that it may see.
+
+        Where a cache is given, keys and values of padded texts are kept in it.
+        """
         projected = self.query_key_value(inputs)
         queries, keys, values = layout.split_heads(projected, self.num_heads, self.widths)
+        if layer_cache is not None:
+            layer_cache.append(keys[0], values[0], first=0, oldest=0)
         dropout = self.dropout if self.training else 0.0
         options = AttentionOptions(self.is_causal, self.window, dropout)
         merged: Tensor = self.output(layout.attend(queries, keys, values, layout, options))
@@ -57,7 +65,7 @@ class SelfAttention(nn.Module):
         queries, keys, values = split_heads(projected, self.num_heads, self.widths)
         oldest = cache.find_oldest_slot(self.window)
         keys, values = layer_cache.append(keys, values, first=cache.newest_slot, oldest=oldest)
-        bias = cache.find_slot_bias(oldest, keys.dtype)
+        bias = cache.find_slot_bias(oldest, keys.dtype, window=self.window)
         merged: Tensor = self.output(merge_heads(attend_newest(queries, keys, values, bias)))
         return merged
 

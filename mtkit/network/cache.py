@@ -82,6 +82,9 @@ class DecoderCache:
         source_is_token: False at padding.
         keeps_attention: Whether a step keeps its attention to the source.
         source_attention: The newest step's, in the last layer, the mean of its heads.
+        text_lengths: Tokens of each text that was read before the first step; None where none was,
+            or all are equally long.
+        slot_positions: Each slot's position in its text, where those are of different lengths.
         is_ancestor: Which slots each hypothesis descends from.
         source_bias: 0 at the source's tokens, a very negative number at padding; None without any.
     """
@@ -90,9 +93,12 @@ class DecoderCache:
     source_is_token: Bool[Tensor, "batch src_len"]
     keeps_attention: bool = False
     source_attention: Float[Tensor, "batch beam src_len"] | None = None
+    text_lengths: Int[Tensor, " batch"] | None = field(init=False, default=None)
+    slot_positions: Int[Tensor, "batch slots"] | None = field(init=False, default=None)
     is_ancestor: Bool[Tensor, "batch beam slots"] = field(init=False)
     source_bias: Float[Tensor, "batch 1 1 src_len"] | None = field(init=False, default=None)
     _first_slots: list[int] = field(init=False, default_factory=list)
+    _text_width: int = field(init=False, default=0)
     _slot_biases: dict[int, Float[Tensor, "batch 1 beam _"]] = field(
         init=False, default_factory=dict
     )
@@ -103,10 +109,36 @@ class DecoderCache:
         if source_keys is not None and not bool(self.source_is_token.all()):
             self.source_bias = _as_bias(self.source_is_token[:, None, None], source_keys.dtype)
 
+    @classmethod
+    def of_texts(
+        cls, layers: list[LayerCache], is_token: Bool[Tensor, "batch length"]
+    ) -> "DecoderCache":
+        """Returns the cache of texts that were read, without a source.
+
+        Args:
+            layers: Keys and values of the texts, a slot for each position.
+            is_token: False at padding.
+        """
+        cache = cls(layers, is_token[:, :0])
+        cache.is_ancestor = is_token[:, None]
+        cache._first_slots = list(range(is_token.shape[1]))
+        if not bool(is_token.all()):
+            cache.text_lengths = is_token.sum(dim=1)
+            positions = torch.arange(is_token.shape[1], device=is_token.device)
+            cache.slot_positions = positions.expand(is_token.shape)
+        cache._text_width = is_token.shape[1]
+        return cache
+
     @property
     def num_steps(self) -> int:
-        """Steps taken."""
+        """Steps taken, and positions that were read before the first of them."""
         return len(self._first_slots)
+
+    def find_position(self) -> int | Int[Tensor, " batch"]:
+        """Returns the position of the next token; of each text, where they differ."""
+        if self.text_lengths is None:
+            return self.num_steps
+        return self.text_lengths + (self.num_steps - self._text_width)
 
     @property
     def newest_slot(self) -> int:
@@ -116,6 +148,11 @@ class DecoderCache:
     def begin_step(self) -> None:
         """Adds a slot for each hypothesis's newest position."""
         batch, width, num_slots = self.is_ancestor.shape
+        if self.slot_positions is not None:
+            position = self.find_position()
+            assert isinstance(position, Tensor)
+            newest_positions = position[:, None].expand(-1, width)
+            self.slot_positions = torch.cat((self.slot_positions, newest_positions), dim=1)
         newest = torch.eye(width, dtype=torch.bool, device=self.is_ancestor.device)
         self.is_ancestor = torch.cat((self.is_ancestor, newest.expand(batch, -1, -1)), dim=2)
         self._first_slots.append(num_slots)
@@ -127,12 +164,12 @@ class DecoderCache:
         Args:
             window: How many positions before the newest it sees; all where it is None.
         """
-        if window is None or self.num_steps <= window + 1:
+        if window is None or self.slot_positions is not None or self.num_steps <= window + 1:
             return 0
         return self._first_slots[-window - 1]
 
     def find_slot_bias(
-        self, oldest: int, dtype: torch.dtype
+        self, oldest: int, dtype: torch.dtype, *, window: int | None = None
     ) -> Float[Tensor, "batch 1 beam _"] | None:
         """Returns the bias on the slots from the oldest on, made once for all layers of a step.
 
@@ -142,16 +179,22 @@ class DecoderCache:
         Args:
             oldest: The first slot that the newest position sees.
             dtype: The type of keys.
+            window: How many positions before the newest it sees; all where it is None.
 
         Returns:
             0 where a hypothesis descends from a slot and a very negative number elsewhere; None
             where every hypothesis descends from all of them.
         """
         # With one slot a step there was never more than one hypothesis.
-        if self.is_ancestor.shape[2] == self.num_steps:
+        if self.is_ancestor.shape[2] == self.num_steps and self.slot_positions is None:
             return None
         if oldest not in self._slot_biases:
-            self._slot_biases[oldest] = _as_bias(self.is_ancestor[:, None, :, oldest:], dtype)
+            is_visible = self.is_ancestor[:, None, :, oldest:]
+            if self.slot_positions is not None and window is not None:
+                # The newest slots' position is the newest.
+                ahead = self.slot_positions[:, -1:] - self.slot_positions
+                is_visible = is_visible & (ahead <= window)[:, None, None]
+            self._slot_biases[oldest] = _as_bias(is_visible, dtype)
         return self._slot_biases[oldest]
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
@@ -170,6 +213,9 @@ class DecoderCache:
             # Another model of an ensemble may hold the same tensor: this one is left as it is.
             self.source_is_token = self.source_is_token.index_select(0, order)
             self.is_ancestor = self.is_ancestor.index_select(0, order)
+            if self.text_lengths is not None and self.slot_positions is not None:
+                self.text_lengths = self.text_lengths.index_select(0, order)
+                self.slot_positions = self.slot_positions.index_select(0, order)
             if self.source_bias is not None:
                 self.source_bias = self.source_bias.index_select(0, order)
             move = _plan_move(sentences, order)

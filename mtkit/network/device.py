@@ -22,7 +22,7 @@ def find_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if kind == "cuda" and (index or 0) >= torch.cuda.device_count():
         raise MtkitError(
-            f"no device '{name}': {torch.cuda.device_count()} GPUs found", "take cpu or auto"
+            f"no device '{name}': {torch.cuda.device_count()} GPUs found", "use cpu or auto"
         )
     return torch.device(kind) if index is None else torch.device(kind, index)
 

@@ -43,28 +43,73 @@ class TokenEmbedding(nn.Module):
         self._prepacked = PrepackedLinear(self.weight, bias)
 
 
-class InputEmbedding(nn.Module):
-    """Token vectors plus positions, with dropout on the sum (section 5.4)."""
+class SegmentEmbedding(nn.Module):
+    """A trained vector for each part of an input, the first and the second (arXiv 1810.04805)."""
 
-    def __init__(self, config: Model, tokens: TokenEmbedding) -> None:
+    def __init__(self, config: Model) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, config.d_model))
+
+    def forward(
+        self, segments: Int[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Returns the vector of each token's part, 0 or 1, in fp32 at least."""
+        return _look_up(self.weight, segments)
+
+
+class InputEmbedding(nn.Module):
+    """Token vectors plus positions, with dropout on the sum (section 5.4).
+
+    Args:
+        config: The recipe's section.
+        tokens: Vectors of tokens.
+        has_segments: Whether a vector of the token's part is added too.
+    """
+
+    def __init__(
+        self, config: Model, tokens: TokenEmbedding, *, has_segments: bool = False
+    ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = _build_positions(config)
-        self.norm = LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
+        self.segments = SegmentEmbedding(config) if has_segments else None
+        self.norm = LayerNorm(config) if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, tokens: Int[Tensor, "batch length"], layout: Layout
+        self,
+        tokens: Int[Tensor, "batch length"],
+        layout: Layout,
+        segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the vectors of tokens with this layout."""
+        """Returns the vectors of tokens with this layout.
+
+        Args:
+            tokens: Token ids.
+            layout: Their layout.
+            segments: Which part each token belongs to, 0 or 1, where there are vectors of parts.
+        """
         assert tokens.shape == layout.shape, "a layout of other tokens"
-        return self._embed(tokens, _look_up(self.positions(0, layout.max_length), layout.positions))
+        positions = _look_up(self.positions(0, layout.max_length), layout.positions)
+        if self.segments is None:
+            assert segments is None, "this network has no vectors of segments"
+            return self._embed(tokens, positions)
+        assert segments is not None, "this network adds vectors of segments"
+        return self._embed(tokens, positions + self.segments(segments))
 
     def step(
-        self, tokens: Int[Tensor, "batch beam"], position: int
+        self, tokens: Int[Tensor, "batch beam"], position: int | Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch beam d_model"]:
-        """Returns the vectors of tokens that all have the same position."""
-        return self._embed(tokens, self.positions(position, 1))
+        """Returns the vectors of tokens that all have the same position, or those of a text have.
+
+        Args:
+            tokens: Each hypothesis's newest token.
+            position: Their position from 0, or that of each text.
+        """
+        if isinstance(position, int):
+            return self._embed(tokens, self.positions(position, 1))
+        table = self.positions(0, int(position.max()) + 1)
+        return self._embed(tokens, _look_up(table, position[:, None]))
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         # Both are in fp32; what goes on is in the precision of the weights.

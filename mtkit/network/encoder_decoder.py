@@ -47,7 +47,7 @@ class EncoderDecoder(nn.Module):
         self.decoder = TransformerStack(
             config, config.num_decoder_layers, cross_attention=True, is_causal=True
         )
-        initialize(self)
+        initialize(self, std=config.initial_std)
 
     def encode(
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: Layout

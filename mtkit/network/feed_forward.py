@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from mtkit.network.dropout import Dropout
 from mtkit.network.fused_linear import FusedLinear
-from mtkit.recipe.model import Model
+from mtkit.recipe.model import Activation, Model
 
 
 class FeedForward(nn.Module):
@@ -26,19 +26,24 @@ class FeedForward(nn.Module):
         self, inputs: Float[Tensor, "batch length d_model"]
     ) -> Float[Tensor, "batch length d_model"]:
         """Returns each position's vector, mapped on its own."""
-        mapped: Tensor = self.output(self.dropout(self._activate(self.inner(inputs))))
+        inner = self.inner(inputs)
+        if self.activation == "swiglu":
+            gate, linear = inner.chunk(2, dim=-1)
+            activated = activate(gate, "swiglu") * linear
+        else:
+            activated = activate(inner, self.activation)
+        mapped: Tensor = self.output(self.dropout(activated))
         return mapped
 
-    def _activate(self, inner: Tensor) -> Tensor:
-        match self.activation:
-            case "relu":
-                return nn.functional.relu(inner)
-            case "gelu":
-                return nn.functional.gelu(inner)
-            case "gelu_tanh":
-                return nn.functional.gelu(inner, approximate="tanh")
-            case "silu":
-                return nn.functional.silu(inner)
-            case "swiglu":
-                gate, linear = inner.chunk(2, dim=-1)
-                return nn.functional.silu(gate) * linear
+
+def activate(inputs: Float[Tensor, "*shape"], kind: Activation) -> Float[Tensor, "*shape"]:
+    """Returns an activation's outputs; SwiGLU's is that of its gate, SiLU."""
+    match kind:
+        case "relu":
+            return nn.functional.relu(inputs)
+        case "gelu":
+            return nn.functional.gelu(inputs)
+        case "gelu_tanh":
+            return nn.functional.gelu(inputs, approximate="tanh")
+        case "silu" | "swiglu":
+            return nn.functional.silu(inputs)

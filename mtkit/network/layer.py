@@ -10,7 +10,7 @@ from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.dropout import Dropout
 from mtkit.network.feed_forward import FeedForward
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout
+from mtkit.network.layouts import Layout, PaddedLayout
 from mtkit.recipe.model import Model
 
 
@@ -32,14 +32,14 @@ class TransformerLayer(nn.Module):
         self.has_cross_attention = cross_attention
         if cross_attention:
             self.self_attention = SelfAttention(config, is_causal=is_causal)
-            self.self_attention_norm = LayerNorm(config.d_model)
+            self.self_attention_norm = LayerNorm(config)
             self.cross_attention = CrossAttention(config)
-            self.cross_attention_norm = LayerNorm(config.d_model)
+            self.cross_attention_norm = LayerNorm(config)
         else:
             self.attention = SelfAttention(config, is_causal=is_causal)
-            self.attention_norm = LayerNorm(config.d_model)
+            self.attention_norm = LayerNorm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = LayerNorm(config.d_model)
+        self.feed_forward_norm = LayerNorm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -59,6 +59,18 @@ class TransformerLayer(nn.Module):
                 lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout),
             )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
+
+    def read(
+        self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
+    ) -> tuple[Float[Tensor, "batch length d_model"], LayerCache]:
+        """Returns the output for texts that are continued, and a cache of their keys and values.
+
+        For a layer without cross-attention.
+        """
+        layer_cache = LayerCache()
+        attention, norm = self._find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout, layer_cache))
+        return self._add(states, self.feed_forward_norm, self.feed_forward), layer_cache
 
     def step(
         self,

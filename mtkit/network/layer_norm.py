@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mtkit.recipe.model import Model
+
 
 class LayerNorm(nn.LayerNorm):
     """PyTorch's, whose gradients keep their digits on a CPU too.
@@ -11,6 +13,9 @@ class LayerNorm(nn.LayerNorm):
     In bfloat16, PyTorch's kernel for a CPU sums up the gradients of weight and bias over all tokens
     in bfloat16: after some thousand they are a tenth off, and more where most have one sign.
     """
+
+    def __init__(self, config: Model) -> None:
+        super().__init__(config.d_model, eps=config.norm_epsilon)
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns each vector with mean 0 and variance 1, times weight plus bias."""

@@ -86,6 +86,12 @@ class Layout(Protocol):
         """Returns the states of real tokens, sentence after sentence."""
         ...
 
+    def select_first(
+        self, states: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "sentences d_model"]:
+        """Returns the state of each sentence's first token."""
+        ...
+
     def to(self: _Kind, device: torch.device) -> _Kind:
         """Returns the layout on a device; the copy may still be under way on a GPU's stream."""
         ...
@@ -148,6 +154,12 @@ class PaddedLayout(_OneCallLayout):
     ) -> Float[Tensor, "tokens d_model"]:
         """Returns the states that aren't padding's."""
         return states[self.is_token]
+
+    def select_first(
+        self, states: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch d_model"]:
+        """Returns the state of each sentence's first token."""
+        return states[:, 0]
 
     def to(self, device: torch.device) -> "PaddedLayout":
         """Returns the layout on a device."""
@@ -216,6 +228,17 @@ class GridLayout:
         """Returns the states that aren't padding's."""
         return states[0, self.token_indices]
 
+    def select_first(
+        self, states: Float[Tensor, "1 row d_model"]
+    ) -> Float[Tensor, "sentences d_model"]:
+        """Returns the state of each sentence's first token, grid after grid."""
+        firsts, begin = [], 0
+        for count, length in self.shapes:
+            end = begin + count * length
+            firsts.append(states[0, begin:end:length])
+            begin = end
+        return torch.cat(firsts)
+
     def to(self, device: torch.device) -> "GridLayout":
         """Returns the layout on a device."""
         return replace(
@@ -271,6 +294,12 @@ class PackedLayout(_OneCallLayout):
     ) -> Float[Tensor, "tokens d_model"]:
         """Returns all states."""
         return states[0]
+
+    def select_first(
+        self, states: Float[Tensor, "1 row d_model"]
+    ) -> Float[Tensor, "sentences d_model"]:
+        """Returns the state of each sentence's first token."""
+        return states[0, self.offsets[:-1]]
 
     def to(self, device: torch.device) -> "PackedLayout":
         """Returns the layout on a device."""

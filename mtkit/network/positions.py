@@ -73,7 +73,7 @@ class LearnedPositions(nn.Module):
         """
         if first + length > self.weight.shape[0]:
             raise ValueError(
-                f"position {first + length - 1} wanted, but the model learned only "
+                f"position {first + length - 1} requested, but the model learned only "
                 f"{self.weight.shape[0]} (model.max_positions)"
             )
         return self.weight[first : first + length]

@@ -32,7 +32,7 @@ class TransformerStack(nn.Module):
             TransformerLayer(config, cross_attention=cross_attention, is_causal=is_causal)
             for _ in range(num_layers)
         )
-        self.final_norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.final_norm = LayerNorm(config) if config.norm == "pre" else nn.Identity()
 
     def forward(
         self,
@@ -69,6 +69,22 @@ class TransformerStack(nn.Module):
         """Returns an empty cache for a stack without cross-attention: a source without tokens."""
         no_source = torch.empty(num_sentences, 0, dtype=torch.bool, device=device)
         return DecoderCache([LayerCache() for _ in self.layers], no_source)
+
+    def read(
+        self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
+    ) -> DecoderCache:
+        """Returns a cache that holds texts, for a stack without cross-attention to continue them.
+
+        Args:
+            states: The embedded tokens; none are fine.
+            layout: The texts' layout.
+        """
+        caches = []
+        with limit_attention_kernels(states.device):
+            for layer in self._list_layers():
+                states, layer_cache = layer.read(states, layout)
+                caches.append(layer_cache)
+        return DecoderCache.of_texts(caches, layout.is_token)
 
     def step(
         self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache

@@ -28,16 +28,16 @@ class Accelerator:
     link_bytes_per_second: float
 
     def resolve_precision(self, precision: PrecisionChoice) -> Precision:
-        """Returns what `training.precision` comes to on it.
+        """Returns the precision that `training.precision` gives on this GPU.
 
         Raises:
-            MtkitError: bf16, which it doesn't multiply in.
+            MtkitError: bf16 is set, which the GPU doesn't support.
         """
         has_bf16 = self.bf16_operations_per_second is not None
         if precision == "bf16" and not has_bf16:
             raise MtkitError(
-                f"--hardware {self.name}: it has no products in bf16 (training.precision)",
-                "--set training.precision=auto takes fp32 there",
+                f"--hardware {self.name}: it doesn't support bf16 (training.precision)",
+                "--set training.precision=auto uses fp32 there",
             )
         return "bf16" if has_bf16 and precision != "fp32" else "fp32"
 
@@ -95,8 +95,8 @@ def find_accelerator(name: str) -> Accelerator:
     found = ACCELERATORS.get(name.lower())
     if found is None:
         raise MtkitError(
-            f"--hardware {name}: no such kind of GPU is known" + suggest(name, ACCELERATORS),
-            f"one of {', '.join(ACCELERATORS)}; of this very machine, `mtkit train --dry-run` "
-            "measures some updates",
+            f"--hardware {name}: unknown GPU" + suggest(name, ACCELERATORS),
+            f"one of {', '.join(ACCELERATORS)}; for this machine, `mtkit train --dry-run` "
+            "measures a few updates",
         )
     return found

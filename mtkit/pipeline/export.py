@@ -80,8 +80,8 @@ def export_model(
             are its own, if not given.
 
     Raises:
-        MtkitError: No model there, no sentences to compare the engines on, an override of what is
-            no decoding default, or what `mtkit.inference.export.export` raises.
+        MtkitError: No model there, no sentences to compare the engines on, an override of a key
+            that isn't a decoding default, or what `mtkit.inference.export.export` raises.
     """
     opened = open_model_folder(folder)
     sources, references = _read_text(opened.config, lines_file)
@@ -109,12 +109,12 @@ def _read_text(
     if workspace is not None and read_facts(workspace):
         return read_dev_text(workspace)
     if (config.source_language, config.target_language) == ("en", "de"):
-        say("comparing on the embedded phrasebook; name text of your own with --lines FILE")
+        say("comparing on the embedded phrasebook; use --lines FILE for text of your own")
         pairs = list(generate_pairs("test", _NUM_PHRASES))
         return [source for source, _ in pairs], [reference for _, reference in pairs]
     raise MtkitError(
-        "nothing to compare both engines on",
-        f"name a file of {config.source_language} sentences with --lines FILE",
+        "no text to compare the engines on",
+        f"give a file of {config.source_language} sentences with --lines FILE",
     )
 
 

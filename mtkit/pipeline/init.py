@@ -7,11 +7,11 @@ from mtkit.files import write_atomically
 from mtkit.recipe import PROJECT_RECIPE, shipped_recipes
 
 _PREFACE = """\
-# Started from the shipped recipe {name}; change what you like. In this folder:
-#   mtkit run                              the whole road: prepare, train, average, score
-#   mtkit prepare, train, average, score   the same, step by step
+# Copied from the shipped recipe {name}; change what you like. In this folder:
+#   mtkit run                              all steps: prepare, train, average, score
+#   mtkit prepare, train, average, score   the same, one step at a time
 #   mtkit translate < input.txt            translate with the trained model
-# A relative data_root starts from this file's folder.
+# A relative data_root is relative to this file's folder.
 
 """
 
@@ -30,12 +30,12 @@ def init(recipe: str, folder: Path | None = None) -> Path:
     shipped = shipped_recipes()
     if recipe not in shipped:
         raise MtkitError(
-            f"no shipped recipe is named '{recipe}'" + suggest(recipe, shipped),
+            f"no shipped recipe named '{recipe}'" + suggest(recipe, shipped),
             "shipped recipes: " + ", ".join(shipped),
         )
     if path.exists():
         raise MtkitError(
-            f"{path} exists already",
+            f"{path} already exists",
             "remove it or rename it first, or work in an empty folder",
         )
     write_atomically(path, _PREFACE.format(name=recipe) + shipped[recipe].read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""In how many processes a training on a CPU runs where the command line doesn't say.
+"""Chooses how many processes train on a CPU when the command line doesn't say.
 
 Threads of one process wait for each other thousands of times an update. Where another program takes
 a core for a while, all of them stand still. Processes of one thread each wait once an update, and
@@ -33,7 +33,7 @@ _PROCESS_BYTES = 400 << 20
 _FREE_SHARE = 0.5
 """Of the memory that is free: an estimate may be off, and other programs want some."""
 _BUSY = 0.5
-"""Processors kept busy by others from which on threads are worth a warning."""
+"""Processors kept busy by other programs above which threads deserve a warning."""
 
 
 def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -> Hardware:
@@ -60,9 +60,9 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
     if recipe.training.processes != "auto":
         count, why = recipe.training.processes, "training.processes"
     elif last is not None:
-        count, why = last, "as this training last ran"
+        count, why = last, "as in the last run"
         if last > count_processors():
-            count, why = num_cores, f"it last ran in {last}, but there are {num_cores} cores"
+            count, why = num_cores, f"the last run had {last}, but there are {num_cores} cores"
         elif last == 1:
             _warn_of_load(num_cores)
             return hardware
@@ -88,7 +88,7 @@ def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, st
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ or sys.platform != "linux":
         return 1, ""
     if not _has_loopback():
-        return 1, "processes couldn't connect to each other on localhost"
+        return 1, "processes can't connect to each other on localhost"
     max_processes = min(num_cores, recipe.training.batch_tokens // _MIN_TOKENS)
     if max_processes < 2:
         return 1, ""
@@ -98,10 +98,11 @@ def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, st
         fitting = max(1, int(_FREE_SHARE * free) // each)
         return _fill(num_cores, fitting), (
             f"{plural(max_processes, 'process')} would take "
-            f"{format_memory(max_processes * each)}, and {format_memory(free)} of memory are free"
+            f"{format_memory(max_processes * each)}, more than half of the "
+            f"{format_memory(free)} of free memory"
         )
     return _fill(num_cores, max_processes), (
-        "they keep their share of the machine beside other programs (training.processes)"
+        "faster than threads when other programs are running (training.processes)"
     )
 
 
@@ -150,6 +151,6 @@ def _warn_of_load(num_cores: int) -> None:
     if load >= _BUSY:
         warn(
             f"other programs keep {load:.1f} of {num_cores} cores busy, and this training resumes "
-            f"in one process, whose threads wait for each other: --processes {num_cores} is faster "
-            "beside them, with the same updates to rounding"
+            f"in one process, whose threads wait for each other; --processes {num_cores} would be "
+            "faster, with the same updates up to rounding"
         )

@@ -1,18 +1,19 @@
-"""The front door of `mtkit plan`: what a training will take, by arithmetic; nothing is started.
+"""The front door of `mtkit plan`: estimates what a training will take; nothing is started.
 
 It needs neither data nor a GPU. Where `prepare` has run for this recipe, its counts of tokens take
-the place of the recipe's bounds. `mtkit train --dry-run` measures the same on the machine at hand.
+the place of the recipe's bounds. `mtkit train --dry-run` measures the same on this machine.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from mtkit.data.batches.epoch import find_epoch, plan_epoch
+from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import SHARE_SLACK
-from mtkit.data.prepared import fingerprint, open_prepared, read_facts
+from mtkit.data.prepared import PreparedData, fingerprint, open_prepared, read_facts
 from mtkit.data.tokenizer_choice import find_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
@@ -27,6 +28,7 @@ from mtkit.model.costs import (
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.recipe import ENCODER_DECODERS
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
@@ -34,7 +36,7 @@ DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
 _MIN_NUM_GPUS = (1, 8)
-"""Reported whatever number was asked for."""
+"""Always reported, beside the requested number."""
 _MIN_WIDTH = 512
 """On a processor the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
@@ -85,7 +87,8 @@ class TrainingPlan:
         weights: The network's.
         num_learning: Those that aren't frozen.
         is_prepared: Whether tokens were counted in prepared data.
-        source_tokens: Of an update: the mean in prepared data, else the recipe's bound.
+        source_tokens: Of an update: the mean in prepared data, else the recipe's bound; 0 of a
+            language model.
         target_tokens: Likewise.
         updates_per_epoch: None before the data are prepared.
         num_updates: Of the whole training.
@@ -118,6 +121,11 @@ class TrainingPlan:
     share: float
     is_narrow: bool
     setups: tuple[Setup, ...]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a language model is trained, on text in one language."""
+        return not self.source_tokens
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,7 @@ def plan(
     hardware: str = "h100",
     share: float | None = None,
 ) -> TrainingPlan:
-    """Returns what a training will take.
+    """Returns the estimated cost of a training.
 
     Args:
         recipe: What is to be trained.
@@ -190,8 +198,8 @@ def plan(
         share: Share of the GPU's peak that products reach; that of `DEFAULT_SHARES` if None.
 
     Raises:
-        MtkitError: No such kind of GPU, a precision that it lacks, a share that is none, or no
-            vocabulary where the recipe takes one over.
+        MtkitError: Unknown GPU, a precision that it doesn't support, a share out of range, or no
+            vocabulary where the recipe reuses one.
     """
     accelerator = find_accelerator(hardware)
     precision = accelerator.resolve_precision(recipe.training.precision)
@@ -200,9 +208,19 @@ def plan(
         raise MtkitError(f"--share {share}: expected a number from {_MIN_SHARE} to 1")
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
     update = _look_at_data(recipe, workspace) if is_prepared else _take_bounds(recipe)
-    weights = count_weights(recipe.model, *update.vocab_sizes)
+    weights = count_weights(
+        recipe.model,
+        *update.vocab_sizes,
+        objective=recipe.objective,
+        next_sentence=recipe.training.masked.next_sentence,
+    )
     num_learning = weights.count_learning(recipe.training.freeze)
-    operations = count_operations(recipe.model, update.vocab_sizes[1])
+    operations = count_operations(
+        recipe.model,
+        update.vocab_sizes[1],
+        objective=recipe.objective,
+        predicted_share=recipe.training.masked.share,
+    )
     layers = recipe.model.num_encoder_layers, recipe.model.num_decoder_layers
     per_update = (
         operations.per_source_token * update.source_tokens
@@ -239,19 +257,36 @@ def plan(
 def _take_bounds(recipe: Recipe) -> _Update:
     """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
     tokens = recipe.training.batch_tokens
-    longest = min(tokens, recipe.data.cleaning.max_tokens)
+    longest = min(tokens, recipe.data.max_tokens)
     vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     if (tokenizer := find_tokenizer(recipe)) is not None:
         vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
-    return _Update(vocab_sizes, tokens, tokens, longest)
+    has_source = recipe.objective in ENCODER_DECODERS
+    return _Update(vocab_sizes, tokens if has_source else 0, tokens, longest)
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
-    """Returns the mean update of the first epoch."""
+    """Returns the mean update of the first epoch; of short blocks and others, as many as come."""
     data = open_prepared(recipe, workspace)
+    update = _look_at_epoch(recipe, data, data.train_order)
+    if data.train_short is None:
+        return update
+    short = _look_at_epoch(recipe, data, data.train_short.order)
+    share = recipe.training.masked.short_updates
+    pairs = zip(short.attended_pairs, update.attended_pairs, strict=True)
+    of_short, of_long = (share * few + (1 - share) * many for few, many in pairs)
+    return replace(
+        update,
+        target_tokens=share * short.target_tokens + (1 - share) * update.target_tokens,
+        attended_pairs=(of_short, of_long),
+    )
+
+
+def _look_at_epoch(recipe: Recipe, data: PreparedData, order: LengthOrder) -> _Update:
+    """Returns the mean update of the first epoch over data in order of length."""
     plan = partial(
         plan_epoch,
-        data.train_order,
+        order,
         weights=data.weights,
         batch_tokens=recipe.training.batch_tokens,
         length_groups=recipe.training.length_groups,
@@ -264,10 +299,19 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     reach = math.inf if window is None else window
     in_encoder = sources * np.minimum(sources, 2 * reach + 1)
     # The causal half: a kernel may compute the other one too, but none needs it.
-    in_decoder = targets * np.minimum((targets + 1) / 2, reach + 1) + targets * sources
+    in_decoder = targets * np.minimum((targets + 1) / 2, reach + 1)
+    has_both = recipe.objective in ENCODER_DECODERS
+    if has_both:
+        in_decoder += targets * sources
+    # A language model has one of the two alone.
+    in_encoder, in_decoder = (
+        in_encoder * (recipe.objective != "causal-lm"),
+        in_decoder * (recipe.objective != "masked-lm"),
+    )
     return _Update(
         (data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size),
-        epoch.num_source_tokens / num_updates,
+        # Those of a denoising model, whose sources are shorter than its targets, are a bound.
+        epoch.num_source_tokens / num_updates if has_both else 0,
         epoch.num_target_tokens / num_updates,
         int(max(sources.max(), targets.max())),
         (float(counts @ in_encoder) / num_updates, float(counts @ in_decoder) / num_updates),
@@ -320,7 +364,9 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
     """Returns the bytes that a GPU holds at the end of a forward pass, at its peak."""
     model, update, is_half = work.recipe.model, work.update, work.precision == "bf16"
-    per_source, per_target = bytes_per_token(model, is_half=is_half)
+    per_source, per_target = bytes_per_token(
+        model, is_half=is_half, objective=work.recipe.objective
+    )
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
     flat = work.num_learning * _FP32_BYTES if num_gpus > 1 else 0

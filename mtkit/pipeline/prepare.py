@@ -1,9 +1,10 @@
-"""The front door of `mtkit prepare`: data are made, and never swapped under a run's checkpoints."""
+"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints."""
 
 from mtkit.console import open_console, report, say
 from mtkit.data.preparation.preflight import check_data as look_at_data
 from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
+from mtkit.pipeline.select_text import TorchLanguageModels
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
 from mtkit.workspace import Workspace
@@ -12,20 +13,20 @@ from mtkit.workspace import Workspace
 def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None) -> None:
     """Writes tokenizer, tokenised training data and the development set to `workspace.data`.
 
-    Nothing of an earlier `prepare` is touched until all of it is done.
+    The data of an earlier `prepare` are replaced only once everything is done.
 
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
-        num_workers: Processes that clean and tokenise; as many as there are processors for
-                this one where None.
+        num_workers: Processes that clean and tokenise; one per available processor if None.
 
     Raises:
-        MtkitError: A corpus that can't be read, holds no usable pair, or is too small for the
+        MtkitError: A corpus that can't be read, has no usable pairs, or is too small for the
             tokenizer; checkpoints of another run, on other data or with another model.
     """
+    models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     if not any(workspace.checkpoints.glob("step-*")):
-        prepare_data(recipe, workspace, num_workers=num_workers)
+        prepare_data(recipe, workspace, num_workers=num_workers, models=models)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
@@ -38,16 +39,18 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         workspace,
         num_workers=num_workers,
         check=lambda digest: check_same_run(recipe, digest, saved),
+        models=models,
     )
 
 
 def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
-    """Says what preparing a recipe's data would find and make; writes nothing.
+    """Prints what preparing a recipe's data would find and make; writes nothing.
 
     Returns:
         Whether `prepare` would find no fault that ends it.
     """
-    found = look_at_data(recipe, num_workers=num_workers or count_processors())
+    models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
+    found = look_at_data(recipe, num_workers=num_workers or count_processors(), models=models)
     if found.report.corpora:
         show_report(found.report, open_console())
         show_longest(found.report, open_console())
@@ -59,5 +62,5 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     for fault in found.faults:
         report(fault)
     if not found.faults:
-        say("nothing stands in the way of `mtkit prepare`")
+        say("check passed: `mtkit prepare` can run")
     return not found.faults

@@ -1,4 +1,4 @@
-"""The front door of `mtkit run`: the whole road, from corpora to scores."""
+"""The front door of `mtkit run`: all steps, from corpora to scores."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         recipe: What to make.
         workspace: Where it is made.
         hardware: What to train on.
-        options: What makes a command come to the same recipe and workspace.
+        options: Command-line options that select the same recipe and workspace.
 
     Returns:
         An exit code; other than 0, training was cut short and nothing after it was done.
@@ -44,7 +44,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     else:
         prepare(recipe, workspace)
     if is_trained(recipe, workspace):
-        say("train: finished already")
+        say("train: already finished")
     else:
         code = train(recipe, workspace, hardware=hardware, options=options, command="run")
         if code:
@@ -58,15 +58,24 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         scored = score(recipe, workspace, device=hardware.device)
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
         show_table(rows, open_console())
-        for test_set in recipe.evaluation.test_sets:
+        for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
             _show_samples(TranslationFiles(workspace, test_set.name).read())
-    say(f"the model is in {workspace.model}; to translate with it:")
-    say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
+    _show_use(recipe, workspace, options)
     return 0
 
 
+def _show_use(recipe: Recipe, workspace: Workspace, options: Sequence[str]) -> None:
+    """Prints where the model is, and what to do with it."""
+    if recipe.objective == "masked-lm":
+        say(f"the model is in {workspace.model}")
+        return
+    use = "continue lines" if recipe.objective == "causal-lm" else "translate"
+    say(f"the model is in {workspace.model}; to {use} with it:")
+    say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
+
+
 def _show_samples(translation: TranslatedTestSet) -> None:
-    """Prints sentences from all over a test set, with reference and translation."""
+    """Prints sentences spread over a test set, with reference and translation."""
     count = len(translation.sources)
     num_samples = min(count, _NUM_SAMPLES)
     say(f"\n{translation.name}, {num_samples} of {count:,} sentences:")

@@ -6,32 +6,40 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from mtkit.console import say, warn
-from mtkit.data.sources.corpora import put_tag, read_pairs
+from mtkit.data.preparation.labelled_text import check_known
+from mtkit.data.sources.corpora import put_tag, read_pairs, require_parallel
+from mtkit.data.sources.labelled import read_labelled
+from mtkit.data.sources.one_language import read_text
 from mtkit.data.sources.published import read_published
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
+from mtkit.evaluation.labels import evaluate_labels
+from mtkit.evaluation.perplexity import evaluate_text
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.files import read_json, write_atomically
 from mtkit.inference.identity import identify
+from mtkit.inference.predict_text import predict_text
 from mtkit.inference.translate import Translator
 from mtkit.locks import locked
 from mtkit.model.card import write_scores
+from mtkit.model.config import open_model_folder
 from mtkit.model.digest import digest_model, reading, replaced
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.data import TextCorpus, TextTableCorpus
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
-from mtkit.recipe.test_sets import PublishedTestSet, TestSet
+from mtkit.recipe.test_sets import LabelledTestSet, PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
 
 
 class RunModel:
-    """The model that translates a run's test sets: one, whatever other commands do meanwhile.
+    """The model that translates a run's test sets; fails if another command replaces it.
 
     Args:
         recipe: Whose decoding settings apply.
@@ -81,15 +89,17 @@ def score(
 ) -> list[ScoredText]:
     """Writes translations and scores of the recipe's test sets into the workspace.
 
-    The scores stand in `scores.json`, in the manifest and in the card of what translated: the
-    model's, or the export's. A translation that the same files made of the same text in the same
-    way is taken as it is.
+    A causal language model translates nothing: its score is the perplexity of the text. A
+    classifier's are accuracy and macro-F1.
+
+    The scores are in `scores.json`, in the manifest and in the card of the model or the export that
+    translated. An earlier translation is reused if model, text and settings are the same.
 
     Args:
         recipe: Whose test sets are scored.
         workspace: Where its model is.
         device: `cpu`, `cuda`, or `auto`.
-        keeps_others: Whether scores that the same model has on other test sets stay beside them.
+        keeps_others: Whether to keep the same model's scores on other test sets.
 
     Returns:
         The result of each test set.
@@ -104,21 +114,16 @@ def score(
             "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
             "mtkit score --hypothesis FILE --reference FILE",
         )
-    scored = []
     if recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
-    origins = _read_origins(recipe)
     model = RunModel(recipe, workspace, device=device)
-    for translation in _translate_test_sets(recipe, workspace, model):
-        text = ReferenceText(
-            translation.name,
-            translation.references,
-            translation.sources,
-            origins,
-        )
-        language = recipe.data.target_language
-        systems = {recipe.name: translation.hypotheses}
-        scored.append(score_systems(systems, text, recipe.evaluation, language))
+    scored = (
+        _score_labels(recipe, model, device=device)
+        if recipe.objective == "classification"
+        else _score_text(recipe, model, device=device)
+        if recipe.data.is_text
+        else _score_translations(recipe, workspace, model)
+    )
     # The run's own model needs no name among its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
     _file_scores(workspace, model, rows, _describe(recipe, model), keeps_others=keeps_others)
@@ -128,10 +133,10 @@ def score(
 def score_published(
     recipe: Recipe, workspace: Workspace, test_set: str, *, device: str = "auto"
 ) -> list[ScoredText]:
-    """Scores a run's model on a test set that sacreBLEU knows; its scores on others stay.
+    """Scores a run's model on a test set that sacreBLEU knows; keeps its scores on other test sets.
 
     Args:
-        recipe: Whose languages and settings hold; its own test sets are left out.
+        recipe: Whose languages and settings hold; its own test sets are ignored.
         workspace: Where its model is.
         test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
         device: `cpu`, `cuda`, or `auto`.
@@ -144,12 +149,100 @@ def score_published(
     if pair != languages:
         raise MtkitError(
             f"--test-set {test_set}: the model translates {'-'.join(languages)}",
-            f"take --test-set {name}",
+            f"use --test-set {name}",
         )
     published = PublishedTestSet(name=name.replace("/", "-"), sacrebleu=name)
     evaluation = recipe.evaluation.model_copy(update={"test_sets": (published,)})
     recipe = recipe.model_copy(update={"evaluation": evaluation})
     return score(recipe, workspace, device=device, keeps_others=True)
+
+
+def _score_translations(recipe: Recipe, workspace: Workspace, model: RunModel) -> list[ScoredText]:
+    """Returns the scores of each test set's translation."""
+    scored: list[ScoredText] = []
+    origins = _read_origins(recipe)
+    for translation in _translate_test_sets(recipe, workspace, model):
+        text = ReferenceText(
+            translation.name,
+            translation.references,
+            translation.sources,
+            origins,
+        )
+        language = recipe.data.target_language
+        systems = {recipe.name: translation.hypotheses}
+        scored.append(score_systems(systems, text, recipe.evaluation, language))
+    return scored
+
+
+def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:
+    """Returns a causal language model's perplexity of each test set."""
+    # Imported here: CTranslate2 translates without torch.
+    from mtkit.inference.engines.torch_engine import open_torch_engine  # noqa: PLC0415
+
+    if recipe.objective != "causal-lm":
+        raise MtkitError(
+            f'mtkit score has no score of objective = "{recipe.objective}" yet: its accuracy is '
+            "measured on data.dev at each checkpoint",
+            "remove evaluation.test_sets, and give the text that counts as data.dev",
+        )
+    texts = {
+        test_set.name: read_text(test_set)
+        for test_set in recipe.evaluation.test_sets
+        if isinstance(test_set, TextCorpus | TextTableCorpus)
+    }
+    with reading(model.folder):
+        opened = open_model_folder(model.folder)
+        engine = open_torch_engine([model.folder], recipe.inference, device)
+        model.check()
+    scored = []
+    for name, (lines, documents) in texts.items():
+        if not lines:
+            raise MtkitError(
+                f"evaluation.test_sets: {name} has no lines", "is this the right file?"
+            )
+        say(f"{name}: measuring {len(lines):,} lines")
+        predicted = predict_text(
+            engine,
+            opened.tokenizer,
+            lines,
+            documents,
+            context_tokens=recipe.data.block_tokens,
+            batch_tokens=recipe.inference.batch_tokens,
+        )
+        evaluated = evaluate_text(recipe.name, name, predicted, recipe.evaluation)
+        scored.append(ScoredText(evaluated, {}, ReferenceText(name, [lines])))
+    return scored
+
+
+def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:
+    """Returns a classifier's accuracy and macro-F1 on each test set."""
+    # Imported here: CTranslate2 translates without torch.
+    from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
+
+    corpora = [
+        corpus for corpus in recipe.evaluation.test_sets if isinstance(corpus, LabelledTestSet)
+    ]
+    # Each is read before the first is labelled: a missing file is reported at once.
+    rows_by_name = {corpus.name: list(read_labelled(corpus)) for corpus in corpora}
+    classifier = LineClassifier(model.folder, device=device, settings=recipe.inference)
+    model.check()
+    scored = []
+    for corpus in corpora:
+        check_known(corpus, list(classifier.labels))
+        rows = rows_by_name[corpus.name]
+        if not rows:
+            raise MtkitError(
+                f"evaluation.test_sets: {corpus.name} has no texts", "is this the right file?"
+            )
+        say(f"{corpus.name}: labelling {len(rows):,} texts")
+        seconds = [row.second for row in rows] if classifier.has_pairs else None
+        found = [one.label for one in classifier.classify([row.text for row in rows], seconds)]
+        wanted = [row.label for row in rows]
+        evaluated = evaluate_labels(
+            {recipe.name: found}, corpus.name, wanted, classifier.labels, recipe.evaluation
+        )
+        scored.append(ScoredText(evaluated, {}, ReferenceText(corpus.name, [wanted])))
+    return scored
 
 
 def _file_scores(
@@ -163,7 +256,7 @@ def _file_scores(
     """Writes scores to `scores.json`, to the manifest and to the translating model's card.
 
     Raises:
-        MtkitError: Another model lies there by now, of which these scores aren't.
+        MtkitError: The model has been replaced by another since.
     """
     # Nobody can put another model there meanwhile.
     with locked(workspace.scores_file), locked(model.folder):
@@ -178,7 +271,7 @@ def _file_scores(
 
 
 def _check_export(workspace: Workspace) -> None:
-    """Checks that what was exported was made from the run's model, as far as that can be known.
+    """Checks that the export was made from the run's model, if that is recorded.
 
     Raises:
         MtkitError: It was made from another.
@@ -188,8 +281,8 @@ def _check_export(workspace: Workspace) -> None:
         raise fault
     if not read_origin(workspace.export / ENGINE_FOLDER)[0]:
         warn(
-            f"{workspace.export} was exported by an earlier version of mtkit, which didn't note "
-            "the model: if that was replaced since, export it again with `mtkit export`"
+            f"{workspace.export} was exported by an earlier version of mtkit, which didn't record "
+            "the model; if the model has changed since, export it again with `mtkit export`"
         )
 
 
@@ -208,7 +301,7 @@ def _translate_test_sets(
         made_from = {**_describe(recipe, model), "source": digest(tagged)}
         translation = files.take(tagged, references, made_from)
         if translation is not None:
-            say(f"{name}: {len(sources):,} sentences, translated already")
+            say(f"{name}: {len(sources):,} sentences, already translated")
         else:
             say(f"{name}: translating {len(sources):,} sentences")
             hypotheses = model.translate(tagged)
@@ -225,9 +318,9 @@ def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
 def _read_origins(recipe: Recipe) -> list[str] | None:
     if recipe.evaluation.origins is not None and len(recipe.evaluation.test_sets) != 1:
         raise MtkitError(
-            "evaluation.origins tells where the sentences of one test set come from, but there are "
-            f"{len(recipe.evaluation.test_sets)}",
-            "leave it out, and score that set's translation with --hypothesis",
+            "evaluation.origins names the origins of one test set's sentences, but there are "
+            f"{len(recipe.evaluation.test_sets)} test sets",
+            "remove it, and score that test set's translation with --hypothesis",
         )
     return read_origins(recipe.evaluation)
 
@@ -255,7 +348,7 @@ def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[l
         return read_published(test_set.sacrebleu, languages=recipe.data.languages)
     pairs = list(
         read_pairs(
-            test_set.model_copy(update={"tag": ""}),
+            require_parallel(test_set).model_copy(update={"tag": ""}),
             phrasebook_split="test",
             languages=recipe.data.languages,
         )

@@ -35,7 +35,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Settings that files of translations are scored by.
+    """Settings for scoring files of translations.
 
     Attributes:
         settings: Metrics, how they see text, and how differences are tested.
@@ -130,19 +130,20 @@ def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[st
         languages: Those that hold where it has no pair; empty codes where nothing is known.
 
     Raises:
-        MtkitError: No languages, or something that is no pair of them.
+        MtkitError: No languages, or not a language pair.
     """
     name, colon, pair = test_set.partition(":")
     source, dash, target = pair.partition("-")
     if colon and not (source and dash and target):
         raise MtkitError(
-            f"--test-set {test_set}: '{pair}' is no pair of languages",
-            f"such as --test-set {name}:en-de",
+            f"--test-set {test_set}: '{pair}' is not a language pair",
+            f"for example --test-set {name}:en-de",
         )
     found = (source, target) if colon else languages
     if not all(found):
         raise MtkitError(
-            f"--test-set {test_set}: in which languages?", f"such as --test-set {name}:en-de"
+            f"--test-set {test_set}: no language pair given",
+            f"for example --test-set {name}:en-de",
         )
     return name, found
 
@@ -155,9 +156,7 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
     """
     for index, file in enumerate(files):
         if file.resolve() in map(Path.resolve, files[:index]):
-            raise MtkitError(
-                f"--hypothesis {file} is given twice", "each system is one file, given once"
-            )
+            raise MtkitError(f"--hypothesis {file} is given twice", "give each system's file once")
     names = name_systems(files) if len(files) > 1 else [as_text(file) for file in files]
     return {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
 

@@ -26,17 +26,19 @@ def check_report_name(path: Path) -> None:
     """Checks that a report can be written to a file of this name.
 
     Raises:
-        MtkitError: Its ending says nothing, or its folder isn't there.
+        MtkitError: Unknown ending, or its folder doesn't exist.
     """
     if path.suffix not in _KINDS:
         raise MtkitError(
-            f"--report {path}: a report's name tells its kind",
-            "end it in .html for a page, .md for a table, .json for all that was found",
+            f"--report {path}: unknown kind of report",
+            "use the ending .html for a page, .md for a table, or .json for everything",
         )
     if path.is_dir():
-        raise MtkitError(f"--report {path}: that is a folder", f"such as {path / 'report.html'}")
+        raise MtkitError(
+            f"--report {path}: this is a folder", f"for example {path / 'report.html'}"
+        )
     if not path.absolute().parent.is_dir():
-        raise MtkitError(f"--report {path}: there is no folder {path.absolute().parent}")
+        raise MtkitError(f"--report {path}: no folder {path.absolute().parent}", "create it first")
 
 
 def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:

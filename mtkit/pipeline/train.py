@@ -26,14 +26,14 @@ def train(
     options: Sequence[str],
     command: str = "train",
 ) -> int:
-    """Trains to the end, or as far as an interruption lets it.
+    """Trains to the end, or until interrupted.
 
     Args:
         recipe: What to train.
         workspace: Where its data are and its checkpoints go.
         hardware: What to train on.
-        options: What makes a command come to the same recipe and workspace, for worker processes.
-        command: The command that goes on from where this one stops.
+        options: Command-line options that select the same recipe and workspace, for workers.
+        command: The command that resumes from where this one stops.
 
     Returns:
         An exit code: 0 at the end, `STOPPED` before it.
@@ -63,7 +63,7 @@ def train(
         is_finished = train_here(recipe, workspace, device=hardware.device, options=options)
     if is_finished:
         return 0
-    say("go on with: " + shlex.join(["mtkit", command, *options, *hardware.options]))
+    say("to resume: " + shlex.join(["mtkit", command, *options, *hardware.options]))
     return STOPPED
 
 

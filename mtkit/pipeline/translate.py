@@ -50,7 +50,7 @@ def find_model(recipe: "Recipe", workspace: Workspace) -> Path:
         return workspace.model
     if not (workspace.export / CONFIG_FILE).is_file():
         raise MtkitError(
-            f"{workspace.export}: nothing was exported for CTranslate2", "run `mtkit export`"
+            f"{workspace.export}: no model exported for CTranslate2", "run `mtkit export`"
         )
     return workspace.export
 
@@ -70,7 +70,7 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
         return None
     command = ["mtkit", "export", "--workspace", str(workspace.root), "-q", quantization]
     return MtkitError(
-        f"{workspace.export} was made from another model than {workspace.model} holds now",
+        f"{workspace.export} was exported from a different model than {workspace.model}",
         f"export it again: {shlex.join(command)}",
     )
 
@@ -78,7 +78,7 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
 def load_models(
     models: Sequence[Path], overrides: Sequence[str] = (), *, device: str = "auto"
 ) -> Translator:
-    """Returns a translator with a model folder or a checkpoint, or with several together.
+    """Returns a translator with a model folder, a checkpoint, or an ensemble of model folders.
 
     Args:
         models: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
@@ -86,13 +86,13 @@ def load_models(
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
     Raises:
-        MtkitError: No model there, or an override of what is no decoding default.
+        MtkitError: No model there, or an override of a key that isn't a decoding default.
     """
     if any(_is_checkpoint(model) for model in models):
         if len(models) > 1:
             raise MtkitError(
-                "a checkpoint can't speak together with another model",
-                "make a model folder of it with `mtkit average`",
+                "checkpoints can't be ensembled",
+                "average them first: mtkit average",
             )
         return _load_checkpoint(models[0], overrides, device)
     settings = read_settings(models[0])
@@ -126,7 +126,7 @@ def _is_checkpoint(path: Path) -> bool:
 def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Translator:
     """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
     from mtkit.inference.engines.parallel_engine import open_processes
-    from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
+    from mtkit.inference.engines.torch_engine import TorchEngine, check_generates, make_ready
     from mtkit.model.folder import load_network
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
@@ -137,12 +137,23 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         raise MtkitError(
             f'{path} is a checkpoint, which inference.engine = "{recipe.inference.engine}" '
             "can't read",
-            "export the run's model with `mtkit export`, or take --engine torch",
+            "export the run's model with `mtkit export`, or use --engine torch",
+        )
+    if recipe.objective == "classification":
+        raise MtkitError(
+            f"{path} is a classifier's checkpoint, and labels are given with model folders alone",
+            "make a model folder of it with `mtkit average`",
+        )
+    if recipe.inference.fusion is not None:
+        raise MtkitError(
+            f"{path} is a checkpoint, and inference.fusion works with model folders alone",
+            "make a model folder of it with `mtkit average`, or remove inference.fusion",
         )
     _check_its_data(path, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)
-    model = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
+    network = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
+    model = check_generates(network, config)
     limit_threads()
     chosen = find_device(device)
     ready = make_ready(model.to(chosen), recipe.inference, chosen)
@@ -151,6 +162,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         tokenizer,
         recipe.inference,
         target_language=recipe.data.target_language,
+        continues=recipe.objective == "causal-lm",
     )
 
 
@@ -165,7 +177,7 @@ def _check_its_data(path: Path, workspace: Workspace) -> None:
     wanted, found = read_digest(workspace), read_checkpoint(folder).data_digest
     if wanted and found != wanted:
         raise MtkitError(
-            f"{folder} was trained on other data than {workspace.data} holds, so perhaps with "
-            "another tokenizer",
-            "prepare the data again that it was trained on",
+            f"{folder} was trained on different data than {workspace.data} now contains, so its "
+            "tokenizer may differ",
+            "prepare again the data that it was trained on",
         )

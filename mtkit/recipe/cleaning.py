@@ -1,8 +1,15 @@
-"""The `data.cleaning` section: which training pairs are left out."""
+"""The `data.cleaning` section: which training pairs, or lines of one language, are dropped."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
 
@@ -10,9 +17,9 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Filter(Section):
-    """A rule that leaves pairs out.
+    """A rule that drops pairs.
 
-    Most are on without being named, so a section that is absent can't say "off": a key does.
+    Most are on by default, so leaving out a section can't mean off: a key does.
     """
 
     enabled: bool = True
@@ -22,20 +29,21 @@ class Filter(Section):
 class Encoding(Filter):
     """Repairs stray characters; drops pairs with control characters or a broken encoding.
 
-    Repaired: C1 controls are read as Windows-1252, tabs and line separators become spaces,
-    byte-order marks, zero-width spaces and soft hyphens go. Dropped: what is left of controls,
-    U+FFFD, noncharacters, private use, and UTF-8 that was read as Windows-1252 or Latin-1.
+    Repaired: C1 controls are read as Windows-1252; tabs and line separators become spaces;
+    byte-order marks, zero-width spaces and soft hyphens are removed. Dropped: pairs with other
+    control characters, U+FFFD, noncharacters, private-use characters, or UTF-8 that was read as
+    Windows-1252 or Latin-1.
     """
 
     invalid_utf8: Literal["error", "drop"] = "error"
-    """Invalid UTF-8: end `prepare` with an error, or drop the pair."""
+    """What invalid UTF-8 does: end `prepare` with an error, or drop the pair."""
 
 
 class Length(Filter):
     """Drops pairs with a side that is too long or too short."""
 
     min_characters: Count = 1
-    """Minimum length of either side in characters."""
+    """Minimum length of either side, or of a line of text in one language, in characters."""
     max_characters: Count = 2_000
     """Maximum length of either side in characters."""
 
@@ -43,26 +51,27 @@ class Length(Filter):
 class LengthRatio(Filter):
     """Drops pairs whose sides differ too much in length.
 
-    The ratio is (t + c) / (balance * s + c) or its inverse, whichever is greater: s and t are the
-    lengths in characters, balance is the development set's target characters per source character,
-    c is `smoothing`.
+    The ratio is (t + c) / (r * s + c) or its inverse, whichever is greater: s and t are the lengths
+    in characters, r is the development set's target characters per source character, c is
+    `smoothing`.
     """
 
     max_ratio: Annotated[float, Field(gt=1.0), AfterValidator(refuse_boundless)] = 2.0
-    """Maximum ratio of the longer side to the shorter, after balancing."""
+    """Maximum ratio of the longer side to the shorter, the source's length multiplied by r."""
     smoothing: Count = 15
-    """Characters added to both sides, so that short sentences may differ more."""
+    """Characters added to both lengths, so that short sentences may differ more."""
 
 
 class Identical(Filter):
-    """Drops pairs whose sides are the same but for case and spaces."""
+    """Drops pairs whose sides are identical, ignoring case and spaces."""
 
 
 class Letters(Filter):
     """Drops pairs with a side that is mostly digits, punctuation or symbols."""
 
     min_share: Share = 0.4
-    """Minimum share of letters and combining marks among a side's characters, spaces left out."""
+    """Minimum share of letters and combining marks among a side's characters, not counting
+    spaces."""
 
 
 class Script(Filter):
@@ -70,33 +79,34 @@ class Script(Filter):
 
     min_share: Share = 0.2
     """Minimum share of a side's letters in a script of its language. A letter of a script written
-    without spaces, such as Han, counts for three; one that belongs to no one script, for none."""
+    without spaces, such as Han, counts as three; a letter shared by several scripts isn't
+    counted."""
     source: tuple[str, ...] = ()
-    """Scripts of the source by ISO 15924 code, such as `["Cyrl", "Latn"]`; empty takes what CLDR
-    says of the language."""
+    """Scripts of the source, or of text in one language, as ISO 15924 codes, such as
+    `["Cyrl", "Latn"]`; if empty, those that CLDR has for the language."""
     target: tuple[str, ...] = ()
-    """Scripts of the target; empty takes what CLDR says of the language."""
+    """Scripts of the target; if empty, those that CLDR has for the language."""
 
 
 class Numbers(Filter):
-    """Drops pairs whose sides hold different numbers.
+    """Drops pairs whose sides contain different numbers.
 
-    Numbers written in digits are compared by value; separators of thousands are ignored, and a
-    decimal separator parts two numbers. Where too few match, each side is read as it fits the
-    other best: digits in groups as one number or as several, with units such as 万, 亿 and million,
+    Numbers written in digits are compared by value; thousands separators are ignored, and a decimal
+    separator splits a number in two. If too few match, each side is read in the way that fits the
+    other best: grouped digits as one number or as several, with units such as 万, 亿 and million,
     三十五 as 35.
     """
 
     min_value: CountFromZero = 10
-    """Minimum number that is compared: smaller ones are often spelled out on one side."""
+    """Smallest number that is compared: smaller ones are often spelled out on one side."""
     min_numbers: Count = 2
-    """Numbers on the side with more of them from which the pair is judged."""
+    """Minimum count of numbers, on the side with more of them, for a pair to be judged."""
     min_match: Share = 0.3
     """Minimum share of that side's numbers that the other side has too."""
 
 
 class Urls(Filter):
-    """Drops pairs whose sides hold different web or e-mail addresses."""
+    """Drops pairs whose sides contain different web or e-mail addresses."""
 
     min_match: Share = 0.5
     """Minimum share of the addresses of both sides that the other side has too."""
@@ -105,67 +115,131 @@ class Urls(Filter):
 class Repetition(Filter):
     """Drops pairs with a side that repeats one to four words, or characters, again and again.
 
-    Characters are looked at in scripts written without spaces.
+    Characters are compared in scripts written without spaces.
     """
 
     max_repeats: Count = 4
-    """Maximum number of times in a row that the same stretch may stand."""
+    """Maximum number of times in a row that the same words or characters may occur."""
 
 
 class LanguageIdentification(Filter):
     """Drops pairs with a side in another language (py3langid; `pip install "mtkit[language-id]"`).
 
-    Off by default: it needs that package, and takes more time than all the others together.
+    Off by default: it needs that package, and takes longer than all other filters together.
     """
 
     enabled: bool = False
     """Whether the filter runs."""
     min_characters: Count = 15
-    """Minimum length in characters of a side that is identified; of shorter ones too many are
-    mistaken."""
+    """Minimum length in characters of a side to identify; too many shorter ones are
+    misidentified."""
     min_confidence: Share = 0.5
-    """Minimum probability that the model gives another language for it to count."""
+    """Minimum probability of another language for the pair to be dropped."""
     candidates: tuple[str, ...] = ()
-    """Languages to choose among beside the pair's own, as ISO 639-1 codes; empty takes some 40
+    """Languages to choose from besides the pair's own, as ISO 639-1 codes; if empty, about 40
     widely written ones."""
 
 
 class Overlap(Filter):
-    """Drops pairs with a side that stands in the development set or in a test set.
+    """Drops pairs with a side that is in the development set or in a test set.
 
-    Sides are compared by letters and digits alone, normalised as the tokenizer does it and case
-    folded.
+    Only letters and digits are compared, after the tokenizer's normalisation and case folding.
     """
 
     min_letters: Count = 20
-    """Letters and digits from which one side that stands in the held-out sets is enough; with
-    fewer, both sides must match the same held-out pair. A letter of Han counts for three, a kana
-    or a syllable of Hangul for two."""
+    """Letters and digits from which one side found in the held-out sets is enough to drop the pair;
+    with fewer, both sides must match the same held-out pair, and a line of text in one language
+    stays. A letter of Han counts as three, a kana or a syllable of Hangul as two."""
 
 
 class Duplicates(Filter):
-    """Drops pairs that stood in the training text before, after all other filters."""
+    """Drops pairs that occurred earlier in the training text; runs after all other filters."""
 
     by: Literal["pair", "source", "target", "either"] = "pair"
-    """What must have stood there before: both sides together, the source, the target, or either
-    of the two."""
+    """What must have occurred before: both sides together, the source, the target, or either of the
+    two. Of text in one language it is the line."""
+
+
+class Selection(Section):
+    """Keeps the text that is most like yours, by two causal language models.
+
+    A line's rank is its cross-entropy under a model of text in your domain minus that under a
+    model of general text (Moore and Lewis 2010); a pair's is the sum over both sides (Axelrod, He
+    and Gao 2011). In nats per token with `</s>` where the two models of each side have the same
+    vocabulary, else per character. Runs after all other filters and after duplicates are dropped.
+    """
+
+    in_domain: Path | None = None
+    """For text in one language: folder of a model trained on text in your domain. A relative path
+    starts from `data.data_root`."""
+    general: Path | None = None
+    """For text in one language: folder of a model trained on general text, as much as the other
+    model's and best an even sample of the training corpora."""
+    in_domain_source: Path | None = None
+    """For pairs: the same as `in_domain`, in the source language."""
+    general_source: Path | None = None
+    """For pairs: the same as `general`, in the source language."""
+    in_domain_target: Path | None = None
+    """For pairs: the same as `in_domain`, in the target language; if absent, sources alone
+    decide."""
+    general_target: Path | None = None
+    """For pairs: the same as `general`, in the target language."""
+    keep: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Share of the pairs or lines to keep: those with the lowest differences, over all corpora."""
+    max_difference: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] | None = None
+    """Instead of `keep`: the largest difference to keep, in nats per token or per character."""
+
+    @property
+    def models(self) -> dict[str, tuple[Path, Path]]:
+        """Folders of both models, in-domain and general, of each column that is scored."""
+        given = {
+            "text": (self.in_domain, self.general),
+            "source": (self.in_domain_source, self.general_source),
+            "target": (self.in_domain_target, self.general_target),
+        }
+        return {
+            column: (in_domain, general)
+            for column, (in_domain, general) in given.items()
+            if in_domain is not None and general is not None
+        }
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> "Selection":
+        if (self.keep is None) == (self.max_difference is None):
+            raise ValueError("give either keep or max_difference")
+        for suffix in ("", "_source", "_target"):
+            keys = (f"in_domain{suffix}", f"general{suffix}")
+            missing = [key for key in keys if getattr(self, key) is None]
+            if len(missing) == 1:
+                raise ValueError(f"{missing[0]} is missing: give both {keys[0]} and {keys[1]}")
+        if not self.models:
+            raise ValueError(
+                "name two model folders: in_domain and general for text in one language, "
+                "in_domain_source and general_source for pairs"
+            )
+        return self
 
 
 class Cleaning(Section):
-    """Which training pairs are left out. A pair with a blank side always is."""
+    """Which training pairs are dropped. A pair with a blank side always is.
+
+    Of text in one language, lines are dropped by the same rules, as if each were one side of a
+    pair. What compares two sides doesn't apply: `length_ratio`, `identical`, `numbers`, `urls`; nor
+    does `max_tokens`.
+    """
 
     max_tokens: Count = 256
-    """Maximum length of either side in subword tokens, `</s>` counted."""
+    """Maximum length of either side in subword tokens, `</s>` included."""
     encoding: Encoding = Encoding()
     """Control characters and broken encodings."""
     length: Length = Length()
     """Length in characters."""
     length_ratio: LengthRatio = LengthRatio()
-    """One side's length against the other's."""
+    """Length of one side relative to the other."""
     identical: Identical = Identical()
-    """Both sides the same."""
+    """Identical sides."""
     letters: Letters = Letters()
-    """Sides without much text."""
+    """Sides with few letters."""
     script: Script = Script()
     """Sides in another script."""
     numbers: Numbers = Numbers()
@@ -180,3 +254,13 @@ class Cleaning(Section):
     """Sentences of the development and test sets."""
     duplicates: Duplicates = Duplicates()
     """Duplicate pairs."""
+    selection: Selection | None = None
+    """Keep only the text that is most like yours."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the section as older versions know it, where it says nothing that they don't."""
+        tables: dict[str, Any] = serialize(self)
+        if self.selection is None:
+            tables.pop("selection", None)
+        return tables

@@ -13,40 +13,40 @@ Metric = Literal["bleu", "chrf", "chrf++", "ter"]
 
 
 class Significance(Section):
-    """What a score, and a difference between two systems, is worth."""
+    """Confidence intervals of scores, and tests of differences between systems."""
 
     test: Literal["bootstrap", "randomization"] = "bootstrap"
-    """How p-values come about: paired `bootstrap` (Koehn 2004), or approximate `randomization`
+    """How p-values are computed: paired `bootstrap` (Koehn 2004), or approximate `randomization`
     (Riezler and Maxwell 2005)."""
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1_000
-    """How often the test set is resampled, or systems' sentences are exchanged."""
+    """How often the test set is resampled, or sentences are exchanged between systems."""
     seed: Seed = 12_345
-    """Of what is drawn; sacreBLEU's own by default."""
+    """Seed of the random draws; sacreBLEU's own by default."""
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
-    """Share of what is drawn that lies within an interval."""
+    """Confidence level of the intervals."""
 
 
 class Comet(Section):
-    """A learned metric, by its own command: its package needs an environment of its own."""
+    """A learned metric, run as a command of its own: its package needs a separate environment."""
 
     command: str = "comet-score"
-    """The command that `pip install unbabel-comet` leaves, with its path unless it is on PATH.
-    Any other than `comet-score` must be given on the command line: a program that a recipe names
+    """The command that `pip install unbabel-comet` installs, with its path unless it is on PATH.
+    Any other than `comet-score` must be given on the command line: a program named in a recipe
     isn't run."""
     model: str = "Unbabel/wmt22-comet-da"
-    """A model's name on its hub, or a checkpoint's file (`.ckpt`). Opening one can run a program
-    that lies in it: any but Unbabel's must be given on the command line."""
+    """A model's name on the Hugging Face Hub, or a checkpoint file (`.ckpt`). Loading one can run
+    code that it contains: any but Unbabel's must be given on the command line."""
     gpus: CountFromZero = 0
-    """GPUs it runs on; 0 is the CPU."""
+    """Number of GPUs to run on; 0 is the CPU."""
     _keys_of_file: frozenset[str] = PrivateAttr(frozenset())
 
     @property
     def keys_of_file(self) -> frozenset[str]:
-        """Keys whose value stands in a recipe file, which may be a stranger's."""
+        """Keys whose value comes from a recipe file, which may be a stranger's."""
         return self._keys_of_file
 
     def note_keys_of_file(self, keys: frozenset[str]) -> None:
-        """Remembers which keys' values stand in a recipe file."""
+        """Remembers which keys' values come from a recipe file."""
         self._keys_of_file = keys
 
 
@@ -56,7 +56,7 @@ class Evaluation(Section):
     test_sets: Annotated[tuple[TestSet, ...], Invalidates.HELD_OUT | Invalidates.RESULTS] = ()
     """Held-out sets that `mtkit score` translates and scores."""
     metrics: tuple[Metric, ...] = Field(default=("bleu", "chrf", "ter"), min_length=1)
-    """Which scores are computed."""
+    """Metrics to compute."""
     tokenize: Annotated[
         Literal[
             "auto",
@@ -73,36 +73,37 @@ class Evaluation(Section):
         ],
         Invalidates.SCORES | Invalidates.RESULTS,
     ] = "auto"
-    """BLEU's tokeniser. `auto`: by the target language, `zh`, `ja-mecab`, `ko-mecab` for Chinese,
-    Japanese, Korean, `char` where no spaces part words, else `13a`. `none`: for text that is
-    tokenised already. sacreBLEU fetches a model for `flores101`, `flores200`, `spBLEU-1K`."""
+    """BLEU's tokenizer. `auto`: by the target language: `zh`, `ja-mecab`, `ko-mecab` for Chinese,
+    Japanese, Korean, `char` for other languages written without spaces, else `13a`. `none`: for
+    text that is tokenised already. sacreBLEU downloads a model for `flores101`, `flores200`,
+    `spBLEU-1K`."""
     smooth: Annotated[
         Literal["exp", "floor", "add-k", "none"], Invalidates.SCORES | Invalidates.RESULTS
     ] = "exp"
-    """BLEU's smoothing of n-gram orders without a match."""
+    """BLEU's smoothing for n-gram orders without a match."""
     lowercase: Annotated[bool, Invalidates.SCORES | Invalidates.RESULTS] = False
-    """Score without regard to case."""
+    """Ignore case."""
 
     significance: Significance = Significance()
-    """Intervals, and tests of differences."""
+    """Confidence intervals and significance tests."""
     paper_bleu: bool = False
-    """Also give the tokenised BLEU that papers on WMT14 report, beside sacreBLEU's."""
+    """Also report the tokenised BLEU of papers on WMT14, beside sacreBLEU's."""
     language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
-    """Code of the language that is scored, such as `de`; for files, where no recipe is read."""
+    """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
     comet: Comet | None = None
-    """Also score by COMET."""
+    """Also score with COMET."""
     origins: Path | None = None
-    """A file that names where each sentence comes from, one a line: reports compare by it. Like a
-    corpus's, its path starts from `data.data_root`."""
+    """A file with the origin of each sentence, one per line: reports compare scores by origin.
+    Relative to `data.data_root`, like corpus paths."""
     training_text: Path | None = None
-    """Target side of the training text, one sentence a line: in reports a word's rarity is counted
-    in it; default: in the references. Its path starts from `data.data_root`."""
+    """Target side of the training text, one sentence per line: reports count in it how rare a word
+    is; default: in the references. Relative to `data.data_root`."""
 
     @field_validator("metrics")
     @classmethod
     def _are_different(cls, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
         if len(set(metrics)) < len(metrics):
-            raise ValueError("a metric is named twice")
+            raise ValueError("a metric is listed twice")
         return metrics
 
     @model_validator(mode="after")
@@ -110,5 +111,7 @@ class Evaluation(Section):
         names = [test_set.name for test_set in self.test_sets]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two test sets are named '{twice[0]}'; their files would collide")
+            raise ValueError(
+                f"two test sets are named '{twice[0]}'; their files would overwrite each other"
+            )
         return self

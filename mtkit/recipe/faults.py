@@ -42,7 +42,7 @@ _LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _CORPUS_KINDS = (
-    "no corpus is named: give `source` and `target` (two text files), `path` (one file with both "
+    "no corpus given: set `source` and `target` (two text files), `path` (one file with both "
     "sides: .tsv, .jsonl, .parquet, .tmx or .zip), `dataset` and `split` (of the datasets "
     'library), or `builtin = "phrasebook"`'
 )
@@ -102,7 +102,7 @@ def explain(
 
 def list_keys(section: str, known: Sequence[str]) -> str:
     """Returns the sentence that lists the keys of a section."""
-    return f"{section} has the keys " + ", ".join(known)
+    return f"{section} has these keys: " + ", ".join(known)
 
 
 def known_keys(section: type[BaseModel], location: Sequence[int | str]) -> list[str]:
@@ -138,7 +138,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = str(fault["msg"]).removeprefix("Value error, ")
         case "extra_forbidden":
             message = (
-                f"'{last}' doesn't go with the keys beside it, which are of another kind"
+                f"'{last}' can't be combined with the keys beside it, which are of another kind"
                 if last in known
                 else f"unknown key '{last}'" + suggest(last, known)
             )
@@ -151,7 +151,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
         case "literal_error":
             message = _list_choices(found, context["expected"])
             if isinstance(found, str) and found.lower() == "comet":
-                message += "; COMET has a section of its own, [evaluation.comet]"
+                message += "; COMET has its own section, [evaluation.comet]"
         case "too_short":
             message = f"expected {context['min_length']} or more entries, found {len(found)}"
         case "string_pattern_mismatch" if last in _FORMS:

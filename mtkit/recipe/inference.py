@@ -1,8 +1,9 @@
 """The `inference` section: how a trained model translates."""
 
-from typing import Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.precision import PrecisionChoice
@@ -21,66 +22,95 @@ class LengthPenalty(Section):
 
 
 class Sampling(Section):
-    """Samples outputs instead of searching for the likeliest.
+    """Samples outputs instead of searching for the most probable one.
 
-    First the temperature is applied, then `top_k`, then `top_p`.
+    The temperature is applied first, then `top_k`, then `top_p`.
     """
 
     temperature: Annotated[float, Field(ge=0.001, le=1_000.0)] = 1.0
-    """Logits are divided by it: below 1 makes likely tokens likelier, above 1 less likely."""
+    """Logits are divided by it: below 1 makes probable tokens more probable, above 1 less."""
     top_k: Count | None = None
-    """Draw among this many likeliest tokens; default: among all (arXiv 1805.04833)."""
+    """Sample among this many of the most probable tokens; default: among all (arXiv 1805.04833)."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Draw among the fewest tokens that hold this much probability (arXiv 1904.09751)."""
+    """Sample among the fewest tokens that together have this much probability (arXiv
+    1904.09751)."""
     seed: Seed = 1
-    """With a line's number it decides what is drawn for that line, whatever its neighbours."""
+    """Seed; with the line's number it decides what is sampled for that line, whatever the lines
+    around it."""
+
+
+class Fusion(Section):
+    """Shallow fusion (arXiv 1503.03535, section 4.1): a language model helps to choose each token.
+
+    Outputs are ranked by the translator's log-probability plus `weight` times that of a causal
+    language model of the target language, which has the translator's target vocabulary.
+    """
+
+    model: Path
+    """Its model folder; a relative path in a recipe starts from `data.data_root`."""
+    weight: Annotated[float, Field(ge=0.0, le=10.0)] = 0.1
+    """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
 
 
 class Inference(Section):
-    """Decoding defaults; they travel with the model (paper, section 6.1)."""
+    """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
     engine: Annotated[Literal["torch", "ctranslate2"], Invalidates.NOTHING] = "torch"
-    """What runs the network: `torch`, or `ctranslate2` on what `mtkit export` made."""
+    """What runs the network: `torch`, or `ctranslate2` on the output of `mtkit export`."""
     precision: Annotated[PrecisionChoice, Invalidates.NOTHING] = "auto"
-    """Of `torch`'s arithmetic; `auto`: bf16 where the device multiplies in it, but on a processor
-    fp32 for networks narrower than 256; else fp32."""
+    """Arithmetic of `torch`; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
+    networks narrower than 256; else fp32."""
     beam_size: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
     n_best: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 1
-    """Translations given per line, best first; at most `beam_size`, unless they are sampled."""
+    """Translations per line, best first; at most `beam_size`, unless they are sampled."""
     length_penalty: LengthPenalty = LengthPenalty()
     """How hypotheses of different lengths are compared."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=1_000.0)] = 0.0
-    """Strength of a penalty on source tokens that were paid too little attention (arXiv 1609.08144,
+    """Strength of a penalty on source tokens that received too little attention (arXiv 1609.08144,
     equation 14: beta)."""
     stop_margin: CountFromZero = 5
-    """A beam search ends for a line when no output that still grows could beat those that have
-    ended within this many more tokens, were they certain. A number as great as an output's limit
-    makes it exact: none could ever."""
+    """A line's beam search ends when no unfinished hypothesis could beat the finished ones within
+    this many more tokens, even if each of those had probability 1. With a number as large as the
+    maximum output length the search is exact."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """Fewest tokens of an output, `</s>` not counted."""
+    """Minimum output length in tokens, `</s>` not counted."""
     no_repeat_ngram: Count | None = None
-    """No sequence of this many tokens comes twice in an output."""
+    """No sequence of this many tokens occurs twice in an output."""
     sampling: Annotated[Sampling | None, Invalidates.TRANSLATIONS] = None
-    """Samples outputs instead of a beam."""
+    """Sample outputs instead of using a beam."""
+    fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
+    """A language model that helps to choose each token; not saved with the model."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
-    """Maximum output length: that of the source in tokens, plus this many."""
+    """Maximum output length: the source's length in tokens plus this many. For a language model:
+    maximum number of tokens that it adds to a line."""
     max_source_tokens: Annotated[int, Field(ge=8, le=100_000)] = 256
-    """A line of more tokens is split at ends of sentences or clauses, and joined again."""
+    """A line with more tokens is split at ends of sentences or clauses, and its translations are
+    joined again."""
     batch_tokens: Annotated[int, Field(ge=1, le=1_000_000), Invalidates.NOTHING] = 4_096
-    """Source tokens with padding translated at the same time, by all threads of `ctranslate2`
-    together; speed and memory alone depend on it."""
+    """Source tokens, padding included, that are translated at the same time, by all threads of
+    `ctranslate2` together; affects only speed and memory."""
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
-    """Processes that `torch` shares lines out among, on a CPU under Linux; `auto`: one for each
-    core, 16 at most. Speed and memory alone depend on it."""
+    """Processes among which `torch` divides the lines, on a CPU under Linux; `auto`: one per core,
+    16 at most. Affects only speed and memory."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the section as older versions know it, where it says nothing that they don't."""
+        tables: dict[str, Any] = serialize(self)
+        if self.fusion is None:
+            tables.pop("fusion", None)
+        return tables
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.sampling is None and self.n_best > self.beam_size:
             raise ValueError(
-                f"n_best = {self.n_best}, but a beam of {self.beam_size} finds no more than that: "
+                f"n_best = {self.n_best} is greater than beam_size = {self.beam_size}: "
                 "raise beam_size"
             )
         if self.sampling is not None and self.coverage_penalty > 0.0:
-            raise ValueError("a coverage_penalty ranks hypotheses of a beam: sampling has none")
+            raise ValueError(
+                "coverage_penalty ranks hypotheses of a beam: it can't be used with sampling"
+            )
         return self

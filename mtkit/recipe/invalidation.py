@@ -16,9 +16,9 @@ class Invalidates(Flag):
 
     NOTHING = 0
     DATA = auto()
-    """Prepared data: `mtkit prepare` looks at them again, and training refuses them till then."""
+    """Prepared data: `mtkit prepare` checks them again, and training refuses them until then."""
     HELD_OUT = auto()
-    """Held-out sentences that `mtkit prepare` removes: it does so again; training may go on."""
+    """Held-out sentences that `mtkit prepare` removes: it does so again; training may continue."""
     RUN = auto()
     """Checkpoints: with another value a training is another one."""
     UPDATES = auto()
@@ -26,11 +26,11 @@ class Invalidates(Flag):
     SCHEDULE_END = auto()
     """The same, where the learning rate falls to an end."""
     SCORES = auto()
-    """Development scores: checkpoints that were scored otherwise don't compare."""
+    """Development scores: checkpoints that were scored differently can't be compared."""
     TRANSLATIONS = auto()
     """Translations of test sets."""
     RESULTS = auto()
-    """Means of checkpoints, and scores: made again from what there is."""
+    """Averages of checkpoints, and scores: made again from what there is."""
 
 
 _WORDS = {

@@ -14,12 +14,14 @@ from mtkit.recipe.data import HubCorpus
 from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.training import START_KEYS
 
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
 
 _MAX_BYTES = 1 << 20
-_START_KEYS = ("training", "training.start_from", "training.start_from.model")
+_START_TABLES = ("training", "training.start_from")
+_TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
 
 Entry = TypeVar("Entry", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
@@ -34,11 +36,11 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
             `~section.key`, which removes a section or key.
 
     Raises:
-        MtkitError: No such recipe, no TOML, an unknown key, or a value out of its range.
+        MtkitError: No such recipe, invalid TOML, an unknown key, or a value out of its range.
     """
     path, folder = _find(recipe)
     if path.stat().st_size > _MAX_BYTES:
-        raise MtkitError(f"{path}: {path.stat().st_size:,} bytes are no recipe")
+        raise MtkitError(f"{path}: {path.stat().st_size:,} bytes is too large for a recipe")
     try:
         # Editors on Windows put a byte-order mark in front.
         tables = tomllib.loads(path.read_text("utf-8-sig"))
@@ -49,7 +51,7 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
             "save the recipe as UTF-8",
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise MtkitError(f"{path}: not TOML: {error}", _explain_toml(str(error))) from error
+        raise MtkitError(f"{path}: invalid TOML: {error}", _explain_toml(str(error))) from error
     except (RecursionError, ValueError) as error:
         raise _beyond_reading(str(path)) from error
     for override in overrides:
@@ -57,16 +59,16 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         # What is typed in a shell starts from the shell's folder.
         if override_key(override) == "data.data_root":
             folder = Path.cwd()
-        elif override_key(override) in _START_KEYS:
+        elif override_key(override) in _TYPED_STARTS:
             _start_from_working_directory(tables)
     return check_recipe(tables, str(path), folder, overrides)
 
 
 def _explain_toml(fault: str) -> str:
     if "twice" in fault or "overwrite" in fault:
-        return "a section or key stands there twice: change the first, and remove the second"
+        return "a section or key is defined twice: change the first and remove the second"
     if "Unicode scalar value" in fault:
-        return "if that names a path that is invalid UTF-8: rename it here, or name a link to it"
+        return "if this is a path with invalid UTF-8, rename it, or link to it under another name"
     return "strings need quotes in TOML"
 
 
@@ -145,16 +147,17 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
 
 
 def _beyond_reading(origin: str) -> MtkitError:
-    return MtkitError(f"{origin}: lists nested too deeply, or a number of too many digits")
+    return MtkitError(f"{origin}: lists nested too deeply, or a number with too many digits")
 
 
 def _start_from_working_directory(tables: dict[str, Any]) -> None:
-    """Makes the path of the model that training starts from absolute, if there is one."""
+    """Makes the paths of the models that training starts from absolute, if there are any."""
     node: Any = tables
     for step in ("training", "start_from"):
         node = node.get(step) if isinstance(node, dict) else None
-    if isinstance(node, dict) and isinstance(node.get("model"), str):
-        node["model"] = str(Path.cwd() / Path(node["model"]).expanduser())
+    for key in START_KEYS:
+        if isinstance(node, dict) and isinstance(node.get(key), str):
+            node[key] = str(Path.cwd() / Path(node[key]).expanduser())
 
 
 def _by_key(overrides: Sequence[str]) -> dict[str, str]:
@@ -189,7 +192,7 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
         if not PROJECT_RECIPE.is_file():
             raise MtkitError(
                 f"no recipe given, and no {PROJECT_RECIPE} in {Path.cwd()}",
-                "write one with `mtkit init phrasebook-en-de`, or name one with --recipe",
+                "create one with `mtkit init phrasebook-en-de`, or name one with --recipe",
             )
         recipe = PROJECT_RECIPE
     path = Path(recipe).expanduser()
@@ -211,7 +214,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     def rooted(corpus: Entry) -> Entry:
         paths: dict[str, Any] = {
             key: root / path.expanduser()
-            for key in ("source", "target", "path")
+            for key in ("source", "target", "path", "text")
             if isinstance(path := getattr(corpus, key, None), Path)
         }
         if isinstance(corpus, HubCorpus):
@@ -220,9 +223,19 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
                 paths["dataset"] = str(folder_of_files)
         return corpus.model_copy(update=paths)
 
+    cleaning = recipe.data.cleaning
+    if cleaning.selection is not None:
+        model_folders = {
+            key: root / path.expanduser()
+            for key in type(cleaning.selection).model_fields
+            if isinstance(path := getattr(cleaning.selection, key), Path)
+        }
+        selection = cleaning.selection.model_copy(update=model_folders)
+        cleaning = cleaning.model_copy(update={"selection": selection})
     data = recipe.data.model_copy(
         update={
             "data_root": root,
+            "cleaning": cleaning,
             "train": tuple(rooted(corpus) for corpus in recipe.data.train),
             "dev": rooted(recipe.data.dev),
         }
@@ -239,14 +252,22 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         tokenizer = tokenizer.model_copy(update={"pretrained": rooted(tokenizer.pretrained)})
     training = recipe.training
     if training.start_from is not None:
-        model = root / training.start_from.model.expanduser()
-        start_from = training.start_from.model_copy(update={"model": model})
+        folders = training.start_from.folders
+        start_from = training.start_from.model_copy(
+            update={key: root / path.expanduser() for key, path in folders.items()}
+        )
         training = training.model_copy(update={"start_from": start_from})
+    inference = recipe.inference
+    if inference.fusion is not None:
+        model = root / inference.fusion.model.expanduser()
+        fusion = inference.fusion.model_copy(update={"model": model})
+        inference = inference.model_copy(update={"fusion": fusion})
     return recipe.model_copy(
         update={
             "data": data,
             "tokenizer": tokenizer,
             "training": training,
+            "inference": inference,
             "evaluation": evaluation,
         }
     )

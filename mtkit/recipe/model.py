@@ -10,26 +10,41 @@ Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Layers = Annotated[int, Field(ge=1, le=1_000)]
 Width = Annotated[int, Field(ge=1, le=100_000)]
 Sinusoids = Literal["interleaved", "halves", "tensor2tensor"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 HeadWidth = Annotated[int, Field(le=100_000)]
 """Below 1 where it can't be computed, which is reported in other words."""
 
-_LATER_KEYS = ("sinusoids", "first_position", "scale_embeddings", "embedding_norm", "output_bias")
+_LATER_KEYS = (
+    "architecture",
+    "sinusoids",
+    "first_position",
+    "scale_embeddings",
+    "embedding_norm",
+    "output_bias",
+    "initial_std",
+    "norm_epsilon",
+)
 """Keys that weren't in the first model folders and checkpoints."""
 
 
 def _head_width(model: dict[str, Any]) -> int:
-    """Returns d_model / num_heads; 0, which validation refuses, where the two don't divide."""
+    """Returns d_model / num_heads; 0, which validation refuses, where d_model is not a multiple."""
     d_model, num_heads = model.get("d_model", 0), model.get("num_heads", 0)
     return d_model // num_heads if num_heads and d_model % num_heads == 0 else 0
 
 
 class Model(Section):
-    """An encoder-decoder Transformer."""
+    """A Transformer; a causal language model is its decoder, a masked one its encoder."""
 
+    architecture: Literal["encoder-decoder", "decoder-only"] = "encoder-decoder"
+    """A translator's network: encoder and decoder, as in the paper; or a decoder alone that reads
+    source and target as one text, each closed by `</s>`, and learns the target. It needs one
+    vocabulary, and its learned positions count both sides. Language models have one stack anyway.
+    """
     num_encoder_layers: Layers = 6
     """Encoder layers, the paper's N."""
     num_decoder_layers: Layers = 6
-    """Decoder layers; may differ from the encoder's."""
+    """Decoder layers; may differ from the number of encoder layers."""
     d_model: Width = 512
     """Width of embeddings and of every layer's output."""
     d_ff: Annotated[int, Field(ge=1, le=1_000_000)] = 2048
@@ -41,32 +56,41 @@ class Model(Section):
     d_value: HeadWidth = Field(default_factory=_head_width)
     """Width of values per head; default: d_model / num_heads."""
     attention_window: Count | None = None
-    """Restricted self-attention (paper, section 4): each position sees this many neighbours on
-    either side, in the decoder on the left; default: all. Attention to the source stays
-    whole."""
+    """Restricted self-attention (paper, section 4): each position attends to this many neighbours
+    on either side, in the decoder on the left only; default: all. Attention to the source isn't
+    restricted."""
     norm: Literal["post", "pre"] = "post"
-    """Layer normalisation after each residual sum, as in the paper, or before each sub-layer with a
-    final one after the last layer."""
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"] = "relu"
-    """Feed-forward non-linearity; `gelu_tanh` is GELU's approximation by tanh, `silu` is Marian's
+    """Layer normalisation: `post`, after each residual sum, as in the paper; `pre`, before each
+    sub-layer, and once more after the last layer."""
+    activation: Activation = "relu"
+    """Feed-forward non-linearity; `gelu_tanh` is GELU's tanh approximation, `silu` is Marian's
     swish; `swiglu` (arXiv 2002.05202) adds a third, gating matrix."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Position encoding; sinusoidal ones reach past any training length."""
+    """Position encoding; sinusoidal positions extend beyond any length seen in training."""
     max_positions: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
-    """Number of learned positions, so the longest input and output; sinusoidal ones have no end."""
+    """Number of learned positions, and so the maximum input and output length; sinusoidal positions
+    have no limit."""
     sinusoids: Sinusoids = "interleaved"
-    """Order of a sinusoidal position's numbers: sines and cosines in turn, as in the paper; sines
-    in the first half, as in Marian; likewise with tensor2tensor's wavelengths, as in fairseq."""
+    """Order of the dimensions of a sinusoidal position: sines and cosines interleaved, as in the
+    paper; sines in the first half, as in Marian; the same with tensor2tensor's wavelengths, as in
+    fairseq."""
     first_position: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """Number of a sentence's first sinusoidal position; 2 in fairseq."""
+    """Index of a sentence's first sinusoidal position; 2 in fairseq."""
     tied_embeddings: Literal["three-way", "decoder", "none"] = "three-way"
-    """What shares one matrix: source, target and output embeddings; target and output; nothing."""
+    """Which embeddings share one matrix: source, target and output; target and output; none."""
     scale_embeddings: bool = True
-    """Multiplies token vectors by sqrt(d_model) on the way in (paper, section 3.4)."""
+    """Multiply token embeddings by sqrt(d_model) (paper, section 3.4)."""
     embedding_norm: bool = False
     """Layer normalisation of embeddings plus positions; not in the paper."""
     output_bias: bool = False
-    """A trained number for each target piece, added to its logit; not in the paper."""
+    """A trained bias for each target piece, added to its logit; not in the paper. A masked
+    language model always has one."""
+    initial_std: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Standard deviation of the normal distribution of all initial weights; 0.02 in GPT and BERT.
+    Absent: embeddings normal with variance 1 / d_model, matrices Glorot-uniform, as in the paper's
+    code."""
+    norm_epsilon: Annotated[float, Field(gt=0.0, le=0.1)] = 1e-5
+    """Added to the variance in layer normalisation; 1e-12 in BERT."""
     dropout: Rate = 0.1
     """Dropout on each sub-layer's output and on embeddings plus positions (paper, section 5.4)."""
     attention_dropout: Rate = 0.0
@@ -82,14 +106,23 @@ class Model(Section):
             if name in self.model_fields_set:
                 raise ValueError(f"{name} must be 1 or more, found {getattr(self, name)}")
             raise ValueError(
-                f"d_model = {self.d_model} is no multiple of num_heads = {self.num_heads}: "
-                "give d_key and d_value, or a d_model that is one"
+                f"d_model = {self.d_model} is not a multiple of num_heads = {self.num_heads}: "
+                "change one of them, or give d_key and d_value"
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even d_model, found {self.d_model}")
         if self.positions == "learned" and self.first_position:
-            raise ValueError("first_position is for sinusoidal positions: learned ones begin at 0")
+            raise ValueError("first_position is for sinusoidal positions: learned ones start at 0")
         return self
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Longest source, or output, that learned positions reach; None where they have no end."""
+        if self.positions == "sinusoidal":
+            return None
+        # Both sides stand in one text.
+        sides = 2 if self.architecture == "decoder-only" else 1
+        return self.max_positions // sides
 
     @model_serializer(mode="wrap")
     def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

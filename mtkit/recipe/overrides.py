@@ -51,8 +51,8 @@ def override_key(override: str) -> str:
 def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
     if override != (shown := without_surrogates(override)):
         raise MtkitError(
-            f"--set {shown}: invalid UTF-8, which a recipe can't hold",
-            "rename the file, or name a link to it",
+            f"--set {shown}: invalid UTF-8, which a recipe can't contain",
+            "rename the file, or link to it under another name",
         )
     key, equals, text = override.removeprefix("~").partition("=")
     steps = [step.strip() for step in key.split(".")]
@@ -79,7 +79,8 @@ def _check_known(steps: list[str], override: str) -> None:
 def _index(entries: list[Any], step: str, override: str) -> int:
     if not step.isdecimal() or int(step) >= len(entries):
         raise MtkitError(
-            f"--set {override}: '{step}' should be a place in a list of {len(entries)}, from 0"
+            f"--set {override}: expected an index in a list of {len(entries)}, from 0, "
+            f"found '{step}'"
         )
     return int(step)
 
@@ -89,5 +90,5 @@ def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (RecursionError, ValueError):
-        # TOML's own fault is a ValueError; so is a number of too many digits.
+        # TOML's own fault is a ValueError; so is a number with too many digits.
         return text

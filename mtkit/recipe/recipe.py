@@ -1,17 +1,23 @@
 """The whole recipe: one section per idea, and what must hold between them."""
 
-from typing import Annotated, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from mtkit.recipe.data import Data
+from mtkit.recipe.data import Data, LabelledCorpus, TextCorpus, TextTableCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.recipe.training import FrozenPart, Training
+from mtkit.recipe.training import Classification, FrozenPart, Training
+
+Objective = Literal["translation", "causal-lm", "masked-lm", "denoising", "classification"]
+LANGUAGE_MODELS: tuple[Objective, ...] = ("causal-lm", "masked-lm", "denoising")
+"""Objectives that learn from text in one language."""
+ENCODER_DECODERS: tuple[Objective, ...] = ("translation", "denoising")
+"""Objectives of networks with an encoder and a decoder."""
 
 
 class Recipe(Section):
@@ -20,9 +26,15 @@ class Recipe(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), Invalidates.NOTHING]
     """Name of the run; its workspace is `runs/<name>/`."""
     seed: Annotated[int, Field(ge=0, lt=2**32), Invalidates.DATA | Invalidates.RUN] = 1
-    """Seed of everything random: the tokenizer's sample, weights, data order, dropout."""
+    """Seed of everything random: the tokenizer's sample, initial weights, data order, dropout."""
+    objective: Annotated[Objective, Invalidates.DATA | Invalidates.RUN] = "translation"
+    """What is learned: `translation` of a source; `causal-lm`, the next token of a text (GPT);
+    `masked-lm`, hidden tokens of a text (BERT, arXiv 1810.04805); `denoising`, a text whose spans
+    were hidden (BART, arXiv 1910.13461), by an encoder and a decoder; `classification`, the label
+    of a text or of a pair of texts, by a language model that is trained on
+    (`training.start_from`)."""
     data: Annotated[Data, Invalidates.DATA]
-    """Parallel text."""
+    """Parallel text, or text in one language."""
     tokenizer: Annotated[Tokenizer, Invalidates.DATA | Invalidates.RUN] = Tokenizer()
     """Subword tokenizer."""
     model: Annotated[Model, Invalidates.RUN] = Model()
@@ -33,6 +45,142 @@ class Recipe(Section):
     """Decoding defaults."""
     evaluation: Annotated[Evaluation, Invalidates.RESULTS] = Evaluation()
     """Test sets and metrics."""
+
+    @property
+    def classification(self) -> Classification:
+        """How a classifier is made; of BERT's kind where the recipe doesn't say."""
+        return self.training.classification or Classification()
+
+    @property
+    def has_pairs_of_texts(self) -> bool:
+        """Whether labels are of pairs of texts."""
+        dev = self.data.dev
+        return isinstance(dev, LabelledCorpus) and bool(dev.second_column)
+
+    @model_validator(mode="after")
+    def _labels_suit_the_objective(self) -> "Recipe":
+        corpora = (*self.data.train, self.data.dev, *self.evaluation.test_sets)
+        labelled = [corpus for corpus in corpora if isinstance(corpus, LabelledCorpus)]
+        if self.objective != "classification":
+            if labelled:
+                raise ValueError('`label_column` is for objective = "classification"')
+            if self.training.classification is not None:
+                raise ValueError('training.classification is for objective = "classification"')
+            return self
+        if not self.data.is_text:
+            raise ValueError(
+                'objective = "classification" needs data.language instead of source_language and '
+                'target_language; "mul" stands for several'
+            )
+        if len(labelled) < len(corpora):
+            raise ValueError(
+                'objective = "classification" needs corpora with `path`, `text_column` and '
+                "`label_column`"
+            )
+        if len({bool(corpus.second_column) for corpus in labelled}) > 1:
+            raise ValueError(
+                "second_column must be given for each corpus and test set, or for none"
+            )
+        if self.training.masking is not None:
+            raise ValueError('training.masking is for objective = "masked-lm"')
+        return self
+
+    @model_validator(mode="after")
+    def _data_suit_the_objective(self) -> "Recipe":
+        if self.objective == "classification":
+            return self
+        wants_text = self.objective in LANGUAGE_MODELS
+        if wants_text != self.data.is_text:
+            raise ValueError(
+                f'objective = "{self.objective}" learns from text in one language: give '
+                "data.language instead of source_language and target_language"
+                if wants_text
+                else "data.language is for language models: translation needs data.source_language "
+                "and data.target_language"
+            )
+        corpora = (*self.data.train, self.data.dev, *self.evaluation.test_sets)
+        for corpus in corpora:
+            if isinstance(corpus, TextCorpus | TextTableCorpus) != wants_text:
+                raise ValueError(
+                    f'objective = "{self.objective}" needs corpora with `text` or `text_column`'
+                    if wants_text
+                    else "translation needs parallel corpora, without `text` or `text_column`"
+                )
+        if self.model.architecture == "decoder-only":
+            self._check_decoder_only()
+        masking = self.training.masking
+        if masking is not None and self.objective != "masked-lm":
+            raise ValueError('training.masking is for objective = "masked-lm"')
+        if self.training.denoising is not None and self.objective != "denoising":
+            raise ValueError('training.denoising is for objective = "denoising"')
+        if masking is not None and (masking.short_tokens or 0) >= self.data.block_tokens:
+            raise ValueError(
+                f"training.masking.short_tokens = {masking.short_tokens} isn't less than "
+                f"data.block_tokens = {self.data.block_tokens}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _settings_suit_the_objective(self) -> "Recipe":
+        metric = self.training.validation.metric
+        is_of_labels = metric in ("accuracy", "macro_f1")
+        if self.objective == "classification":
+            if not is_of_labels and metric != "loss":
+                raise ValueError(
+                    f'training.validation.metric = "{metric}" scores translations: classification '
+                    'needs "accuracy", "macro_f1" or "loss"'
+                )
+        elif is_of_labels:
+            raise ValueError(f'training.validation.metric = "{metric}" is for classification')
+        if self.objective == "translation":
+            return self
+        if self.objective in LANGUAGE_MODELS and metric != "loss":
+            raise ValueError(
+                f'training.validation.metric = "{metric}" scores translations: a language model '
+                'needs training.validation.metric = "loss"'
+            )
+        if self.tokenizer.sampling is not None:
+            raise ValueError("tokenizer.sampling is for translation")
+        start_from = self.training.start_from
+        has_parts = start_from is not None and start_from.model is None
+        if has_parts and self.objective not in ENCODER_DECODERS:
+            raise ValueError(
+                "training.start_from.encoder and training.start_from.decoder are for objectives "
+                f'with both an encoder and a decoder: a "{self.objective}" model starts from '
+                "training.start_from.model"
+            )
+        if not self.tokenizer.joint:
+            raise ValueError(
+                "tokenizer.joint = false trains a tokenizer for each of two languages, but a "
+                "language model has one: remove it"
+            )
+        return self
+
+    def _check_decoder_only(self) -> None:
+        key = 'model.architecture = "decoder-only"'
+        if self.objective != "translation":
+            raise ValueError(f"{key} is for translation: language models have one stack anyway")
+        if not self.tokenizer.joint:
+            raise ValueError(f"{key} needs one vocabulary: set tokenizer.joint to true")
+        needed = 2 * self.data.max_tokens
+        if self.model.positions == "learned" and needed > self.model.max_positions:
+            raise ValueError(
+                f"{key} reads source and target as one text of up to {needed} tokens, but "
+                f"model.max_positions = {self.model.max_positions}"
+            )
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns a translator's recipe as earlier versions know it: its runs stay the same."""
+        tables: dict[str, Any] = serialize(self)
+        if self.objective == "translation":
+            tables.pop("objective", None)
+            if isinstance(tables.get("training"), dict):
+                tables["training"].pop("masking", None)
+                tables["training"].pop("denoising", None)
+        if self.training.classification is None and isinstance(tables.get("training"), dict):
+            tables["training"].pop("classification", None)
+        return tables
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "Recipe":
@@ -45,40 +193,41 @@ class Recipe(Section):
         keeps_vocabulary = start_from is not None and start_from.vocabulary == "keep"
         if keeps_vocabulary and self.tokenizer.pretrained is not None:
             raise ValueError(
-                "tokenizer.pretrained names a tokenizer, but training.start_from keeps that of its "
-                'model: remove the former, or set training.start_from.vocabulary to "new"'
+                "tokenizer.pretrained names a tokenizer, but training.start_from reuses that of "
+                'its model: remove the former, or set training.start_from.vocabulary to "new"'
             )
         is_all_frozen = set(self.training.freeze) == set(get_args(FrozenPart))
         if is_all_frozen and self.model.tied_embeddings != "none":
             raise ValueError(
-                "training.freeze names every part, so that nothing is left to learn: take one out"
+                "training.freeze lists every part, so there is nothing left to train: remove one"
             )
         if self.training.length_groups > self.training.batch_tokens:
             raise ValueError("training.length_groups is greater than training.batch_tokens")
         group = self.training.batch_tokens // self.training.length_groups
-        if self.data.cleaning.max_tokens > group:
+        key = self.data.max_tokens_key
+        if self.data.max_tokens > group:
             raise ValueError(
-                f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
+                f"a sentence of {key} = {self.data.max_tokens} doesn't "
                 f"fit in a group of {group} tokens (training.batch_tokens / "
                 "training.length_groups): lower the former or raise the latter"
             )
         micro_batch_tokens = self.training.micro_batch_tokens
-        if micro_batch_tokens != "auto" and self.data.cleaning.max_tokens > micro_batch_tokens:
+        if micro_batch_tokens != "auto" and self.data.max_tokens > micro_batch_tokens:
             raise ValueError(
-                f"a sentence of data.cleaning.max_tokens = {self.data.cleaning.max_tokens} doesn't "
+                f"a sentence of {key} = {self.data.max_tokens} doesn't "
                 f"fit in training.micro_batch_tokens = {micro_batch_tokens}"
             )
         averaging, training = self.training.averaging, self.training
         kept = {"last": training.keep_last, "best": training.keep_best}.get(averaging.choose)
         if kept is not None and averaging.num_checkpoints > kept:
             raise ValueError(
-                f"training.averaging takes the {averaging.choose} {averaging.num_checkpoints} "
+                f"training.averaging uses the {averaging.choose} {averaging.num_checkpoints} "
                 f"checkpoints, but training.keep_{averaging.choose} = {kept}: raise the latter"
             )
         learned = self.model.positions == "learned"
-        if learned and self.data.cleaning.max_tokens > self.model.max_positions:
+        if learned and self.data.max_tokens > self.model.max_positions:
             raise ValueError(
-                f"data.cleaning.max_tokens = {self.data.cleaning.max_tokens} reaches past "
+                f"{key} = {self.data.max_tokens} is greater than "
                 f"model.max_positions = {self.model.max_positions}"
             )
         return self

@@ -23,7 +23,7 @@ def refuse_boundless(number: float) -> float:
         ValueError: It is larger.
     """
     if number > _MAX_NUMBER:
-        raise ValueError(f"expected a number up to {_MAX_NUMBER:,}, found a larger one")
+        raise ValueError(f"expected a number up to {_MAX_NUMBER:,}, found a larger number")
     return number
 
 
@@ -48,9 +48,9 @@ def refuse_special(symbol: str) -> str:
         ValueError: It is a special piece already, or holds a space.
     """
     if symbol in _SPECIAL_PIECES:
-        raise ValueError(f"{symbol} is a special piece of every vocabulary: take another name")
+        raise ValueError(f"{symbol} is a special piece of every vocabulary: choose another name")
     if any(character.isspace() for character in symbol):
-        raise ValueError(f"{symbol!r} holds a space, and no piece spans two words")
+        raise ValueError(f"{symbol!r} contains a space, but a piece can't span two words")
     return symbol
 
 

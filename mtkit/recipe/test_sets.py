@@ -8,8 +8,11 @@ from mtkit.recipe.data import (
     FileCorpus,
     HeldOutPhrasebook,
     HubCorpus,
+    LabelledCorpus,
     PairedFileCorpus,
     PublishedCorpus,
+    TextCorpus,
+    TextTableCorpus,
     corpus_kind,
 )
 from mtkit.recipe.section import Section
@@ -25,11 +28,11 @@ class FileTestSet(_Named, FileCorpus):
 
 
 class PairedFileTestSet(_Named, PairedFileCorpus):
-    """One file that holds both sides."""
+    """One file with both sides."""
 
 
 class HubTestSet(_Named, HubCorpus):
-    """A split of a data set that `datasets` can stream."""
+    """A split of a data set that the `datasets` library can stream."""
 
 
 class PhrasebookTestSet(_Named, HeldOutPhrasebook):
@@ -40,11 +43,26 @@ class PublishedTestSet(_Named, PublishedCorpus):
     """A test set that sacreBLEU knows by name and downloads."""
 
 
+class TextTestSet(_Named, TextCorpus):
+    """A text file in one language."""
+
+
+class TextTableTestSet(_Named, TextTableCorpus):
+    """One file with a column of text in one language."""
+
+
+class LabelledTestSet(_Named, LabelledCorpus):
+    """One file of texts, or of pairs of texts, each with a label."""
+
+
 TestSet = Annotated[
     Annotated[FileTestSet, Tag("files")]
     | Annotated[PairedFileTestSet, Tag("path")]
     | Annotated[HubTestSet, Tag("dataset")]
     | Annotated[PhrasebookTestSet, Tag("builtin")]
-    | Annotated[PublishedTestSet, Tag("sacrebleu")],
+    | Annotated[PublishedTestSet, Tag("sacrebleu")]
+    | Annotated[TextTestSet, Tag("text")]
+    | Annotated[TextTableTestSet, Tag("text_column")]
+    | Annotated[LabelledTestSet, Tag("label_column")],
     Discriminator(corpus_kind),
 ]

@@ -12,16 +12,16 @@ Symbol = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(refus
 
 
 class Pretrained(Section):
-    """SentencePiece models to use instead of training one; keys on training have no effect then."""
+    """SentencePiece models to use instead of training one; keys on training then have no effect."""
 
     source: Path
-    """Model of the source; of both sides where `joint` is true. Starts from `data.data_root`."""
+    """Model for the source, or for both sides if `joint` is true; relative to `data.data_root`."""
     target: Path | None = None
-    """Model of the target, where `joint` is false."""
+    """Model for the target, if `joint` is false."""
 
 
 class Sampling(Section):
-    """Another segmentation of each training sentence in each epoch.
+    """A different segmentation of each training sentence in each epoch.
 
     Subword regularisation (arXiv 1804.10959) with a unigram model, BPE-dropout (arXiv 1910.13267)
     with a BPE model: a pure function of seed, epoch and sentence. Validation and translation don't
@@ -29,12 +29,12 @@ class Sampling(Section):
     """
 
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
-    """BPE: the probability that a merge is left out. Unigram: the exponent of a segmentation's
-    probability, drawn among all of them; 0.1 doubles the tokens, 0.5 adds 6 %."""
+    """BPE: the probability that a merge is skipped. Unigram: the exponent of a segmentation's
+    probability, sampled among all of them; 0.1 doubles the tokens, 0.5 adds 6 %."""
     max_growth: Annotated[float, Field(ge=1.0, le=8.0)] = 2.0
-    """A segmentation of more than this times the best one's tokens, or of more than
-    `data.cleaning.max_tokens`, gives way to the best. Updates are planned by the best ones;
-    `training.micro_batch_tokens` holds for the longest that this allows."""
+    """A segmentation with more than this many times the best one's tokens, or with more than
+    `data.cleaning.max_tokens`, is replaced by the best. Updates are planned with the best ones;
+    `training.micro_batch_tokens` must fit the longest that this allows."""
 
 
 class Tokenizer(Section):
@@ -43,17 +43,18 @@ class Tokenizer(Section):
     kind: Literal["bpe", "unigram"] = "bpe"
     """Subword algorithm: byte-pair encoding (arXiv 1508.07909) or unigram (arXiv 1804.10959)."""
     vocab_size: Annotated[int, Field(ge=16, le=1_000_000)] = 8_000
-    """Number of pieces, special ones included; of each side where `joint` is false."""
+    """Number of pieces, special ones included; per side if `joint` is false."""
     joint: bool = True
-    """One vocabulary for both languages; needed by three-way tied embeddings."""
+    """One vocabulary for both languages; required by three-way tied embeddings. A language model
+    has one in any case."""
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
-    """SentencePiece's normalisation rule, of source and target. What it changes in a target no
-    translation can have: the NFKC rules make `,` of `，` and `...` of `…`. `identity` leaves text
+    """SentencePiece's normalisation rule, for source and target. Translations can't contain what it
+    changes in targets: the NFKC rules turn `，` into `,` and `…` into `...`. `identity` leaves text
     as it is, which tokenised text and Chinese and Japanese targets need to survive a round trip."""
     punctuation: Literal["as-is", "moses"] = "as-is"
-    """`moses` has sacremoses normalise quotation marks, dashes and spaces before all else, in
-    translation too. It takes the extra `mtkit[punctuation]`, and loses typography that a
-    translation may want; hence not by default."""
+    """`moses`: sacremoses normalises quotation marks, dashes and spaces before all else, in
+    translation too. It needs the extra `mtkit[punctuation]`, and loses typography that a
+    translation may want, so it is off by default."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 1.0
     """Share of the characters in the sample that the vocabulary must cover; 0.9995 suits Chinese
     and Japanese."""
@@ -62,16 +63,17 @@ class Tokenizer(Section):
     split_by_number: bool = True
     """Never let a piece span a digit and a letter."""
     byte_fallback: bool = False
-    """Spell unknown characters as bytes, which takes 256 pieces of the vocabulary."""
+    """Spell unknown characters as bytes, which uses 256 pieces of the vocabulary."""
     user_symbols: tuple[Symbol, ...] = ()
-    """Strings that are always one piece, such as placeholders; tags of corpora needn't be named."""
+    """Strings that are always one piece, such as placeholders; tags of corpora are added by
+    themselves, and so is `<mask>` of a masked language model."""
     max_training_sentences: Count = 1_000_000
-    """Sentences, drawn evenly from the cleaned text, that the tokenizer is trained on. A million
-    take half a gigabyte of memory as BPE, and one and a half as unigram."""
+    """Number of sentences, sampled evenly from the cleaned text, to train the tokenizer on. A
+    million need half a gigabyte of memory with BPE, and one and a half with unigram."""
     pretrained: Annotated[Pretrained | None, Invalidates.DATA] = None
     """SentencePiece models to use instead of training one."""
     sampling: Sampling | None = None
-    """Another segmentation in each epoch."""
+    """A different segmentation in each epoch."""
 
     @model_validator(mode="after")
     def _models_fit(self) -> "Tokenizer":
@@ -80,6 +82,6 @@ class Tokenizer(Section):
                 "pretrained.target is given, but with joint = true one model serves both sides: "
                 "remove it, or set joint = false"
                 if self.joint
-                else "pretrained.target is missing: joint = false has a model for each side"
+                else "pretrained.target is missing: joint = false needs a model for each side"
             )
         return self

@@ -1,9 +1,9 @@
 """The `training` section: batches, optimizer, schedule, checkpoints."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.invalidation import Invalidates
@@ -20,7 +20,7 @@ from mtkit.recipe.section import (
 
 
 class Adam(Section):
-    """Adam (arXiv 1412.6980) with the paper's constants; decoupled weight decay by option."""
+    """Adam (arXiv 1412.6980) with the paper's constants, optionally with decoupled weight decay."""
 
     beta1: Rate = 0.9
     """Decay of the first moment."""
@@ -29,7 +29,7 @@ class Adam(Section):
     epsilon: Strength = 1e-9
     """Added to the root of the second moment."""
     weight_decay: StrengthFromZero = 0.0
-    """Decoupled weight decay (arXiv 1711.05101) on matrices; biases and norms are spared."""
+    """Decoupled weight decay (arXiv 1711.05101) on matrices; not on biases and norms."""
 
 
 class PaperSchedule(Section):
@@ -38,57 +38,57 @@ class PaperSchedule(Section):
     kind: Literal["paper"] = "paper"
     """Name of the schedule."""
     warmup_steps: Count = 4_000
-    """Steps of linear rise."""
+    """Steps of linear warmup."""
     factor: Strength = 1.0
     """Multiplies the whole schedule; 1 in the paper."""
 
 
 class InverseSquareRootSchedule(Section):
-    """A linear rise to `peak`, then peak * (warmup_steps / step)^0.5."""
+    """Linear warmup to `peak`, then peak * (warmup_steps / step)^0.5."""
 
     kind: Literal["inverse-sqrt"]
     """Name of the schedule."""
     peak: Strength
-    """Learning rate at the end of the rise."""
+    """Learning rate at the end of the warmup."""
     warmup_steps: Count = 4_000
-    """Steps of linear rise."""
+    """Steps of linear warmup."""
 
 
 class CosineSchedule(Section):
-    """A linear rise to `peak`, then half a cosine down to `final` at `max_steps`."""
+    """Linear warmup to `peak`, then cosine decay to `final` at `max_steps`."""
 
     kind: Literal["cosine"]
     """Name of the schedule."""
     peak: Strength
-    """Learning rate at the end of the rise."""
+    """Learning rate at the end of the warmup."""
     warmup_steps: Count = 4_000
-    """Steps of linear rise."""
+    """Steps of linear warmup."""
     final: StrengthFromZero = 0.0
     """Learning rate at `max_steps`."""
 
 
 class LinearSchedule(Section):
-    """A linear rise to `peak`, then a straight line down to `final` at `max_steps`."""
+    """Linear warmup to `peak`, then linear decay to `final` at `max_steps`."""
 
     kind: Literal["linear"]
     """Name of the schedule."""
     peak: Strength
-    """Learning rate at the end of the rise."""
+    """Learning rate at the end of the warmup."""
     warmup_steps: Count = 4_000
-    """Steps of linear rise."""
+    """Steps of linear warmup."""
     final: StrengthFromZero = 0.0
     """Learning rate at `max_steps`."""
 
 
 class ConstantSchedule(Section):
-    """A linear rise to `peak`, which then stays."""
+    """Linear warmup to `peak`, then constant."""
 
     kind: Literal["constant"]
     """Name of the schedule."""
     peak: Strength
-    """Learning rate after the rise."""
+    """Learning rate after the warmup."""
     warmup_steps: CountFromZero = 0
-    """Steps of linear rise."""
+    """Steps of linear warmup."""
 
 
 Schedule = Annotated[
@@ -98,86 +98,184 @@ Schedule = Annotated[
 
 
 class Clipping(Section):
-    """Scales a gradient down whose norm is greater than a bound."""
+    """Scales down gradients whose norm exceeds a bound."""
 
     max_norm: Strength
-    """Maximum Euclidean norm of the whole gradient."""
+    """Maximum Euclidean norm of the gradient of all weights together."""
 
 
 class EarlyStopping(Section):
-    """Ends training when the development score stops rising."""
+    """Ends training when the development score stops improving."""
 
     patience: Count
-    """Checkpoints in a row without a new best score after which training ends."""
+    """Training ends after this many checkpoints in a row without a new best score."""
 
 
 class Validation(Section):
     """What happens on the development set at each checkpoint."""
 
-    metric: Annotated[Literal["bleu", "chrf", "loss"], Invalidates.RUN | Invalidates.SCORES] = (
-        "bleu"
-    )
-    """What makes a checkpoint the best: development BLEU, chrF, or loss per token."""
+    metric: Annotated[
+        Literal["bleu", "chrf", "loss", "accuracy", "macro_f1"],
+        Invalidates.RUN | Invalidates.SCORES,
+    ] = "bleu"
+    """What the best checkpoint is chosen by: development BLEU, chrF, or loss per token, which a
+    language model needs; for classification accuracy, the labels' mean F1, or loss per text."""
     beam_size: Annotated[BeamSize, Invalidates.SCORES] = 1
-    """Beam of the development translations; 1, greedy, is quick, and ranks checkpoints well."""
+    """Beam size of the development translations; 1 is greedy search, which is fast and ranks
+    checkpoints well."""
     num_samples: Annotated[CountFromZero, Invalidates.NOTHING] = 3
-    """Development sentences shown with their translations."""
+    """Number of development sentences shown with their translations."""
 
 
 class Averaging(Section):
-    """Which checkpoints `mtkit average` takes the mean of."""
+    """Which checkpoints `mtkit average` averages."""
 
     choose: Literal["last", "best", "spaced"] = "last"
-    """The most recent checkpoints, those with the best development score, or some spread evenly, by
-    step, over all that were kept."""
+    """The most recent checkpoints, those with the best development score, or checkpoints spaced
+    evenly by step among all that were kept."""
     num_checkpoints: Count = 5
-    """How many; `mtkit average --select` compares means of this number and of others."""
+    """How many; `mtkit average --select` compares averages of this number and of others."""
     if_worse: Literal["warn", "replace", "ignore"] = "warn"
-    """What happens where the mean does worse on the development set than one of the checkpoints
-    that were kept: `warn`; `replace` the mean by that checkpoint; `ignore`, which spares measuring
-    the mean, and so the time of one validation."""
+    """What to do if the average scores worse on the development set than one of the kept
+    checkpoints: `warn`; `replace` the average by that checkpoint; `ignore`, which skips scoring the
+    average and so saves the time of one validation."""
 
 
 class MovingAverage(Section):
-    """An exponential moving average of the weights, which is then what is validated and released.
+    """An exponential moving average of the weights, validated and released in their place.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)), so
     that the first weights, which are random, are soon forgotten.
     """
 
     decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.999
-    """Share of the average that an update keeps; 0.999 looks back over some thousand updates."""
+    """Share of the average that an update keeps; 0.999 averages over about a thousand updates."""
 
 
 class Recovery(Section):
     """What happens when a loss or a gradient is NaN or infinite.
 
-    That update is left out, on all processes, and counted. After several in a row training goes
-    back to its last checkpoint, with a lower learning rate from there on.
+    That update is skipped, on all processes, and counted. After several in a row, training rolls
+    back to its last checkpoint and continues with a lower learning rate.
     """
 
     max_skipped: Count = 5
-    """Updates left out in a row, after which training goes back."""
+    """Skipped updates in a row after which training rolls back."""
     rate_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
-    """What the learning rate is multiplied by each time training goes back."""
+    """What the learning rate is multiplied by at each rollback."""
     max_returns: CountFromZero = 3
-    """Times that training goes back; the next time it ends with an error."""
+    """Maximum number of rollbacks; after these, training ends with an error."""
+
+
+class Masking(Section):
+    """How a masked language model's text is hidden (BERT, arXiv 1810.04805, section 3.1).
+
+    Which tokens, and by what, is a pure function of seed, epoch and block.
+    """
+
+    share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
+    """Share of the tokens that are predicted."""
+    mask: Annotated[float, Field(ge=0.0, le=1.0)] = 0.8
+    """Share of those that give way to `<mask>`."""
+    random: Annotated[float, Field(ge=0.0, le=1.0)] = 0.1
+    """Share of those that give way to a random piece; the rest stay."""
+    next_sentence: bool = True
+    """Also tell whether a block's second segment follows its first, as it does in half of the
+    blocks of several sentences; in all others it is of another document."""
+    short_tokens: Annotated[int, Field(ge=8)] | None = None
+    """Length of blocks in the first updates, 128 in BERT; default: `data.block_tokens`. Updates
+    hold as many tokens (`training.batch_tokens`), in more blocks."""
+    short_updates: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
+    """Share of `max_steps` that is made with short blocks."""
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> "Masking":
+        if self.mask + self.random > 1.0:
+            raise ValueError("mask and random are shares of the same tokens: together at most 1")
+        return self
+
+
+class Denoising(Section):
+    """How a denoising model's text is corrupted (BART, arXiv 1910.13461, section 2.2).
+
+    Text infilling: each hidden span of tokens gives way to one `<mask>`. Which spans, and how long
+    they are, is a pure function of seed, epoch and block.
+    """
+
+    share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.3
+    """Share of the tokens that are hidden."""
+    mean_span: Annotated[float, Field(ge=1.0, le=100.0)] = 3.0
+    """Mean of the Poisson distribution of the spans' lengths, in tokens; a span of none inserts a
+    `<mask>`."""
+
+
+MAX_LABELS = 1_000
+"""Labels of a classifier, at most; with more, a column of something else was named."""
+ClassifierKind = Literal["masked-lm", "causal-lm"]
+
+
+class Classification(Section):
+    """How a classifier is made of a language model."""
+
+    kind: ClassifierKind = "masked-lm"
+    """What it is made of, which `training.start_from` must name: `masked-lm`, whose first token's
+    state is classified (BERT, arXiv 1810.04805, section 4); or `causal-lm`, whose last token's is,
+    behind `<delimiter>` between texts and `<extract>` at the end (GPT, Radford et al. 2018,
+    section 3.3)."""
+    auxiliary: StrengthFromZero = 0.5
+    """Weight of the language model's own loss, which a `causal-lm` goes on learning beside, GPT's
+    lambda; 0 leaves it out."""
+
+
+StartKey = Literal["model", "encoder", "decoder"]
+START_KEYS: tuple[StartKey, ...] = get_args(StartKey)
+"""Keys of `[training.start_from]` that name model folders."""
 
 
 class StartFrom(Section):
-    """A model whose weights training starts from: fine-tuning.
+    """Fine-tuning: a model whose weights training starts from, or the models whose parts it does.
 
-    `mtkit prepare` uses the model's own vocabulary unless `vocabulary` says otherwise.
+    Give `model`, or `encoder` or `decoder` or both. `mtkit prepare` reuses the model's vocabulary
+    unless `vocabulary` says otherwise.
     """
 
-    model: Path
-    """A model folder, such as another run's `model/`; a relative path starts from `data.data_root`,
-    or, given by `--set`, from the current folder."""
+    model: Path | None = None
+    """A model folder, such as another run's `model/`; relative to `data.data_root`, or to the
+    current folder if given by `--set`."""
+    encoder: Path | None = None
+    """The folder of a masked language model, a denoising model or a translator: the encoder, the
+    source embeddings and positions start from its weights, all else from random ones."""
+    decoder: Path | None = None
+    """The folder of a causal language model, a denoising model or a translator: the decoder, the
+    target embeddings and positions and the output start from its weights. A language model has no
+    attention to a source: that part starts from random weights."""
     vocabulary: Literal["keep", "new"] = "keep"
-    """`keep`: the model's own pieces and treatment of punctuation, with the recipe's tags and
-    `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
-    `new`: pieces as the recipe says; the vectors of those that the model knows are taken over, the
-    others start from random vectors."""
+    """`keep`: reuse the model's vocabulary and its treatment of punctuation, with the recipe's tags
+    and `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
+    `new`: a new vocabulary as the recipe says; embeddings of pieces that the model knows are
+    copied, the others start from random vectors."""
+
+    @model_validator(mode="after")
+    def _names_a_model_or_parts(self) -> "StartFrom":
+        has_parts = self.encoder is not None or self.decoder is not None
+        if (self.model is not None) == has_parts:
+            raise ValueError("give either model, or encoder or decoder or both")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the section as earlier versions know it, where it names a whole model."""
+        tables: dict[str, Any] = serialize(self)
+        for key in START_KEYS:
+            if getattr(self, key) is None:
+                tables.pop(key, None)
+        return tables
+
+    @property
+    def folders(self) -> dict[StartKey, Path]:
+        """The model folders that are named, by key; the first one's vocabulary is kept."""
+        named = {key: getattr(self, key) for key in START_KEYS}
+        return {key: path for key, path in named.items() if path is not None}
 
 
 FrozenPart = Literal["embeddings", "encoder", "decoder"]
@@ -187,69 +285,82 @@ class Training(Section):
     """From data to checkpoints. The defaults are the paper's base model."""
 
     max_steps: Annotated[Count, Invalidates.SCHEDULE_END] = 100_000
-    """Updates of the weights after which training ends."""
+    """Number of updates after which training ends."""
     batch_tokens: Annotated[Count, Invalidates.RUN] = 25_000
-    """Real tokens, `</s>` counted, of each side in one update, whatever the number of processes."""
+    """Tokens of each side in one update, `</s>` included and padding not, whatever the number of
+    processes."""
     length_groups: Annotated[Count, Invalidates.RUN] = 8
-    """Groups of similarly long sentences that one update is drawn from: 1 pads least, more make
-    updates less alike in length. The paper's eight GPUs each held one such group."""
+    """Groups of sentences of similar length that make up one update: 1 gives the least padding,
+    more mix lengths within each update. The paper's eight GPUs each held one such group."""
     micro_batch_tokens: Annotated[Count | Literal["auto"], Invalidates.NOTHING] = 8_192
-    """Maximum size of one forward pass on one process, in tokens of the side that has more, with
-    padding; what does not fit in one pass is accumulated. Before the first update the largest pass
-    is tried, and the size halved until it fits in memory; `auto` starts from all that one process
-    has of an update. Another cut draws other dropout masks and rounds otherwise, and changes
-    nothing else."""
+    """Maximum size of one forward pass on one process, in tokens of the side with more, padding
+    included; if an update needs several passes, their gradients are accumulated. Before the first
+    update the largest pass is tried, and the size halved until it fits in memory; `auto` starts
+    from one process's complete share of an update. Another size draws other dropout masks and
+    rounds differently, and changes nothing else."""
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
-    """Processes that share an update on a CPU; `--processes` overrules it, and on GPUs there is one
-    for each. `auto`: a new training on Linux takes one a core, as far as memory allows and each has
-    1,024 tokens of an update, which is fastest beside other programs. One where `OMP_NUM_THREADS`
-    is set. A training resumes in as many as it last ran in."""
+    """Processes that share an update on a CPU; `--processes` overrides it, and on GPUs there is one
+    per GPU. `auto`: a new training on Linux uses one per core, as far as memory allows and each has
+    1,024 tokens of an update, which is fastest beside other programs; or one if `OMP_NUM_THREADS`
+    is set. A training resumes with as many as it last ran with."""
     label_smoothing: Annotated[Rate, Invalidates.UPDATES | Invalidates.SCORES] = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
+    masking: Annotated[Masking | None, Invalidates.RUN] = None
+    """How a masked language model's text is hidden; BERT's way where the section is absent."""
+    denoising: Annotated[Denoising | None, Invalidates.RUN] = None
+    """How a denoising model's text is corrupted; BART's way where the section is absent."""
+    classification: Annotated[Classification | None, Invalidates.DATA | Invalidates.RUN] = None
+    """How a classifier is made of a language model; of BERT's kind if the section is absent."""
     precision: Annotated[PrecisionChoice, Invalidates.UPDATES] = "auto"
-    """Arithmetic of an update: 32-bit, or bfloat16 with sums and the weights that learn in 32-bit.
-    `auto` is bf16 on a GPU or processor that multiplies in it (AMX or AVX512-BF16), else fp32."""
+    """Arithmetic of an update: 32-bit, or bfloat16 with sums and master weights in 32-bit. `auto`
+    is bf16 on a GPU or processor with bf16 multiplication (AMX or AVX512-BF16), else fp32."""
     optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
     schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()
     """Learning rate by step."""
     clipping: Annotated[Clipping | None, Invalidates.UPDATES] = None
-    """Gradient clipping; off, as in the paper, where the section is absent."""
+    """Gradient clipping; off, as in the paper, if the section is absent."""
     early_stopping: Annotated[EarlyStopping | None, Invalidates.NOTHING] = None
-    """End of training by the development score; off where the section is absent."""
+    """Early stopping by the development score; off if the section is absent."""
     moving_average: Annotated[MovingAverage | None, Invalidates.UPDATES] = None
-    """Exponential moving average of the weights; off where the section is absent."""
+    """Exponential moving average of the weights; off if the section is absent."""
     recovery: Annotated[Recovery, Invalidates.NOTHING] = Recovery()
     """What happens when a loss or a gradient is NaN or infinite."""
     start_from: Annotated[StartFrom | None, Invalidates.DATA | Invalidates.RUN] = None
-    """A model whose weights training starts from; random weights where the section is absent."""
+    """A model whose weights training starts from; random weights if the section is absent."""
     freeze: Annotated[tuple[FrozenPart, ...], Invalidates.UPDATES] = ()
-    """Parts whose weights stay as they start: all embeddings, positions included; the layers of the
-    encoder; those of the decoder. The output projection is frozen only where it is tied to
+    """Parts whose weights are not trained: all embeddings, positions included; the layers of the
+    encoder; those of the decoder. The output projection is frozen only if it is tied to
     embeddings."""
     checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
     """Minutes between checkpoints, instead of `checkpoint_every`; 10 in the paper."""
     keep_last: Annotated[Count, Invalidates.NOTHING] = 5
-    """Most recent checkpoints kept."""
+    """Number of most recent checkpoints to keep."""
     keep_best: Annotated[Count, Invalidates.NOTHING] = 1
-    """Checkpoints with the best development score kept, however old."""
+    """Number of checkpoints with the best development score to keep, however old."""
     keep_every: Annotated[Count | None, Invalidates.NOTHING] = None
-    """The first checkpoint of each so many steps is kept forever."""
+    """The first checkpoint in each interval of this many steps is kept forever."""
     keep_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None
-    """The first checkpoint of each so many minutes of training is kept forever."""
+    """The first checkpoint in each interval of this many minutes of training is kept forever."""
     validation: Validation = Validation()
     """What happens on the development set at each checkpoint."""
     averaging: Annotated[Averaging, Invalidates.RESULTS] = Averaging()
-    """Which checkpoints `mtkit average` takes."""
+    """Which checkpoints `mtkit average` averages."""
     log_every: Annotated[Count, Invalidates.NOTHING] = 50
-    """Steps between lines of metrics."""
+    """Steps between log entries of metrics."""
     log_digests: Annotated[bool, Invalidates.NOTHING] = False
-    """Log a digest of the weights after every update, by which the first difference between two
-    runs is found."""
+    """Log a digest of the weights after every update, to find the first difference between two
+    runs."""
     trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Invalidates.NOTHING] = ()
-    """Where metrics go besides `metrics.jsonl`: TensorBoard's files in the workspace
+    """Where to log metrics besides `metrics.jsonl`: TensorBoard's files in the workspace
     (`mtkit[tensorboard]`), Weights & Biases (`mtkit[wandb]`)."""
     stuck_after_seconds: Annotated[Strength, Invalidates.NOTHING] = 600.0
-    """A process among several that makes no progress for so long counts as stuck; all end then."""
+    """With several processes: one that makes no progress for this long counts as stuck, and all are
+    stopped."""
+
+    @property
+    def masked(self) -> Masking:
+        """How text is hidden from a masked language model."""
+        return self.masking or Masking()

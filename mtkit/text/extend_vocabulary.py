@@ -62,7 +62,7 @@ def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
         elif index in specials or proto.pieces[index].type == ModelProto.SentencePiece.BYTE:
             raise MtkitError(
                 f"'{symbol}' is a special piece of the vocabulary that training starts from",
-                "take another name for that tag or symbol",
+                "choose another name for that tag or symbol",
             )
         elif proto.pieces[index].type != ModelProto.SentencePiece.USER_DEFINED:
             # As an ordinary piece it would only be found where no longer one is.

@@ -17,7 +17,7 @@ from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
 
-MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder again from where it came from"
+MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source again"
 """Hint where a tokenizer is damaged."""
 _MAX_MODEL_BYTES = 32 << 20
 
@@ -41,7 +41,7 @@ class SentencePieceSegmenter:
         ]
         size = self._processor.get_piece_size()
         if size > MAX_PIECES:
-            raise MtkitError(f"a tokenizer of {size:,} pieces, expected {MAX_PIECES:,} at most")
+            raise MtkitError(f"the tokenizer has {size:,} pieces, expected {MAX_PIECES:,} at most")
         self._is_native = specials == [PAD, UNK, BOS, EOS]
         # A model from elsewhere may lack padding or sentence ends (-1), or number them otherwise.
         ordinary = [piece for piece in range(size) if piece not in specials]
@@ -88,7 +88,9 @@ class SentencePieceSegmenter:
         try:
             text: str = self._processor.decode(pieces)
         except UnicodeDecodeError as error:
-            raise MtkitError(f"the tokenizer makes invalid UTF-8: {error}", MAKE_AGAIN) from error
+            raise MtkitError(
+                f"the tokenizer produces invalid UTF-8: {error}", MAKE_AGAIN
+            ) from error
         return text
 
     @cached_property
@@ -114,9 +116,8 @@ class SentencePieceSegmenter:
         piece = self._processor.piece_to_id(symbol)
         if piece == self._processor.unk_id():
             raise MtkitError(
-                f"the tokenizer has no piece '{symbol}', which data.train puts before sources as a "
-                "tag",
-                "train it with that symbol (--user_defined_symbols), or leave out "
+                f"the tokenizer has no piece '{symbol}', which is a tag in data.train",
+                "train it with that symbol (--user_defined_symbols), or remove "
                 "tokenizer.pretrained",
             )
         return self._from_model[piece]
@@ -141,7 +142,7 @@ def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
         if not path.is_file():
             raise MtkitError(
                 f"{path}: no such file (tokenizer.pretrained)",
-                "its path starts from data.data_root",
+                "the path is relative to data.data_root",
             )
         # A recipe may name any file, also by a link.
         model = read_model(path, inside=path.resolve().parent)
@@ -149,8 +150,8 @@ def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
             sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise MtkitError(
-                f"{path}: no SentencePiece model (tokenizer.pretrained)",
-                "name the .model file, not the .vocab",
+                f"{path}: not a SentencePiece model (tokenizer.pretrained)",
+                "use the .model file, not the .vocab",
             ) from error
         models.append(model)
     return models[0], models[1]

@@ -17,6 +17,7 @@ from mtkit.text.sentencepiece_segmenter import (
     SentencePieceSegmenter,
     read_model,
 )
+from mtkit.text.token_ids import MASK_PIECE, UNK
 from mtkit.text.vocabulary import Vocabulary
 
 _MAX_SETTINGS_BYTES = 1 << 20
@@ -154,6 +155,21 @@ class SubwordTokenizer:
     def vocab_sizes(self) -> dict[str, int]:
         """Number of pieces of `source` and `target`, special ones included."""
         return {"source": self._source.num_pieces, "target": self._target.num_pieces}
+
+    @property
+    def mask_token(self) -> int:
+        """Id of `<mask>`, which stands for a hidden token of a masked language model's text.
+
+        Raises:
+            MtkitError: The vocabulary has none.
+        """
+        token = self.source_vocabulary.id_of(MASK_PIECE)
+        if token == UNK:
+            raise MtkitError(
+                f"the tokenizer has no piece {MASK_PIECE}, which a masked language model needs",
+                MAKE_AGAIN,
+            )
+        return token
 
     def _of(self, side: str) -> SentencePieceSegmenter:
         return {"source": self._source, "target": self._target}[side]

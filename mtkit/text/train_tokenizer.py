@@ -19,23 +19,25 @@ def train_tokenizer(
     *,
     seed: int,
     tags: Sequence[str] = (),
+    symbols: Sequence[str] = (),
     punctuation: tuple[str, str] | None = None,
 ) -> SubwordTokenizer:
     """Returns a tokenizer trained on a sample that the caller has drawn.
 
     Args:
         settings: The recipe's section.
-        source: Source sentences, normalised.
+        source: Source sentences, normalised; those of text in one language, which has no targets.
         target: Target sentences, normalised.
         seed: Seed of SentencePiece's own generator.
         tags: Strings that may stand before a source, each to be one token.
+        symbols: Strings that are to be one piece, beside those of the settings.
         punctuation: As `SubwordTokenizer` takes it.
 
     Raises:
         MtkitError: The sample can't yield a vocabulary of the wanted size.
     """
     sentencepiece.set_random_generator_seed(seed)
-    symbols = list(dict.fromkeys((*tags, *settings.user_symbols)))
+    symbols = list(dict.fromkeys((*tags, *settings.user_symbols, *symbols)))
     if settings.joint:
         joint = _train(settings, chain(source, target), symbols, "tokenizer")
         return SubwordTokenizer(joint, joint, tags=tags, punctuation=punctuation)
@@ -75,9 +77,10 @@ def _train(settings: Tokenizer, sentences: Iterable[str], symbols: list[str], wh
         reason = str(error).rsplit("] ", 1)[-1].strip() or str(error)
         too_small = "required_chars" in reason
         raise MtkitError(
-            f"{what}: no vocabulary of {settings.vocab_size} pieces out of this text: {reason}",
-            "give a greater tokenizer.vocab_size, or a lower tokenizer.character_coverage"
+            f"{what}: can't make a vocabulary of {settings.vocab_size} pieces from this text: "
+            f"{reason}",
+            "increase tokenizer.vocab_size, or lower tokenizer.character_coverage"
             if too_small
-            else "give a smaller tokenizer.vocab_size, or more text",
+            else "lower tokenizer.vocab_size, or use more text",
         ) from error
     return model.getvalue()

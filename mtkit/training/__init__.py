@@ -9,16 +9,20 @@ update.py          one update: accumulated, agreed on, summed, made
 learner.py         what an update changes: model, optimizer, moving average; what it does not
 objectives/        what is minimised, behind a Protocol; a file each
 translation_loss.py  the loss of a translator's batch
+text_loss.py       the losses of batches of text: causal and masked language models
+label_loss.py      the loss of labelled texts
 loss.py            output projection and label-smoothed cross entropy, fused in chunks
 precision.py       which arithmetic updates are computed in, and the weights in it
 start_from.py      the weights of a trained model as a start: fine-tuning
 optimizer.py       Adam
 schedule.py        the learning rate of each step
-checkpoint.py      where training stood, what it says of itself, digests
+checkpoint.py      a checkpoint: the state of training, metadata, digests
 checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
 moments.py         an optimizer's moments as tensors of a checkpoint
 same_run.py        whether checkpoints are of a recipe's run
 validation.py      loss and score on the development set, on the path that `translate` uses
+text_validation.py  the same of language models: loss, perplexity, accuracy
+label_validation.py  the same of classifiers: loss, accuracy, F1
 release.py         checkpoints in `model/`: the best one, at the end
 
 distributed.py     processes: joined, gradients summed

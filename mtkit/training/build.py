@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -9,33 +10,42 @@ from mtkit.data.prepared import PreparedData
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.weights import check_memory
-from mtkit.network import EncoderDecoder
+from mtkit.network import Network
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
+from mtkit.training.label_validation import LabelValidator
 from mtkit.training.learner import Learner, freeze
 from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.objectives import Objective
+from mtkit.training.objectives.causal_lm import CausalBatches, CausalObjective
+from mtkit.training.objectives.classification import ClassificationObjective, LabelledBatches
+from mtkit.training.objectives.decoder_only import DecoderOnlyObjective, JoinedBatches
+from mtkit.training.objectives.denoising import DenoisingBatches
+from mtkit.training.objectives.masked_lm import MaskedBatches, MaskedObjective
+from mtkit.training.objectives.passes import can_pack_passes
 from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
 from mtkit.training.precision import resolve_precision
 from mtkit.training.start_from import start_from
+from mtkit.training.text_validation import CausalValidator, DenoisingValidator, MaskedValidator
 from mtkit.training.trackers import open_trackers
-from mtkit.training.translation_loss import can_pack_batches
-from mtkit.training.validation import Validator
+from mtkit.training.validation import ModelValidator, Validator
 from mtkit.workspace import Workspace
 
 
 def build_learner(
     recipe: Recipe, data: PreparedData, processes: Processes, *, takes_start: bool = False
-) -> Learner[EncoderDecoder]:
+) -> Learner[Network]:
     """Returns a learner that hasn't learned yet, on its device; every process must call it.
 
-    Its weights are drawn by chance; with `takes_start`, they are those that `training.start_from`
+    Its weights are random; with `takes_start`, they are those that `training.start_from`
     names.
 
     Raises:
-        MtkitError: The network is larger than this machine's memory, or another than the start's.
+        MtkitError: The network is larger than this machine's memory, or its shape
+            isn't the start's.
     """
-    config = ModelConfig.of(recipe, data.tokenizer)
+    config = ModelConfig.of(recipe, data.tokenizer, data.labels)
     check_memory(config.list_shapes().values(), "[model]")
     torch.manual_seed(recipe.seed)
     model = build(config).to(processes.device)
@@ -46,23 +56,84 @@ def build_learner(
 
 
 def build_objective(
-    recipe: Recipe, data: PreparedData, learner: Learner[EncoderDecoder], processes: Processes
-) -> TranslationObjective:
+    recipe: Recipe, data: PreparedData, learner: Learner[Any], processes: Processes
+) -> Objective[Any]:
     """Returns the recipe's objective; every process must call it.
 
     Raises:
         MtkitError: The development set can't be scored, or not be translated.
     """
-    working = learner.working.model
+    dtype = next(learner.working.model.parameters()).dtype
     # A process that can't pack would cut updates otherwise than the rest.
-    packs = not processes.any(not can_pack_batches(working, recipe, processes.device))
-    dtype = working.output_embedding.weight.dtype
-    return TranslationObjective(
-        learner,
-        TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
-        Validator(recipe, data, processes),
-        label_smoothing=recipe.training.label_smoothing,
-    )
+    packs = not processes.any(not can_pack_passes(recipe, processes.device, dtype))
+    smoothing = recipe.training.label_smoothing
+    validator = build_validator(recipe, data, processes)
+    match recipe.objective:
+        case "translation" if recipe.model.architecture == "decoder-only":
+            return DecoderOnlyObjective(
+                learner,
+                JoinedBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                label_smoothing=smoothing,
+            )
+        case "translation":
+            return TranslationObjective(
+                learner,
+                TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                label_smoothing=smoothing,
+            )
+        case "denoising":
+            return TranslationObjective(
+                learner,
+                DenoisingBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                label_smoothing=smoothing,
+            )
+        case "causal-lm":
+            return CausalObjective(
+                learner,
+                CausalBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                label_smoothing=smoothing,
+            )
+        case "masked-lm":
+            return MaskedObjective(
+                learner,
+                MaskedBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                label_smoothing=smoothing,
+            )
+        case "classification":
+            return ClassificationObjective(
+                learner,
+                LabelledBatches(data, recipe, processes, dtype=dtype, packs=packs),
+                validator,
+                recipe,
+            )
+
+
+def build_validator(
+    recipe: Recipe, data: PreparedData, processes: Processes, *, forks: bool = False
+) -> ModelValidator[Any]:
+    """Returns what measures networks of the recipe's objective on the development set.
+
+    With `forks`, forks of this process translate: for one that has no other thread at work.
+
+    Raises:
+        MtkitError: The development set can't be scored, or not be translated.
+    """
+    match recipe.objective:
+        case "translation":
+            return Validator(recipe, data, processes, forks=forks)
+        case "denoising":
+            return DenoisingValidator(recipe, data, processes)
+        case "causal-lm":
+            return CausalValidator(recipe, data, processes)
+        case "masked-lm":
+            return MaskedValidator(recipe, data, processes)
+        case "classification":
+            return LabelValidator(recipe, data, processes)
 
 
 @contextmanager

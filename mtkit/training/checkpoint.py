@@ -1,10 +1,10 @@
-"""A checkpoint: where training stood, what it says of itself, digests; no pickle anywhere.
+"""A checkpoint: the state of training, metadata, digests; no pickle anywhere.
 
 checkpoints/step-00001500/
     model.safetensors      what is validated and released: the weights, or their moving average
     weights.safetensors    the weights themselves, where the run keeps a moving average
     optimizer.safetensors  both moments of Adam, by weight, and its count of updates
-    state.json             where training stands, the development score, the recipe, digests
+    state.json             the state of training, the development score, the recipe, digests
 
 Chance needs no state: each update's generator is seeded by the recipe's seed, step and rank.
 """
@@ -40,10 +40,10 @@ _MAX_COUNT = 10**15
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where training stands after an update.
+    """The state of training after an update.
 
     Attributes:
-        step: Updates done, those that were left out counted.
+        step: Updates done, skipped ones included.
         epoch: Passes over the data finished.
         position: Updates done of the current epoch.
         target_tokens: Real target tokens seen, `</s>` counted.
@@ -51,9 +51,9 @@ class TrainingState:
         best_score: Best development score so far; greater is better.
         num_without_best: Checkpoints since that one.
         micro_batch_tokens: What was found to fit in memory; 0 before it was tried.
-        num_skipped: Updates left out, since a loss or gradient was no number.
-        num_skipped_in_a_row: Those of them since the last update that wasn't.
-        num_rollbacks: Times that training went back to a checkpoint.
+        num_skipped: Updates skipped, since a loss or gradient was NaN or infinite.
+        num_skipped_in_a_row: Updates skipped since the last one that wasn't.
+        num_rollbacks: Times that training rolled back to a checkpoint.
         rate_factor: What the schedule's learning rate is multiplied by since.
         checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
     """
@@ -83,7 +83,7 @@ def _refuse_impossible(state: TrainingState) -> TrainingState:
     counts = [value for value in asdict(state).values() if isinstance(value, int)]
     seconds = (state.elapsed_seconds, state.checkpoint_seconds)
     if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
-        raise ValueError("a count or time that no training has")
+        raise ValueError("an impossible count or time")
     return state
 
 
@@ -93,7 +93,7 @@ class Checkpoint:
 
     Attributes:
         folder: Where it lies.
-        state: Where training stood.
+        state: The state of training.
         score: Its development score, greater is better; none where it was saved at a stop, or
             training was ended before its validation was.
         is_regular: Whether it is to be validated and counts among the last and the best; one that
@@ -136,12 +136,14 @@ class Checkpoint:
             try:
                 num_bytes = check_file(path)
                 if num_bytes > limit:
-                    raise _damaged(self.folder, f"{name}: {num_bytes:,} bytes, too many by far")
+                    raise _damaged(self.folder, f"{name} is far too large: {num_bytes:,} bytes")
                 found = digest_file(path)
             except OSError as error:
                 raise _damaged(self.folder, f"{name}: {error.strerror}") from error
             if found != expected:
-                raise _damaged(self.folder, f"{name} isn't what was saved: its digest differs")
+                raise _damaged(
+                    self.folder, f"{name} has changed since it was saved: its digest differs"
+                )
 
 
 _CHECKPOINT = TypeAdapter(Checkpoint)
@@ -163,7 +165,7 @@ def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
 
 
 def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
-    """Returns what a model's card says of its training, by name."""
+    """Returns a model card's facts on the training, by name."""
     return {
         "sentence pairs": f"{num_pairs:,}",
         "updates": f"{state.step:,}",
@@ -173,10 +175,10 @@ def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Returns the checkpoint in a folder, by what it says of itself.
+    """Returns the checkpoint in a folder, from its metadata.
 
     Raises:
-        DamagedCheckpointError: That can't be read.
+        DamagedCheckpointError: The metadata can't be read.
         MtkitError: Another version of mtkit saved it.
     """
     try:
@@ -201,7 +203,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def _check_format(version: object, folder: Path) -> None:
     if version != FORMAT_VERSION:
         raise MtkitError(
-            f"{folder} was saved by another version of mtkit (format {version}, this one has "
+            f"{folder} was saved by another version of mtkit (format {version}, this version uses "
             f"{FORMAT_VERSION})",
             "finish the run with that version, or remove the checkpoints to start over; models "
             "aren't affected",
@@ -209,7 +211,7 @@ def _check_format(version: object, folder: Path) -> None:
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes all that a checkpoint says of itself beside its files of numbers."""
+    """Writes a checkpoint's metadata beside its files of numbers."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
     write_atomically(
@@ -220,5 +222,5 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
 def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
     return DamagedCheckpointError(
         f"{folder}: damaged checkpoint: {reason}",
-        f"remove {folder} to do without it",
+        f"remove {folder} to continue without it",
     )

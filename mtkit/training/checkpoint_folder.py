@@ -39,9 +39,9 @@ class CheckpointFolder:
         self._folder = folder
 
     def list(self) -> list[Checkpoint]:
-        """Returns all complete checkpoints, oldest first; a damaged one is warned of and left out.
+        """Returns all complete checkpoints, oldest first; damaged ones are skipped with a warning.
 
-        Only what they say of themselves is read; `Checkpoint.check` reads the numbers.
+        Only their metadata is read; `Checkpoint.check` reads the numbers.
 
         Raises:
             MtkitError: Another version of mtkit saved them.
@@ -53,7 +53,7 @@ class CheckpointFolder:
             try:
                 found.append(read_checkpoint(folder))
             except DamagedCheckpointError as error:
-                warn(f"{error.message}; it is left out")
+                warn(f"{error.message}; skipping it")
         return found
 
     def save(
@@ -117,9 +117,9 @@ class CheckpointFolder:
             file.unlink(missing_ok=True)
 
     def restore_newest(self, learner: Learner[nn.Module]) -> Checkpoint | None:
-        """Restores the learner from the newest sound checkpoint, and returns that.
+        """Restores the learner from the newest intact checkpoint, and returns that.
 
-        A damaged one is put aside, as `damaged-step-...`, with a warning. Returns None where there
+        A damaged one is renamed to `damaged-step-...`, with a warning. Returns None where there
         isn't any checkpoint.
 
         Raises:
@@ -132,15 +132,16 @@ class CheckpointFolder:
                 checkpoint.check(weight.shape for weight in learner.model.parameters())
             except DamagedCheckpointError as error:
                 is_damaged = True
-                warn(f"{error.message}; going on from the checkpoint before it")
+                warn(f"{error.message}; resuming from the checkpoint before it")
                 _put_aside(folder)
                 continue
             restore(checkpoint, learner)
             return checkpoint
         if is_damaged:
             raise MtkitError(
-                f"{self._folder}: no checkpoint is sound; they are kept as {_DAMAGED}step-...",
-                "copy one from a backup to its place, or remove the folder to start over",
+                f"{self._folder}: no usable checkpoint; the damaged ones are kept as "
+                f"{_DAMAGED}step-...",
+                "restore one from a backup, or remove the folder to start over",
             )
         return None
 
@@ -187,7 +188,7 @@ def _put_aside(folder: Path) -> None:
 @contextmanager
 def _naming(folder: Path) -> Iterator[None]:
     """Lets a fault in a checkpoint's files name the checkpoint, and the way out."""
-    hint = f"remove {folder} to go on from the checkpoint before it"
+    hint = f"remove {folder} to resume from the checkpoint before it"
     try:
         yield
     except MtkitError as error:

@@ -19,7 +19,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError
 from mtkit.network.device import find_device
-from mtkit.training.launch import GO_ON, LostProcessError, end_worker
+from mtkit.training.launch import FIX_AND_RERUN, LostProcessError, end_worker
 from mtkit.training.watch import Progress, Watch
 
 Item = TypeVar("Item")
@@ -54,7 +54,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def flatten_gradients(self, model: nn.Module) -> Tensor | None:
@@ -159,7 +159,7 @@ class Processes:
                     raise
                 lost = "" if self.watch is None else self.watch.name_lost()
                 message = f"lost {lost}" if lost else f"lost the other processes: {error}"
-                raise LostProcessError(message, GO_ON) from error
+                raise LostProcessError(message, FIX_AND_RERUN) from error
 
 
 def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("inf")) -> Processes:
@@ -181,7 +181,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
     store = _connect(hosts=hosts)
     name = _meet(store, rank, count)
     progress = Progress()
-    progress.beat("joining the others")
+    progress.beat("joining the other processes")
     # A connection of its own: the training's may be waiting.
     beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
     watch = Watch(beside, rank, count, progress, end_worker)
@@ -222,7 +222,7 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
         try:
             name = str(store.get(f"welcome/{mine}").decode())
         except dist.DistStoreError as error:
-            raise MtkitError(f"process 0 did not answer process {rank}", GO_ON) from error
+            raise MtkitError(f"process 0 did not answer process {rank}", FIX_AND_RERUN) from error
         store.set(f"ready/{name}/{rank}", "")
         return name
     missing = set(range(1, count))
@@ -230,7 +230,7 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
     while missing:
         if time.monotonic() > give_up_at:
             ranks = ", ".join(map(str, sorted(missing)))
-            raise MtkitError(f"of {count} processes, {ranks} did not come", GO_ON)
+            raise MtkitError(f"of {count} processes, {ranks} did not join", FIX_AND_RERUN)
         for other in sorted(missing):
             # What says hello may be one that has died; only one that lives answers.
             if store.check([f"hello/{other}"]):
@@ -262,6 +262,6 @@ def choose_device(device: str, *, local_rank: int = 0) -> torch.device:
         MtkitError: No such device here.
     """
     if read_device(device)[0] == "cuda" and not torch.cuda.is_available():
-        raise MtkitError("this machine has no GPU that torch can use", "leave --gpus out")
+        raise MtkitError("this machine has no GPU that torch can use", "omit --gpus")
     found = find_device(device)
     return torch.device("cuda", local_rank) if found == torch.device("cuda") else found

@@ -45,14 +45,14 @@ def fit_micro_batch(
             return limit
         if limit <= longest:
             raise MtkitError(
-                f"out of memory with one sentence of {limit:,} tokens a side",
-                "lower data.cleaning.max_tokens and prepare again, or take a smaller [model]",
+                f"out of memory with a single sentence of {limit:,} tokens per side",
+                f"lower {recipe.data.max_tokens_key} and prepare again, or use a smaller [model]",
             )
         limit = max(limit // 2, longest)
         if processes.is_first:
             warn(
-                f"out of memory in the largest micro-batch: trying {limit:,} tokens "
-                "(training.micro_batch_tokens); updates stay as they are, in more passes"
+                f"out of memory with the largest micro-batch: trying {limit:,} tokens "
+                "(training.micro_batch_tokens); updates stay the same size, in more passes"
             )
 
 
@@ -76,7 +76,8 @@ def _fits(
     seed_step(recipe.seed, 0, processes.rank)
     learner.working.refresh()
     try:
-        objective.loss(objective.batches.largest(limit)).loss.backward()  # type: ignore[no-untyped-call]
+        sums = objective.loss(objective.batches.largest(limit))
+        sums.join(1, 1).backward()  # type: ignore[no-untyped-call]
         learner.working.accumulate_gradients()
         processes.flatten_gradients(learner.model)
         fits = True

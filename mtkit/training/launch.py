@@ -29,7 +29,7 @@ from mtkit.network.device import count_threads
 from mtkit.processors import count_processors
 from mtkit.units import plural
 
-GO_ON = "mend that; the same command goes on from the last checkpoint"
+FIX_AND_RERUN = "fix this, then run the same command again to resume from the last checkpoint"
 _SAVING_SECONDS = 600
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Where torchrun's agent looks for what a worker died of.
@@ -45,7 +45,7 @@ _DATED_LATER = 3_600
 
 
 class LostProcessError(MtkitError):
-    """Another process has gone, so that a sum over all of them can't be had."""
+    """Another process has gone, so that a sum over all of them isn't possible."""
 
 
 def launch(
@@ -66,17 +66,17 @@ def launch(
         arguments: Of each worker's command line.
         num_processes: Workers on this machine.
         needs_gpus: Whether each takes a GPU.
-        num_nodes: How many machines train together; the same command is given on each.
+        num_nodes: How many machines train together; the same command runs on each.
         rendezvous: `HOST:PORT` where they meet, on one of them.
         max_restarts: How often all workers are started again after one has failed.
 
     Raises:
-        MtkitError: More GPUs are wanted than this machine has, the machines don't meet, or a worker
-            failed for good.
+        MtkitError: More GPUs are requested than this machine has, not all machines join, or a
+            worker failed and isn't started again.
     """
     check_gpus(num_processes if needs_gpus else 0)
     if num_nodes > 1:
-        say(f"waiting at {rendezvous} until {num_nodes} machines have come")
+        say(f"waiting at {rendezvous} for {num_nodes} machines to join")
     # Its own lines name signals and exit codes that are reported below; each module has a level.
     for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -109,14 +109,14 @@ def launch(
         except (RendezvousError, DistError) as error:
             place = rendezvous or "localhost"
             reason = (
-                f"not all of {num_nodes} machines came in time"
+                f"not all of the {num_nodes} machines joined in time"
                 if isinstance(error, RendezvousTimeoutError)
-                else f"lost the machine where all meet, or it can't be reached ({_reason(error)})"
+                else f"lost the rendezvous, or it can't be reached ({_reason(error)})"
             )
             raise MtkitError(
                 f"{place}: {reason}",
-                "give the same command on each machine, --rdzv naming a port of one that the "
-                "others reach; training goes on from the last checkpoint",
+                "run the same command on each machine, with --rdzv set to a port of one machine "
+                "that the others can reach; training resumes from the last checkpoint",
             ) from error
 
 
@@ -190,7 +190,7 @@ def _own_address(rendezvous: str) -> str:
             return str(probe.getsockname()[0])
     except (OSError, ValueError, OverflowError) as error:
         raise MtkitError(
-            f"--rdzv {rendezvous}: {error}", "expected HOST:PORT, a port of one of the machines"
+            f"--rdzv {rendezvous}: {error}", "expected HOST:PORT of one of the machines"
         ) from error
 
 
@@ -223,7 +223,7 @@ def telling_launcher() -> Iterator[None]:
 def end_worker(message: str) -> NoReturn:
     """Ends this process at once, whatever its main thread is at; its launcher reports why."""
     try:
-        _hand_over(MtkitError(message, GO_ON), is_late=False)
+        _hand_over(MtkitError(message, FIX_AND_RERUN), is_late=False)
     finally:
         # The main thread may wait for ever, and nothing that it would clean up is left on disk:
         # drafts of checkpoints are swept by the next training.
@@ -277,7 +277,7 @@ def _explain(error: ChildFailedError) -> MtkitError:
     end = failure.signal_name() if failure.exitcode < 0 else f"exit code {failure.exitcode}"
     return MtkitError(
         f"worker {rank} (process {failure.pid} on {socket.gethostname()}) died: {end}",
-        "what it printed stands above; the same command goes on from the last checkpoint",
+        "its output is above; run the same command again to resume from the last checkpoint",
     )
 
 
@@ -311,5 +311,5 @@ def check_gpus(num_wanted: int) -> None:
         f"--gpus {num_wanted}: this machine has {found} that torch can use",
         f"use --gpus {num_gpus}"
         if num_gpus
-        else f"train on its processor: leave --gpus out, or --processes {count_processors()}",
+        else f"train on the CPU: omit --gpus, or use --processes {count_processors()}",
     )

@@ -94,7 +94,7 @@ class Learner(Generic[Network_co]):
 
     @property
     def num_updates(self) -> int:
-        """Updates made so far; one that was left out isn't counted."""
+        """Updates made so far; skipped ones aren't counted."""
         for state in self.optimizer.state.values():
             return int(state["step"].item())
         return 0

@@ -106,7 +106,7 @@ class Trainer:
         return state
 
     def _stop(self, state: TrainingState, *, is_regular: bool) -> None:
-        """Saves where training stands when it was asked to stop."""
+        """Saves the state of training when it was asked to stop."""
         self._save(state, is_regular=is_regular)
         if self.processes.is_first and not is_regular:
             self.checkpoints.prune(self.recipe.training)
@@ -127,7 +127,7 @@ class Trainer:
     def _update(
         self, updater: Updater, state: TrainingState, rate: float, stop_is_requested: bool
     ) -> tuple[Outcome, TrainingState]:
-        """Makes one update; returns its outcome, and where training stands behind it."""
+        """Makes one update; returns its outcome, and the state of training after it."""
         minutes = self.recipe.training.checkpoint_minutes
         since = state.elapsed_seconds - state.checkpoint_seconds
         # The first process's clock counts: it is the one that saves.
@@ -151,11 +151,11 @@ class Trainer:
         )
 
     def _report_update(self, outcome: Outcome, state: TrainingState) -> None:
-        """Shows that an update was made, or left out; logs its digest where one is wanted."""
+        """Shows that an update was made, or skipped; logs its digest where one is wanted."""
         self.view.show_step(state.step)
         if not outcome.is_applied:
             what = "loss" if not math.isfinite(outcome.loss) else "gradient"
-            self._report(state.step, f"update left out: the {what} is no finite number")
+            self._report(state.step, f"update skipped: {what} is NaN or infinite")
         if self.recipe.training.log_digests and self.metrics is not None:
             digest = self.learner.digest()
             self.metrics.append("digest", {"step": state.step, "digest": digest})
@@ -164,9 +164,9 @@ class Trainer:
         """Restores the learner to the last checkpoint; returns the state to resume from."""
         recovery = self.recipe.training.recovery
         count = state.num_skipped_in_a_row
-        reason = f"{plural(count, 'update')} in a row had to be left out"
+        reason = f"{plural(count, 'update')} skipped in a row"
         if state.num_rollbacks >= recovery.max_returns:
-            times = f", and it went back {state.num_rollbacks} times already"
+            times = f" after {plural(state.num_rollbacks, 'rollback')}"
             raise _diverged(state, reason + (times if state.num_rollbacks else ""))
         checkpoint = restore_everywhere(self.checkpoints, self.learner, self.processes)
         if checkpoint is None:
@@ -176,8 +176,8 @@ class Trainer:
             self.metrics.rewind(checkpoint.state.step)
         self._report(
             checkpoint.state.step,
-            f"step {state.step:,}: {reason}: back to the checkpoint of step "
-            f"{checkpoint.state.step:,}, with {factor:g} times the learning rate from here on",
+            f"step {state.step:,}: {reason}: rolling back to the checkpoint of step "
+            f"{checkpoint.state.step:,}, with {factor:g} times the learning rate from now on",
         )
         self.learner.working.model.train()
         return replace(
@@ -220,7 +220,7 @@ class Trainer:
         return is_due or state.step >= training.max_steps
 
     def _save(self, state: TrainingState, *, is_regular: bool) -> Checkpoint | None:
-        """Saves where training stands; returns the checkpoint in the first process.
+        """Saves the state of training; returns the checkpoint in the first process.
 
         Before it is validated: hours of work must not hang on a validation.
         """
@@ -251,8 +251,8 @@ class Trainer:
             raise MtkitError(
                 f"step {state.step:,}: validation failed: the loss on the development set is "
                 f"{validation.metrics['loss']}",
-                "its checkpoint is saved, without a score; remove it, lower the learning rate and "
-                "train on from the one before it",
+                "its checkpoint was saved without a score; remove it, lower the learning rate and "
+                "resume from the one before it",
             )
         # Minutes until the next checkpoint count from here: saving and validating may take some.
         elapsed_seconds = state.elapsed_seconds + time.monotonic() - began_at
@@ -277,7 +277,7 @@ class Trainer:
 def restore_everywhere(
     checkpoints: CheckpointFolder, learner: Learner[nn.Module], processes: Processes
 ) -> Checkpoint | None:
-    """Restores every process's learner to the newest sound checkpoint; returns that, if any.
+    """Restores every process's learner to the newest intact checkpoint; returns that, if any.
 
     The first process reads it and broadcasts it to the others, who needn't see its folder.
 
@@ -302,5 +302,5 @@ def _diverged(state: TrainingState, reason: str) -> MtkitError:
     return MtkitError(
         f"step {state.step:,}: {reason}: training has diverged",
         "lower training.schedule's peak or factor, lengthen its warm-up, or add "
-        "training.clipping; checkpoints before this step are sound",
+        "training.clipping; checkpoints before this step are intact",
     )

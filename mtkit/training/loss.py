@@ -10,25 +10,65 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
 """In bfloat16 a CPU adds to the weights' gradient in a pass of its own, so the fewer the better."""
+_WIDTH_STEP = 8
 _MIN_PROBABILITY = 1e-30
 """Below it 32-bit numbers, and bfloat16, begin to lose digits."""
 
 
 class LossSums(NamedTuple):
-    """Sums over a batch's real target tokens, in nats.
+    """Sums over a batch, in nats: over its real target tokens, unless it says more.
 
     Attributes:
         loss: Label-smoothed cross entropy; what is minimised.
         negative_log_likelihood: Cross entropy against the reference alone; what perplexity is of.
+        example_loss: Another loss, summed over the batch's examples, whose mean over an update's
+            examples is minimised together with the mean of `loss`.
     """
 
     loss: Tensor
     negative_log_likelihood: Tensor
+    example_loss: Tensor | None = None
+
+    def join(self, num_target_tokens: int, num_examples: int) -> Tensor:
+        """Returns one sum whose mean over an update's target tokens is the sum of both means.
+
+        Args:
+            num_target_tokens: Of the update, in all processes.
+            num_examples: Likewise.
+        """
+        if self.example_loss is None:
+            return self.loss
+        return self.loss + self.example_loss * (num_target_tokens / num_examples)
+
+
+def output_cross_entropy(
+    states: Float[Tensor, "tokens d_model"],
+    output_weight: Float[Tensor, "vocab d_model"],
+    output_bias: Float[Tensor, " vocab"] | None,
+    targets: Int[Tensor, "tokens"],
+    *,
+    label_smoothing: float,
+) -> LossSums:
+    """Returns `projected_cross_entropy` of logits to which each piece's bias is added, if any."""
+    if output_bias is not None:
+        states, output_weight = _append_bias(states, output_weight, output_bias)
+    return projected_cross_entropy(states, output_weight, targets, label_smoothing=label_smoothing)
+
+
+def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns states and weights whose products are those given plus the bias.
+
+    Every state has a 1 more, against which the bias stands; zeros fill up to a width that a GPU
+    multiplies fast.
+    """
+    ones = nn.functional.pad(torch.ones_like(states_ND[:, :1]), (0, _WIDTH_STEP - 1))
+    biases = nn.functional.pad(bias_V[:, None], (0, _WIDTH_STEP - 1))
+    return torch.cat((states_ND, ones), dim=1), torch.cat((weight_VD, biases), dim=1)
 
 
 def projected_cross_entropy(

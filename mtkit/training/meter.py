@@ -27,7 +27,7 @@ class Meter:
         self._started_at += seconds
 
     def add(self, outcome: Outcome) -> None:
-        """Takes an update in; of one that was left out, its tokens alone."""
+        """Takes an update in; of a skipped one, its tokens alone."""
         self._num_seen_tokens += outcome.num_target_tokens
         self._num_tokens += outcome.num_tokens
         self._num_slots += outcome.num_slots

@@ -6,9 +6,17 @@ from typing import Required, TypedDict
 
 from mtkit.foreign_files import check_file
 
-LOSSES = ("loss", "nll", "perplexity")
-"""Found by every validation; all else that it finds is a score."""
-LABELS = {"bleu": "BLEU", "chrf": "chrF"}
+LOSSES = ("loss", "nll", "perplexity", "bits_per_character")
+"""All found by every validation, but the last, which is a causal language model's; all else that a
+validation finds is a score."""
+LABELS = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "masked_accuracy": "masked accuracy",
+    "next_sentence_accuracy": "next-sentence accuracy",
+}
 """How scores are written; another's key is its label."""
 Value = float | str | None
 """Of a key; None stands for a number that is NaN or infinity."""
@@ -41,7 +49,7 @@ def number(line: MetricsLine, key: str) -> float | None:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """Returns the lines of a metrics file; one that was cut short or is none is left out."""
+    """Returns the lines of a metrics file; truncated and invalid lines are skipped."""
     if not path.exists():
         return []
     check_file(path)

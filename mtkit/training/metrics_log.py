@@ -71,7 +71,7 @@ class MetricsLog:
         try:
             _append_line(self._path, line)
         except OSError as error:
-            self._warn_once(self._path, f"a line could not be written: {error}")
+            self._warn_once(self._path, f"could not write a line: {error}")
         for tracker in self._trackers:
             tracker.log(kind, finite)
 
@@ -117,7 +117,7 @@ class MetricsLog:
                 score=self._score,
             )
         except (ImportError, OSError, RuntimeError, ValueError) as error:
-            self._warn_once(self._picture, f"not drawn: {error}")
+            self._warn_once(self._picture, f"could not draw the curves: {error}")
 
     def close(self) -> None:
         """Draws all lines, if the picture is behind, and closes the trackers."""
@@ -130,12 +130,12 @@ class MetricsLog:
         try:
             _rewrite(self._path, [line for line in read_metrics(self._path) if is_kept(line)])
         except OSError as error:
-            self._warn_once(self._path, f"{others} could not be dropped: {error}")
+            self._warn_once(self._path, f"could not drop {others}: {error}")
 
     def _warn_once(self, path: Path, text: str) -> None:
         if path not in self._warned_of:
             self._warned_of.add(path)
-            warn(f"{path}: {text}; training goes on")
+            warn(f"{path}: {text}; training continues")
 
 
 def _append_line(path: Path, line: str) -> None:

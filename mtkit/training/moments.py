@@ -48,7 +48,7 @@ def load_moments(
 def _refuse_misfits(
     model: nn.Module, tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
-    hint = f"remove {path.parent} to go on from the checkpoint before it"
+    hint = f"remove {path.parent} to resume from the checkpoint before it"
     expected = {
         f"{moment}.{name}": weight.shape
         for name, weight in model.named_parameters()
@@ -62,7 +62,7 @@ def _refuse_misfits(
             raise MtkitError(f"{path}: {name} is {what}", hint)
         if tensors[name].shape != expected[name]:
             raise MtkitError(
-                f"{path}: {name} is of shape {list(tensors[name].shape)}, expected "
+                f"{path}: {name} has shape {list(tensors[name].shape)}, expected "
                 f"{list(expected[name])}",
                 hint,
             )

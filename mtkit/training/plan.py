@@ -9,9 +9,8 @@ from torch import nn
 
 from mtkit.console import say, warn
 from mtkit.data.batches.epoch import find_epoch
-from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.batches.updates import TrainingBatches
-from mtkit.data.prepared import open_prepared
+from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
 from mtkit.training.build import build_learner, build_objective
@@ -39,9 +38,9 @@ class BatchPlan:
         num_processes: Processes that share it.
         micro_batch_tokens: Bound of one pass, in tokens of the side that has more, with padding.
         num_updates: Updates of the epoch.
-        num_pairs: Sentence pairs of an update.
-        num_source_tokens: Real tokens, `</s>` counted.
-        num_target_tokens: Likewise.
+        num_examples: Sentence pairs of an update, or blocks of text.
+        num_source_tokens: Real tokens, `</s>` counted; None of text in one language.
+        num_target_tokens: Likewise; those of the text.
         num_passes: Passes of the process that has most; the others wait for it.
         padding: Share of padding in what passes through the model.
     """
@@ -49,26 +48,31 @@ class BatchPlan:
     num_processes: int
     micro_batch_tokens: int
     num_updates: int
-    num_pairs: float
-    num_source_tokens: float
+    num_examples: float
+    num_source_tokens: float | None
     num_target_tokens: float
     num_passes: float
     padding: float
 
     def describe(self, batch_tokens: int, device: str) -> str:
         """Returns the arithmetic of one update as a line."""
+        side = ""
+        tokens = f"{self.num_target_tokens:,.0f} tokens in {self.num_examples:,.0f} blocks"
+        if self.num_source_tokens is not None:
+            side = " per side"
+            tokens = (
+                f"{self.num_source_tokens:,.0f} source + {self.num_target_tokens:,.0f} target "
+                f"tokens in {self.num_examples:,.0f} pairs"
+            )
         return (
-            f"one update: {self.num_source_tokens:,.0f} source + {self.num_target_tokens:,.0f} "
-            f"target tokens in {self.num_pairs:,.0f} pairs (means; at most {batch_tokens:,} a "
-            f"side) = {self.num_processes} x {device} x "
-            f"{plural(self.num_passes, 'pass', decimals=1)} of at most "
-            f"{self.micro_batch_tokens:,} tokens a side; {100 * self.padding:.1f} % padding"
+            f"one update: {tokens} (means; at most {batch_tokens:,}{side}) = "
+            f"{self.num_processes} x {device} x {plural(self.num_passes, 'pass', decimals=1)} of "
+            f"at most {self.micro_batch_tokens:,} tokens{side}; {100 * self.padding:.1f} % padding"
         )
 
 
 def plan_batches(
     batches: TrainingBatches[Any],
-    store: TokenStore,
     *,
     num_processes: int,
     micro_batch_tokens: int,
@@ -76,21 +80,24 @@ def plan_batches(
     """Returns how updates of the first epoch are made up and cut."""
     updates = batches.plan_epoch(find_epoch(batches.plan_epoch))
     positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
-    counts, tokens, slots = [], 0, 0
+    totals, counts, tokens, slots = [], [], 0, 0
     for position in positions.tolist():
         examples = updates[position]
-        source, target = (store.lengths(examples)[side].sum() for side in ("source", "target"))
+        sides = batches.lengths(examples)
+        # Text in one language has one.
+        totals.append([lengths.sum() for lengths in sides.values()])
         parts = batches.split(examples, num_processes, micro_batch_tokens)
-        counts.append((len(examples), source, target, max(map(len, parts))))
+        counts.append((len(examples), max(map(len, parts))))
         tokens += sum(micro_batch.num_tokens for part in parts for micro_batch in part)
         slots += sum(micro_batch.num_slots for part in parts for micro_batch in part)
-    num_pairs, num_source_tokens, num_target_tokens, num_passes = np.mean(counts, axis=0).tolist()
+    num_examples, num_passes = np.mean(counts, axis=0).tolist()
+    *num_source_tokens, num_target_tokens = np.mean(totals, axis=0).tolist()
     return BatchPlan(
         num_processes=num_processes,
         micro_batch_tokens=micro_batch_tokens,
         num_updates=len(updates),
-        num_pairs=num_pairs,
-        num_source_tokens=num_source_tokens,
+        num_examples=num_examples,
+        num_source_tokens=num_source_tokens[0] if num_source_tokens else None,
         num_target_tokens=num_target_tokens,
         num_passes=num_passes,
         padding=1.0 - tokens / slots,
@@ -120,15 +127,13 @@ def rehearse(
     say(describe_parameters(learner.model))
     objective = build_objective(recipe, data, learner, processes)
     limit = fit_micro_batch(recipe, objective, learner, processes, num_sharing=num_processes)
-    batches = plan_batches(
-        objective.batches, data.train, num_processes=num_processes, micro_batch_tokens=limit
-    )
+    batches = plan_batches(objective.batches, num_processes=num_processes, micro_batch_tokens=limit)
     training = recipe.training
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
     say(batches.describe(training.batch_tokens, processes.device.type))
     say(
-        f"one epoch: {len(data.train):,} pairs in {batches.num_updates:,} updates; "
+        f"one epoch: {_count_examples(data)} in {batches.num_updates:,} updates; "
         f"{training.max_steps:,} updates are {training.max_steps / batches.num_updates:,.1f} epochs"
     )
     seconds = _time_updates(
@@ -137,12 +142,21 @@ def rehearse(
     say(_describe_memory(learner, processes))
     total = format_duration(seconds * training.max_steps)
     say(
-        f"time: about {seconds:.2g} s an update, {batches.num_target_tokens / seconds:,.0f} target "
-        f"tokens/s, {total} for {training.max_steps:,} updates, validation apart (from "
-        f"{_NUM_UPDATES_TIMED} updates"
+        f"time: about {seconds:.2g} s per update, {batches.num_target_tokens / seconds:,.0f} "
+        f"target tokens/s, {total} for {training.max_steps:,} updates, validation not included "
+        f"(from {_NUM_UPDATES_TIMED} updates"
         + (f" in one process, divided by {num_processes})" if num_processes > 1 else ")")
     )
-    say("nothing was started; the same command without --dry-run trains")
+    say("nothing was trained; to train, run the same command without --dry-run")
+
+
+def _count_examples(data: PreparedData) -> str:
+    """Returns how many examples the data of the first updates have, in words."""
+    if data.documents is None:
+        return f"{len(data.train):,} pairs"
+    if data.train_short is None:
+        return f"{len(data.train):,} blocks"
+    return f"{len(data.train_short.store):,} short blocks"
 
 
 def _time_updates(
@@ -167,5 +181,5 @@ def _describe_memory(learner: Learner[nn.Module], processes: Processes) -> str:
     peak = peak_memory_bytes(processes.device)
     return (
         f"memory: {format_memory(fixed * _BYTES_PER_WEIGHT)} for weights, gradients and Adam's "
-        f"moments; {format_memory(peak)} at most in one {where}, all counted"
+        f"moments; peak {format_memory(peak)} in one {where}, everything included"
     )

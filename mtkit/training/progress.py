@@ -16,6 +16,7 @@ from mtkit.units import format_duration, format_memory
 _UPDATE = {
     "loss": "loss {:.3f}",
     "perplexity": "ppl {:.2f}",
+    "bits_per_character": "{:.3f} bits/character",
     "learning_rate": "lr {:.2e}",
     "target_tokens_per_second": "{:,.0f} target tokens/s",
     "padding": "padding {:.0%}",
@@ -62,7 +63,7 @@ class ProgressView:
             self._bar.update(self._task, completed=step)
 
     def show_update(self, metrics: Mapping[str, float]) -> None:
-        """Shows a logged update, and the time left; a number that is missing is left out."""
+        """Shows a logged update, and the time left; a missing number isn't shown."""
         if not self._is_shown:
             return
         step = int(metrics["step"])
@@ -91,9 +92,8 @@ class ProgressView:
         style = "bold" if is_best else ""
         self._print(f"dev at step {step:,}: " + "  ".join(words), style=style)
         for sample in validation.samples:
-            self._print(f"  source     {sample.source}")
-            self._print(f"  reference  {sample.reference}")
-            self._print(f"  hypothesis {sample.hypothesis}")
+            for name, text in sample.lines.items():
+                self._print(f"  {name:<10} {text}")
 
     def _print(self, text: str, style: str = "") -> None:
         print_line(self._console, (text, style))
@@ -115,5 +115,5 @@ def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
     if (memory_bytes := metrics.get("memory_bytes")) is not None:
         words.append(f"memory {format_memory(memory_bytes)}")
     if skipped := metrics.get("skipped"):
-        words.append(f"{skipped:,} left out")
+        words.append(f"{skipped:,} skipped")
     return words

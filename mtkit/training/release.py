@@ -19,6 +19,7 @@ from mtkit.training.checkpoint import (
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
+from mtkit.training.start_from import describe_start
 from mtkit.training.summary import show_summary
 from mtkit.workspace import Workspace
 
@@ -45,15 +46,18 @@ def save_model(
         remark: What the model's card adds to their steps.
     """
     names = ", ".join(map(str, record.steps))
-    several = f"the mean of the checkpoints of steps {names}"
+    several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
     save_model_folder(
         workspace.model,
         recipe=recipe,
         weights=weights,
         tokenizer=data.tokenizer,
+        labels=data.labels,
         origin=origin + remark,
-        training_facts=describe_training(chosen[-1].state, len(data.train)) | record.list_facts(),
+        training_facts=describe_start(recipe)
+        | describe_training(chosen[-1].state, len(data.train))
+        | record.list_facts(),
         record=lambda _: record.write(workspace),
     )
 
@@ -81,7 +85,7 @@ def release(
     """
     best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
-        best[0].check(ModelConfig.of(recipe, data.tokenizer).list_shapes().values())
+        best[0].check(ModelConfig.of(recipe, data.tokenizer, data.labels).list_shapes().values())
         save_model(
             recipe,
             workspace,

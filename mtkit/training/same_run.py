@@ -9,7 +9,7 @@ from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.training.checkpoint import Checkpoint
 
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
-_KEEP_BOTH = "keep both with --workspace FOLDER, or remove the checkpoints to start over"
+_KEEP_BOTH = "use another folder with --workspace FOLDER, or remove the checkpoints to start over"
 
 
 def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
@@ -31,7 +31,7 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
         differing.append("the training or development data have changed")
     if differing:
         raise MtkitError(
-            f"{last.folder.parent} holds checkpoints of another run: " + "; ".join(differing),
+            f"{last.folder.parent} contains checkpoints of another run: " + "; ".join(differing),
             _KEEP_BOTH,
         )
 
@@ -48,7 +48,7 @@ def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
         changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
     if changes:
         raise MtkitError(
-            f"{saved[-1].folder.parent} holds a finished run with other settings: "
+            f"{saved[-1].folder.parent} contains a finished run with other settings: "
             + "; ".join(changes),
             _KEEP_BOTH,
         )
@@ -72,14 +72,15 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
 
 
 def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
-    """Checks that a checkpoint's recipe has a recipe's form, with the sections that are wanted."""
+    """Checks that a checkpoint's recipe is a valid one, with the sections that are expected."""
     try:
         is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
     except (AttributeError, KeyError, TypeError):
         is_whole = False
     if not is_whole:
         raise MtkitError(
-            f"{checkpoint.folder}: damaged: the recipe in it isn't one", "remove that checkpoint"
+            f"{checkpoint.folder}: damaged: it doesn't contain a valid recipe",
+            "remove this checkpoint",
         )
 
 

@@ -48,8 +48,8 @@ def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
     if schedule.warmup_steps < max_steps:
         return ""
     return (
-        f"training.schedule.warmup_steps = {schedule.warmup_steps:,}: warm-up isn't over before "
-        f"training.max_steps = {max_steps:,}, so that the rate never falls to "
+        f"training.schedule.warmup_steps = {schedule.warmup_steps:,}: warm-up doesn't end before "
+        f"training.max_steps = {max_steps:,}, so the learning rate never decays to "
         f"training.schedule.final = {schedule.final:g}"
     )
 

@@ -1,6 +1,9 @@
-"""Fine-tuning: the weights of a trained model as the start of another training."""
+"""Fine-tuning: the weights of trained models, or of their parts, as another training's start."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -9,136 +12,346 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
-from mtkit.model.parameters import find_rows
-from mtkit.network import EncoderDecoder
+from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
+from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
+from mtkit.network.positions import LearnedPositions
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
-from mtkit.recipe.training import StartFrom
+from mtkit.recipe.tables import relative_to_root
+from mtkit.recipe.training import ClassifierKind, StartKey
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import Vocabulary
 
-_FREE_KEYS = ("dropout", "attention_dropout", "activation_dropout")
-"""Keys of `[model]` that no weight depends on."""
+_FREE_KEYS = ("architecture", "dropout", "attention_dropout", "activation_dropout", "initial_std")
+"""Keys of `[model]` that no trained weight depends on, which network it is of apart."""
+_KEYS_OF_SIDE: dict[Side, tuple[str, ...]] = {
+    "encoder": ("num_encoder_layers",),
+    "decoder": ("num_decoder_layers", "tied_embeddings", "output_bias"),
+}
+"""Keys of `[model]` that the weights of one side alone depend on."""
 _COMPUTED_KEYS = ("d_key", "d_value")
+_SIDES: dict[StartKey, tuple[Side, ...]] = {
+    "model": ("encoder", "decoder"),
+    "encoder": ("encoder",),
+    "decoder": ("decoder",),
+}
+_VOCABULARIES: dict[Side, str] = {"encoder": "source", "decoder": "target"}
+_HAS = {CausalLanguageModel: "a decoder", MaskedLanguageModel: "an encoder"}
 
 
-def start_from(recipe: Recipe, model: EncoderDecoder, tokenizer: SubwordTokenizer) -> None:
+@dataclass(frozen=True)
+class _Start:
+    """A model that weights are taken from.
+
+    Attributes:
+        key: The key of `[training.start_from]` that names it.
+        folder: Its folder.
+        loaded: The model.
+        matched: For each side that is taken, the model's id of each piece that both vocabularies
+            have, by the id in the new model.
+    """
+
+    key: StartKey
+    folder: Path
+    loaded: LoadedModel
+    matched: dict[Side, dict[int, int]]
+
+
+def start_from(recipe: Recipe, model: Network, tokenizer: SubwordTokenizer) -> None:
     """Sets a new model's weights to those that its recipe starts from.
 
-    A vector belongs to its piece, wherever that stands. A piece that the other model lacks keeps
-    the vector that chance gave it, rather than the mean of all: it is told from others at once, and
-    twenty such pieces cost a trained model less than 0.005 nats a token before the first update.
-    So do positions past those that the other model learned.
+    Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
+    vector rather than the mean of all vectors: it differs from the others at once, and twenty such
+    pieces cost a trained model less than 0.005 nats per token before the first update. Positions
+    past those that the other model learned keep their random vectors too, and so does every part
+    that no start has.
 
     Raises:
-        MtkitError: No model there, one of another shape, or one whose vocabulary isn't that of the
-            run's data, though it should be kept.
+        MtkitError: There is no model, it lacks what it is named for, it has another shape, or its
+            vocabulary should be kept but isn't that of the run's data.
     """
     settings = recipe.training.start_from
     assert settings is not None
-    start = _load(settings)
-    _check_shape(settings, recipe.model, start.config.model)
-    if settings.vocabulary == "keep":
-        _check_kept(settings, start.tokenizer, tokenizer)
-    source = _match(tokenizer.source_vocabulary, start.tokenizer.source_vocabulary)
-    target = _match(tokenizer.target_vocabulary, start.tokenizer.target_vocabulary)
-    theirs = dict(start.model.named_parameters())
+    starts = []
+    for key, folder in settings.folders.items():
+        loaded = _load(key, folder)
+        _check_kind(recipe, model, key, folder, loaded)
+        _check_shape(key, folder, recipe.model, loaded.config.model)
+        if settings.vocabulary == "keep":
+            _check_kept(key, folder, loaded.tokenizer, tokenizer)
+        sides = _SIDES[key]
+        matched = {side: _match(side, tokenizer, loaded.tokenizer) for side in sides}
+        starts.append(_Start(key, folder, loaded, matched))
+    _check_shared_matrix(recipe, starts)
     with torch.no_grad():
-        for name, weight in model.named_parameters():
-            match find_rows(name):
-                case "source pieces":
-                    _copy_rows(weight, theirs[name], source)
-                case "target pieces":
-                    _copy_rows(weight, theirs[name], target)
-                case "positions":
-                    weight[: len(theirs[name])] = theirs[name].to(weight)
-                case None:
-                    weight.copy_(theirs[name])
-    _report(recipe, settings, start, {"source": source, "target": target}, tokenizer)
+        for start in starts:
+            _copy(start, model)
+            _fold_segment(start, model)
+    _report(recipe, starts, tokenizer)
 
 
-def _load(settings: StartFrom) -> LoadedModel:
-    if not settings.model.is_dir():
+def describe_start(recipe: Recipe) -> dict[str, str]:
+    """Returns a model card's fact on where the weights started, by name; empty if from chance."""
+    settings = recipe.training.start_from
+    if settings is None:
+        return {}
+    root = str(recipe.data.data_root)
+    named = {key: relative_to_root(str(path), root) for key, path in settings.folders.items()}
+    phrases = [
+        f"`{path}`" if key == "model" else f"{key} from `{path}`" for key, path in named.items()
+    ]
+    if "model" not in named:
+        phrases.append("everything else from random weights")
+    return {"started from": ", ".join(phrases)}
+
+
+def _load(key: StartKey, folder: Path) -> LoadedModel:
+    if not folder.is_dir():
         raise MtkitError(
-            f"{settings.model}: no such folder (training.start_from.model)",
+            f"{folder}: no such folder (training.start_from.{key})",
             "name a model folder, such as another run's model/; a relative path in a recipe starts "
             "from data.data_root",
         )
-    with reading(settings.model):
-        return load_model_folder(settings.model)
+    with reading(folder):
+        return load_model_folder(folder)
 
 
-def _check_shape(settings: StartFrom, wanted: Model, found: Model) -> None:
+def _check_kind(
+    recipe: Recipe, model: Network, key: StartKey, folder: Path, start: LoadedModel
+) -> None:
+    """Checks that a model has the sides that are taken from it, and that ours has these."""
+    if recipe.objective == "classification":
+        _check_classifier(recipe.classification.kind, folder, start)
+        return
+    if not isinstance(model, EncoderDecoder):
+        if key != "model":
+            raise MtkitError(
+                f"training.start_from.{key}: this recipe's network is {_HAS[type(model)]} alone",
+                "name a model of the same kind as training.start_from.model",
+            )
+        if type(start.model) is not type(model):
+            raise _other_objective(recipe, key, folder, start)
+        return
+    if isinstance(start.model, EncoderDecoder):
+        return
+    if start.config.objective == "classification":
+        raise _other_objective(recipe, key, folder, start)
+    side: Side = "decoder" if isinstance(start.model, CausalLanguageModel) else "encoder"
+    if key != side:
+        kind = "a translator" if start.config.objective == "translation" else "a language model"
+        raise MtkitError(
+            f"{folder} is {kind} that is {_HAS[type(start.model)]} alone "
+            f"(training.start_from.{key})",
+            f"name it as training.start_from.{side}: a part that no model is named for starts "
+            "from random weights",
+        )
+
+
+def _other_objective(recipe: Recipe, key: StartKey, folder: Path, start: LoadedModel) -> MtkitError:
+    return MtkitError(
+        f'{folder}: a model of objective = "{start.config.objective}", but this recipe has '
+        f'"{recipe.objective}" (training.start_from.{key})',
+        "name a model of the same objective",
+    )
+
+
+def _check_classifier(wanted: ClassifierKind, folder: Path, start: LoadedModel) -> None:
+    """Checks that a model is what a classifier is to be made of, or such a classifier."""
+    classifier = start.config.classifier
+    found = start.config.objective if classifier is None else classifier.kind
+    if found != wanted:
+        raise MtkitError(
+            f'{folder}: a model of objective = "{found}", but training.classification.kind = '
+            f'"{wanted}" (training.start_from.model)',
+            f"--set training.classification.kind={found}"
+            if found in get_args(ClassifierKind)
+            else "name a masked or a causal language model, or a classifier",
+        )
+
+
+def _check_shape(key: StartKey, folder: Path, wanted: Model, found: Model) -> None:
     """Checks that weights of one network fit another, position vectors aside."""
     ours, theirs = dict(wanted), dict(found)
-    differing = [key for key in ours if key not in _FREE_KEYS and ours[key] != theirs[key]]
+    left_out = {
+        name for side, names in _KEYS_OF_SIDE.items() if side not in _SIDES[key] for name in names
+    }
+    if key == "decoder" and (wanted.tied_embeddings == "none" or found.tied_embeddings != "none"):
+        # Both outputs are tied, or a matrix of its own may begin as a copy.
+        left_out.add("tied_embeddings")
+    differing = [
+        name
+        for name in ours
+        if name not in _FREE_KEYS and name not in left_out and ours[name] != theirs[name]
+    ]
     is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions
     if "max_positions" in differing and is_reached:
         differing.remove("max_positions")
     # A width per head that is computed differs because of what it is computed from.
-    for key in _COMPUTED_KEYS:
-        is_computed = key not in wanted.model_fields_set
-        if key in differing and is_computed and theirs[key] == found.d_model // found.num_heads:
-            differing.remove(key)
+    for name in _COMPUTED_KEYS:
+        is_computed = name not in wanted.model_fields_set
+        if name in differing and is_computed and theirs[name] == found.d_model // found.num_heads:
+            differing.remove(name)
     if differing:
-        faults = (f"model.{key} = {ours[key]}, but {theirs[key]} there" for key in differing)
+        faults = (
+            f"model.{name} = {ours[name]}, but the model has {theirs[name]}" for name in differing
+        )
         raise MtkitError(
-            f"{settings.model}: a network of another shape than this recipe's: "
-            + "; ".join(faults),
-            " ".join(f"--set model.{key}={theirs[key]}" for key in differing),
+            f"{folder}: this model's shape differs from the recipe's: " + "; ".join(faults),
+            " ".join(f"--set model.{name}={_write(theirs[name])}" for name in differing),
         )
 
 
-def _check_kept(settings: StartFrom, start: SubwordTokenizer, tokenizer: SubwordTokenizer) -> None:
+def _write(value: object) -> str:
+    """Returns a value of a key as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_shared_matrix(recipe: Recipe, starts: Sequence[_Start]) -> None:
+    """Checks that a matrix that both sides share isn't to start from two models."""
+    if len(starts) < 2 or recipe.model.tied_embeddings != "three-way":
+        return
+    first, second = (start.folder for start in starts)
+    if first.resolve() != second.resolve():
+        raise MtkitError(
+            f'model.tied_embeddings = "three-way" has one matrix for both sides, but {first} and '
+            f"{second} have one each",
+            "--set model.tied_embeddings=decoder",
+        )
+
+
+def _check_kept(
+    key: StartKey, folder: Path, start: SubwordTokenizer, tokenizer: SubwordTokenizer
+) -> None:
     """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
-    for ours, theirs in (
-        (tokenizer.source_vocabulary.pieces, start.source_vocabulary.pieces),
-        (tokenizer.target_vocabulary.pieces, start.target_vocabulary.pieces),
-    ):
+    for side in _SIDES[key]:
+        ours, theirs = (_find_vocabulary(side, one).pieces for one in (tokenizer, start))
         if ours[: len(theirs)] != theirs:
             raise MtkitError(
-                f"{settings.model}: this model's vocabulary is no longer that of the prepared data",
+                f"{folder}: this model's vocabulary no longer matches the prepared data",
                 "run `mtkit prepare` again",
             )
 
 
-def _match(ours: Vocabulary, theirs: Vocabulary) -> dict[int, int]:
-    """Returns their id of each piece that both vocabularies have, by our id."""
-    ids = theirs.ids
-    return {token: ids[piece] for token, piece in enumerate(ours.pieces) if piece in ids}
+def _find_vocabulary(side: Side, tokenizer: SubwordTokenizer) -> Vocabulary:
+    if side == "encoder":
+        return tokenizer.source_vocabulary
+    return tokenizer.target_vocabulary
+
+
+def _match(side: Side, ours: SubwordTokenizer, theirs: SubwordTokenizer) -> dict[int, int]:
+    """Returns their id of each piece that both vocabularies of a side have, by our id."""
+    ids = _find_vocabulary(side, theirs).ids
+    pieces = _find_vocabulary(side, ours).pieces
+    return {token: ids[piece] for token, piece in enumerate(pieces) if piece in ids}
+
+
+def _copy(start: _Start, model: Network) -> None:
+    """Sets the weights of the sides that a start is named for, as far as it has them."""
+    theirs = dict(start.loaded.model.named_parameters(remove_duplicate=False))
+    has_cross_attention = isinstance(start.loaded.model, EncoderDecoder)
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        side = find_side(name)
+        found = theirs.get(find_counterpart(name, has_cross_attention=has_cross_attention))
+        # A model may lack cross-attention, or what tells whether sentences follow one another;
+        # another classifier's labels are its own.
+        if side not in start.matched or found is None or name.startswith("classifier."):
+            continue
+        match find_rows(name):
+            case "source pieces" | "target pieces":
+                _copy_rows(weight, found, start.matched[side])
+            case "positions":
+                weight[: len(found)] = found.to(weight)
+            case None:
+                weight.copy_(found)
 
 
 def _copy_rows(weight: Tensor, theirs: Tensor, matched: Mapping[int, int]) -> None:
     weight[list(matched)] = theirs[list(matched.values())].to(weight)
 
 
-def _report(
-    recipe: Recipe,
-    settings: StartFrom,
-    start: LoadedModel,
-    matched: Mapping[str, Mapping[int, int]],
-    tokenizer: SubwordTokenizer,
-) -> None:
-    sizes = tokenizer.vocab_sizes
-    has_new = any(size > len(matched[side]) for side, size in sizes.items())
-    if tokenizer.is_joint and matched["source"] == matched["target"]:
-        counts = f"{len(matched['source']):,} of {sizes['source']:,} pieces"
+def _fold_segment(start: _Start, model: Network) -> None:
+    """Adds the vector of a masked model's first segment to what a translator adds to each token.
+
+    A translator has no segments. Learned positions take the vector up, so that the encoder's output
+    is the same to the bit; sinusoidal ones can't, and all source pieces take it up instead.
+    """
+    theirs = start.loaded.model
+    if not isinstance(theirs, MaskedLanguageModel) or not isinstance(model, EncoderDecoder):
+        return
+    assert theirs.source_embedding.segments is not None
+    embedding = model.source_embedding
+    segment = theirs.source_embedding.segments.weight[0].to(embedding.tokens.weight)
+    if isinstance(embedding.positions, LearnedPositions):
+        embedding.positions.weight.add_(segment)
     else:
-        counts = " and ".join(
-            f"{len(matched[side]):,} of {size:,} {side} pieces" for side, size in sizes.items()
-        )
-    say(
-        f"starting from {settings.model}, which knows {counts}"
-        + ("; the others start from random vectors" if has_new else "")
-    )
-    languages = (start.config.source_language, start.config.target_language)
-    if languages != recipe.data.languages:
+        # In a matrix that the output shares, it changes all logits alike, and so no probability.
+        embedding.tokens.weight.add_(segment / embedding.tokens.scale)
+
+
+def _report(recipe: Recipe, starts: Sequence[_Start], tokenizer: SubwordTokenizer) -> None:
+    """Says what starts from which model, and what from random weights."""
+    has_new = False
+    for start in starts:
+        counts, lacks = _count_pieces(start, tokenizer)
+        part = "" if start.key == "model" else f"the {start.key} "
         say(
-            f"that model translates {languages[0]}-{languages[1]}; what it learned is carried over "
-            f"to {'-'.join(recipe.data.languages)}"
+            f"starting {part}from {start.folder}, which has {counts}"
+            + ("; the others start from random vectors" if lacks else "")
         )
+        has_new = has_new or lacks
+        _report_language(recipe, start)
+    if lacking := _list_lacking(starts):
+        say(f"{lacking} from random weights")
     if has_new and "embeddings" in recipe.training.freeze:
         warn(
-            "training.freeze holds the embeddings: pieces that the model doesn't know keep vectors "
-            "of chance"
+            "training.freeze includes the embeddings: pieces that the model doesn't have keep "
+            "their random vectors"
         )
+
+
+def _count_pieces(start: _Start, tokenizer: SubwordTokenizer) -> tuple[str, bool]:
+    """Returns how many of our pieces a start has, in words, and whether it lacks any."""
+    sizes = {side: len(_find_vocabulary(side, tokenizer)) for side in start.matched}
+    found = {side: len(matched) for side, matched in start.matched.items()}
+    lacks = found != sizes
+    [(first, matched), *others] = start.matched.items()
+    if tokenizer.is_joint and all(other == matched for _, other in others):
+        return f"{found[first]:,} of {sizes[first]:,} pieces", lacks
+    counts = [
+        f"{found[side]:,} of {size:,} {_VOCABULARIES[side]} pieces" for side, size in sizes.items()
+    ]
+    return " and ".join(counts), lacks
+
+
+def _report_language(recipe: Recipe, start: _Start) -> None:
+    """Says whether a start is of another language than what it is trained for."""
+    theirs, ours = start.loaded.config, recipe.data.languages
+    languages = (theirs.source_language, theirs.target_language)
+    does = "translates" if theirs.objective == "translation" else "is of"
+    match start.key:
+        case "model":
+            wanted, differs = _name_languages(ours), languages != ours
+        case "encoder":
+            wanted, differs = ours[0], languages[0] != ours[0]
+        case "decoder":
+            wanted, differs = ours[1], languages[1] != ours[1]
+    if differs:
+        say(f"that model {does} {_name_languages(languages)}; this run trains it for {wanted}")
+
+
+def _list_lacking(starts: Sequence[_Start]) -> str:
+    """Returns what no start has, as the beginning of a sentence; empty where there is nothing."""
+    taken = {side: start for start in starts for side in start.matched}
+    if starts[0].key == "model":
+        return ""
+    lacking = [f"the {side}" for side in _SIDES["model"] if side not in taken]
+    if "decoder" in taken and not isinstance(taken["decoder"].loaded.model, EncoderDecoder):
+        lacking.append("the decoder's cross-attention")
+    if len(lacking) > 1:
+        return f"{' and '.join(lacking)} start"
+    return f"{lacking[0]} starts" if lacking else ""
+
+
+def _name_languages(languages: tuple[str, str]) -> str:
+    """Returns a translator's languages, or a language model's one."""
+    return "-".join(dict.fromkeys(languages))

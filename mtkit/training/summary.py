@@ -10,10 +10,10 @@ from torch import nn
 from mtkit.console import say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
-from mtkit.network import EncoderDecoder
 from mtkit.network.device import is_imitated
 from mtkit.recipe import Recipe
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.recipe import Objective
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
@@ -22,8 +22,18 @@ from mtkit.training.schedule import note_warmup
 from mtkit.units import format_duration, plural
 from mtkit.workspace import Workspace
 
+_LOSS_UNITS: dict[Objective, str] = {
+    "translation": " per target token",
+    "causal-lm": " per token",
+    "denoising": " per target token",
+    # The mean over hidden tokens, plus that over pairs of segments.
+    "masked-lm": "",
+    # The language model's own loss may be in it.
+    "classification": " per text",
+}
 
-def show_beginning(recipe: Recipe, learner: Learner[EncoderDecoder], processes: Processes) -> None:
+
+def show_beginning(recipe: Recipe, learner: Learner[nn.Module], processes: Processes) -> None:
     """Prints what is trained, and warns of settings that slow it down."""
     precision = learner.working.precision
     warn_of_slow_arithmetic(precision, processes.device)
@@ -36,7 +46,7 @@ def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
     """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
     if precision == "bf16" and is_imitated(device):
         warn(
-            "this processor has no bfloat16 arithmetic, and imitating it is many times slower: "
+            "this CPU has no bfloat16 arithmetic, and emulating it is many times slower: use "
             "--set training.precision=fp32"
         )
 
@@ -63,11 +73,11 @@ def describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) -> 
         value = -state.best_score if metric == "loss" else state.best_score
         since = plural(state.num_without_best, "checkpoint")
         best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
-    skipped = f", {state.num_skipped:,} updates left out" if state.num_skipped else ""
+    skipped = f", {plural(state.num_skipped, 'update')} skipped" if state.num_skipped else ""
     factor = state.rate_factor
     slower = f", at {factor:g} times the learning rate" if factor != 1.0 else ""
     return (
-        f"going on from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
+        f"resuming from step {state.step:,}: epoch {state.epoch + 1}, update {state.position:,} of "
         f"{num_updates:,}, {format_duration(state.elapsed_seconds)} of training{best}"
         f"{skipped}{slower}"
     )
@@ -84,8 +94,8 @@ def show_summary(
 ) -> None:
     """Prints the result of a training, and the commands that come next.
 
-    `best` is the checkpoint that `model/` holds; None where none has been validated. `options` make
-    a command come to the same recipe and workspace.
+    `best` is the checkpoint that `model/` holds; None where none has been validated. `options` in a
+    command select the same recipe and workspace.
     """
     epochs = f"{plural(state.epoch, 'epoch')}, " if state.epoch else ""
     facts = {
@@ -93,7 +103,9 @@ def show_summary(
         "time": format_duration(state.elapsed_seconds),
     }
     if state.num_skipped:
-        facts["left out"] = f"{state.num_skipped:,} updates whose loss or gradient was no number"
+        facts["skipped"] = (
+            f"{plural(state.num_skipped, 'update')} with a loss or gradient of NaN or infinity"
+        )
     if best is not None and best.score is not None:
         facts["best score"] = f"{_describe_score(recipe, best.score)}, at step {best.state.step:,}"
         facts["model"] = f"{workspace.model}, the checkpoint of step {best.state.step:,}"
@@ -101,7 +113,8 @@ def show_summary(
         facts["curves"] = str(workspace.curves)
     # Whoever started its processes says how to resume a stopped training.
     commands = [shlex.join(["mtkit", "average", *options])] if is_finished else []
-    if best is not None:
+    # A causal language model continues its lines.
+    if best is not None and recipe.objective != "masked-lm":
         commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
     say(_describe_outcome(recipe, state, is_finished=is_finished))
     for name, fact in facts.items():
@@ -115,11 +128,11 @@ def show_summary(
 def _describe_outcome(recipe: Recipe, state: TrainingState, *, is_finished: bool) -> str:
     if not is_finished:
         return (
-            f"stopped at step {state.step:,} of {recipe.training.max_steps:,}; a checkpoint is "
-            "saved, and the same command goes on from it"
+            f"stopped at step {state.step:,} of {recipe.training.max_steps:,}; a checkpoint "
+            "was saved, and the same command resumes from it"
         )
     if state.step < recipe.training.max_steps:
-        return f"finished at step {state.step:,}: the development score has stopped rising"
+        return f"finished at step {state.step:,}: the development score has stopped improving"
     return f"finished at step {state.step:,}"
 
 
@@ -127,11 +140,11 @@ def _describe_score(recipe: Recipe, score: float) -> str:
     """Returns a checkpoint's score in the metric's own sign, with all that it depends on."""
     metric = recipe.training.validation.metric
     if metric == "loss":
-        return (
-            f"loss {-score:.4f} per target token, label smoothing "
-            f"{recipe.training.label_smoothing:g}"
-        )
+        smoothing = f"label smoothing {recipe.training.label_smoothing:g}"
+        return f"loss {-score:.4f}{_LOSS_UNITS[recipe.objective]}, {smoothing}"
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
+    if recipe.objective == "classification":
+        return f"{LABELS[metric]} {score:.2f} %"
     # The signature says nothing of the text that was scored.
     language = recipe.data.target_language
     [named] = score_corpus(["a"], [["a"]], settings, target_language=language)

@@ -129,7 +129,7 @@ class _Switchable:
             action(self._tracker)
         except self._faults as error:
             self._tracker = None
-            warn(f"{self._name} failed and is switched off: {error}; training goes on")
+            warn(f"{self._name} failed and was switched off: {error}; training continues")
 
 
 def _open_tensorboard(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
@@ -143,8 +143,8 @@ def _open_tensorboard(recipe: Recipe, workspace: Workspace, resumed_at: int) -> 
         tracker.describe(dump_recipe(recipe), resumed_at)
     except _FAULTS as error:
         raise MtkitError(
-            f"{workspace.tensorboard}: TensorBoard's files can't be written: {error}",
-            "--set training.trackers=[] trains without them",
+            f"{workspace.tensorboard}: can't write TensorBoard's files: {error}",
+            "to train without it: --set training.trackers=[]",
         ) from error
     say(f"to see the curves: tensorboard --logdir {workspace.tensorboard}")
     return _Switchable("TensorBoard", tracker, _FAULTS)
@@ -172,12 +172,14 @@ def _open_wandb(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracke
         tracker = _WeightsAndBiases(run, recipe.training.validation.metric)
     except faults as error:
         raise MtkitError(
-            f"Weights & Biases doesn't start: {error}",
-            "`wandb login` first; WANDB_MODE=offline keeps its files here; "
-            "--set training.trackers=[] trains without",
+            f"can't start Weights & Biases: {error}",
+            "run `wandb login` first; WANDB_MODE=offline keeps its files on this machine; to train "
+            "without it: --set training.trackers=[]",
         ) from error
     workspace.record("wandb", {"run": run.id})
-    place = f"offline; later: wandb sync {Path(run.dir).parent}" if run.offline else run.url
+    place = (
+        f"offline; to upload later: wandb sync {Path(run.dir).parent}" if run.offline else run.url
+    )
     say(f"Weights & Biases: {place}")
     return _Switchable("Weights & Biases", tracker, faults)
 

@@ -12,7 +12,7 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone
-from mtkit.network import EncoderDecoder
+from mtkit.network import Network
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
@@ -45,14 +45,14 @@ def train(
         recipe: What to train.
         workspace: Where the data are and the checkpoints go.
         device: `auto` takes a GPU where there is one.
-        options: What makes a command come to the same recipe and workspace, for what is said at the
+        options: Options that select the same recipe and workspace, for the commands printed at the
             end.
 
     Returns:
         Whether training came to its end; False where it was asked to stop.
 
     Raises:
-        MtkitError: No data yet, another recipe's data or checkpoints, no sound checkpoint, no such
+        MtkitError: No data yet, another recipe's data or checkpoints, no usable checkpoint, no such
             device, another command at work in the workspace, or a training that diverged.
     """
     data = open_prepared(recipe, workspace)
@@ -87,7 +87,7 @@ def _train(
     learner = build_learner(recipe, data, processes, takes_start=is_new and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
-    # The newest may have been damaged, and is then put aside.
+    # The newest may have been damaged, and was then renamed.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
@@ -96,12 +96,12 @@ def _train(
         if processes.is_first:
             say(
                 f"already at step {state.step:,} of {recipe.training.max_steps:,}: nothing to do; "
-                "--set training.max_steps=... goes on"
+                "to train longer: --set training.max_steps=..."
             )
     else:
         if processes.is_first:
             if changes := list_changes(recipe, saved):
-                warn("from here on with other settings than so far: " + "; ".join(changes))
+                warn("resuming with changed settings: " + "; ".join(changes))
             checkpoints.sweep()
             _write_down(recipe, workspace, learner.working.precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
@@ -117,7 +117,7 @@ def _run(
     data: PreparedData,
     *,
     processes: Processes,
-    learner: Learner[EncoderDecoder],
+    learner: Learner[Network],
     newest: Checkpoint | None,
 ) -> TrainingState:
     """Makes the updates that are left since the newest checkpoint; returns where training got."""
@@ -131,7 +131,6 @@ def _run(
     if processes.is_first:
         batches = plan_batches(
             objective.batches,
-            data.train,
             num_processes=processes.count,
             micro_batch_tokens=state.micro_batch_tokens,
         )
@@ -186,13 +185,13 @@ def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Proces
     settings = relative_to_root(settings, str(recipe.data.data_root))
     if len(set(processes.gather([data.digest]))) > 1:
         raise MtkitError(
-            "the machines that train together have different data",
-            "prepare once, in a workspace that all of them see, or copy its data/ to each",
+            "the machines have different training data",
+            "prepare once, in a workspace that all machines share, or copy its data/ to each",
         )
     if len(set(processes.gather([digest(settings)]))) > 1:
         raise MtkitError(
-            "the machines that train together have different recipes",
-            "give the same recipe, and the same --set, on each of them",
+            "the machines have different recipes",
+            "use the same recipe and the same --set options on each machine",
         )
 
 

@@ -1,27 +1,17 @@
 """The loss of a translator's batch: forward pass, then label-smoothed cross entropy."""
 
 import torch
-from torch import Tensor, nn
 
-from mtkit.data.batches.collate import TranslationBatch
-from mtkit.network import EncoderDecoder, can_pack
-from mtkit.recipe import Recipe
-from mtkit.training.loss import LossSums, projected_cross_entropy
-
-_WIDTH_STEP = 8
-
-
-def can_pack_batches(model: EncoderDecoder, recipe: Recipe, device: torch.device) -> bool:
-    """Checks that a device can train on packed batches: one pass without padding.
-
-    Its kernel drops no attention weights.
-    """
-    return recipe.model.attention_dropout == 0.0 and can_pack(
-        device,
-        model.output_embedding.weight.dtype,
-        d_key=recipe.model.d_key,
-        d_value=recipe.model.d_value,
-    )
+from mtkit.data.batches.collate import (
+    JoinedBatch,
+    TranslationBatch,
+    collate_joined,
+    lay_out,
+    lay_out_side,
+)
+from mtkit.data.batches.ragged import Ragged
+from mtkit.network import CausalLanguageModel, EncoderDecoder
+from mtkit.training.loss import LossSums, output_cross_entropy
 
 
 def measure_translation(
@@ -31,24 +21,52 @@ def measure_translation(
     states = model(
         batch.source_tokens, batch.source_layout, batch.target_inputs, batch.target_layout
     )
-    states = batch.target_layout.select_tokens(states)
-    output_weight: Tensor = model.output_embedding.weight
-    if model.output_bias is not None:
-        states, output_weight = _append_bias(states, output_weight, model.output_bias)
-    return projected_cross_entropy(
-        states,
-        output_weight,
+    return output_cross_entropy(
+        batch.target_layout.select_tokens(states),
+        model.output_embedding.weight,
+        model.output_bias,
         batch.target_outputs,
         label_smoothing=label_smoothing,
     )
 
 
-def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns states and weights whose products are those given plus the bias.
+def measure_joined(
+    model: CausalLanguageModel, batch: JoinedBatch, *, label_smoothing: float
+) -> LossSums:
+    """Returns the loss of a decoder-only translator, summed over a batch's target tokens."""
+    states = model(batch.inputs, batch.layout)
+    return output_cross_entropy(
+        batch.layout.select_tokens(states)[batch.indices],
+        model.output_embedding.weight,
+        model.output_bias,
+        batch.outputs,
+        label_smoothing=label_smoothing,
+    )
 
-    Every state has a 1 more, against which the bias stands; zeros fill up to a width that a GPU
-    multiplies fast.
+
+def measure_pairs(
+    model: EncoderDecoder | CausalLanguageModel,
+    source: Ragged,
+    target: Ragged,
+    *,
+    device: torch.device,
+    label_smoothing: float,
+) -> LossSums:
+    """Returns the loss of sentence pairs in one grid, by either kind of translator.
+
+    Args:
+        model: The network.
+        source: The sources, each closed by `</s>`.
+        target: Their targets, likewise.
+        device: Where the network is.
+        label_smoothing: Mass that is spread.
     """
-    ones = nn.functional.pad(torch.ones_like(states_ND[:, :1]), (0, _WIDTH_STEP - 1))
-    biases = nn.functional.pad(bias_V[:, None], (0, _WIDTH_STEP - 1))
-    return torch.cat((states_ND, ones), dim=1), torch.cat((weight_VD, biases), dim=1)
+    sizes = [len(source.lengths)]
+    match model:
+        case EncoderDecoder():
+            pairs = lay_out(source, target, sizes).to(device)
+            return measure_translation(model, pairs, label_smoothing=label_smoothing)
+        case CausalLanguageModel():
+            layout = lay_out_side(source.lengths + target.lengths, sizes)
+            joined = collate_joined(source, target, layout).to(device)
+            return measure_joined(model, joined, label_smoothing=label_smoothing)

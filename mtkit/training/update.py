@@ -33,8 +33,8 @@ class Outcome(NamedTuple):
     """The result of an update, the same in every process.
 
     Attributes:
-        loss: Sum over its target tokens, in nats.
-        negative_log_likelihood: Likewise.
+        loss: Sum over its target tokens, in nats; that of examples is in it (`LossSums.join`).
+        negative_log_likelihood: Sum over its target tokens, in nats.
         num_target_tokens: Real ones, `</s>` counted.
         num_tokens: Real tokens of both sides.
         num_slots: Those, and the padding.
@@ -131,11 +131,12 @@ class Updater:
             for number, batch in enumerate(update.batches(), start=1):
                 self._processes.progress.beat(f"step {step:,}, micro-batch {number} {of_all}")
                 found = self._objective.loss(batch)
+                loss = found.join(update.num_target_tokens, len(update.examples))
                 # Divided before: the sum over micro-batches and processes is then the mean per
                 # token.
-                (found.loss / update.num_target_tokens).backward()  # type: ignore[no-untyped-call]
+                (loss / update.num_target_tokens).backward()  # type: ignore[no-untyped-call]
                 self._learner.working.accumulate_gradients()
-                sums += torch.stack((found.loss.detach(), found.negative_log_likelihood))
+                sums += torch.stack((loss.detach(), found.negative_log_likelihood))
             return sums, self._processes.flatten_gradients(self._learner.model)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -161,16 +162,16 @@ class Updater:
         # No micro-batch can be smaller than the longest sentence, whatever the limit.
         if update.largest > update.limit or update.is_in_single_examples:
             raise MtkitError(
-                f"step {step:,}: out of memory, in micro-batches as small as its longest sentence",
-                "see what else takes the memory; or lower data.cleaning.max_tokens and prepare "
-                "again, or take a smaller [model]",
+                f"step {step:,}: out of memory, even in micro-batches of a single sentence",
+                "check what else uses the memory; or lower "
+                f"{self._recipe.data.max_tokens_key} and prepare again, or use a smaller [model]",
             )
         limit = update.largest // 2
         if self._processes.is_first:
             where = f" on {num_failed} of {self._processes.count} processes"
             warn(
-                f"step {step:,}: out of memory{where if self._processes.count > 1 else ''}: doing "
-                f"it again in micro-batches of {limit:,} tokens, and going on with those"
+                f"step {step:,}: out of memory{where if self._processes.count > 1 else ''}: "
+                f"retrying in micro-batches of {limit:,} tokens, and keeping that limit"
             )
         return limit
 

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 
 from mtkit.console import warn
-from mtkit.data.batches.collate import lay_out
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
@@ -20,7 +19,7 @@ from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
-from mtkit.network import EncoderDecoder
+from mtkit.network import CausalLanguageModel, EncoderDecoder
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
@@ -28,11 +27,15 @@ from mtkit.recipe.tables import select
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
-from mtkit.training.translation_loss import measure_translation
+from mtkit.training.translation_loss import measure_pairs
 
-_LOSS_TOKENS = 4_096
+LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _MIN_BATCH_TOKENS = 64
+_MAX_NLL = 700.0
+"""The exponential of more isn't finite."""
+
+Network_contra = TypeVar("Network_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,26 @@ class SampleTranslation:
     reference: str
     hypothesis: str
 
+    @property
+    def lines(self) -> dict[str, str]:
+        """Its texts, each under a name of ten letters at most."""
+        return {
+            "source": self.source,
+            "reference": self.reference,
+            "hypothesis": self.hypothesis,
+        }
+
+
+@dataclass(frozen=True)
+class SampleText:
+    """What a language model makes of a development sentence.
+
+    Attributes:
+        lines: Its texts, each under a name of ten letters at most.
+    """
+
+    lines: dict[str, str]
+
 
 @dataclass(frozen=True)
 class ValidationResult:
@@ -51,18 +74,27 @@ class ValidationResult:
     Attributes:
         score: What ranks checkpoints; greater is better.
         metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores,
-            which are `bleu` and `chrf` for a translator.
+            which are `bleu` and `chrf` for a translator, and shares of right answers in percent for
+            a masked language model.
         samples: A few sentences to read.
     """
 
     score: float
     metrics: dict[str, float]
-    samples: list[SampleTranslation]
+    samples: Sequence[SampleTranslation | SampleText]
 
     @property
     def scores(self) -> dict[str, float]:
         """The metrics that are scores."""
         return {name: value for name, value in self.metrics.items() if name not in LOSSES}
+
+
+class ModelValidator(Protocol[Network_contra]):
+    """Measures networks of one kind on the development set."""
+
+    def validate(self, model: Network_contra) -> ValidationResult:
+        """Returns a network's loss and scores; every process must call it."""
+        ...
 
 
 def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,8 +108,13 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {**training.pop("validation"), **training, **chosen}
 
 
+def perplexity_of(nll: float) -> float:
+    """Returns the perplexity of a mean negative log-likelihood in nats."""
+    return math.exp(nll) if nll < _MAX_NLL else math.inf
+
+
 class Validator:
-    """Measures a model on the development set; its sentences are shared out among the processes.
+    """Measures a translator on the development set, whose sentences the processes share.
 
     With `forks`, forks of this process translate, as with `mtkit translate`: for one that has no
     other thread at work.
@@ -101,14 +138,16 @@ class Validator:
         # Before the first update, not after hours: what would fail at the first validation.
         score_corpus(["a"], [["a"]], self._settings)
         longest = max(map(len, self._tokenizer.encode_source(self._sources)))
-        if recipe.model.positions == "learned" and longest > recipe.model.max_positions:
+        max_tokens = recipe.model.max_tokens
+        if max_tokens is not None and longest > max_tokens:
             raise MtkitError(
-                f"the development set has a source of {longest:,} tokens, but "
-                f"model.max_positions = {recipe.model.max_positions:,}",
-                "take it out of the development set, or raise model.max_positions",
+                f"the development set has a source sentence of {longest:,} tokens, but with "
+                f"model.max_positions = {recipe.model.max_positions:,} it has {max_tokens:,} at "
+                "most",
+                "remove it from the development set, or raise model.max_positions",
             )
 
-    def validate(self, model: EncoderDecoder) -> ValidationResult:
+    def validate(self, model: EncoderDecoder | CausalLanguageModel) -> ValidationResult:
         """Returns the model's loss and scores; every process must call it."""
         loss, nll = self._measure_loss(model)
         hypotheses = self._translate(model)
@@ -116,7 +155,7 @@ class Validator:
         metrics: dict[str, float] = {
             "loss": loss,
             "nll": nll,
-            "perplexity": math.exp(nll) if nll < 700 else math.inf,
+            "perplexity": perplexity_of(nll),
             "bleu": bleu.value,
             "chrf": chrf.value,
         }
@@ -127,13 +166,13 @@ class Validator:
             samples=self._choose_samples(hypotheses),
         )
 
-    def _measure_loss(self, model: EncoderDecoder) -> tuple[float, float]:
+    def _measure_loss(self, model: EncoderDecoder | CausalLanguageModel) -> tuple[float, float]:
         """Returns loss and negative log-likelihood per target token."""
         store, training = self._store, self._recipe.training
         lengths = store.lengths(np.arange(len(store)))
         source_lengths, target_lengths = lengths["source"], lengths["target"]
         order = np.lexsort((source_lengths, target_lengths))
-        batches = cut(order, source_lengths, target_lengths, max_tokens=_LOSS_TOKENS)
+        batches = cut(order, source_lengths, target_lengths, max_tokens=LOSS_TOKENS)
         sums = torch.zeros(2, dtype=torch.float64)
         was_training = model.training
         model.eval()
@@ -141,22 +180,29 @@ class Validator:
             for sentences in self._processes.shard(batches):
                 self._processes.progress.beat()
                 tokens = store.gather(sentences)
-                batch = lay_out(tokens["source"], tokens["target"], [len(sentences)])
-                measured = measure_translation(
+                measured = measure_pairs(
                     model,
-                    batch.to(self._processes.device),
+                    tokens["source"],
+                    tokens["target"],
+                    device=self._processes.device,
                     label_smoothing=training.label_smoothing,
                 )
-                sums += torch.stack(measured).cpu()
+                sums += torch.stack(measured[:2]).cpu()
         model.train(was_training)
         totals = self._processes.sum(sums.to(self._processes.device)).tolist()
         num_tokens = store.num_tokens["target"]
         return totals[0] / num_tokens, totals[1] / num_tokens
 
-    def _translate(self, model: EncoderDecoder) -> list[str]:
+    def _translate(self, model: EncoderDecoder | CausalLanguageModel) -> list[str]:
         beam_size = self._recipe.training.validation.beam_size
         settings = self._recipe.inference.model_copy(
-            update={"engine": "torch", "beam_size": beam_size, "n_best": 1, "sampling": None}
+            update={
+                "engine": "torch",
+                "beam_size": beam_size,
+                "n_best": 1,
+                "sampling": None,
+                "fusion": None,
+            }
         )
         engine: Engine = _BeatingEngine(model, self._processes)
         if self._forks:
@@ -176,7 +222,7 @@ class Validator:
                 if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
                     raise
             smaller = settings.batch_tokens // 2
-            warn(f"out of memory in validation: translating {smaller:,} tokens at once")
+            warn(f"out of memory in validation: retrying with {smaller:,} tokens at a time")
             settings = settings.model_copy(update={"batch_tokens": smaller})
         return self._processes.gather(part)
 
@@ -193,7 +239,7 @@ class Validator:
 class _BeatingEngine(TorchEngine):
     """An engine that shows the other processes, before each batch, that this one is at work."""
 
-    def __init__(self, model: EncoderDecoder, processes: Processes) -> None:
+    def __init__(self, model: EncoderDecoder | CausalLanguageModel, processes: Processes) -> None:
         super().__init__(model, processes.device)
         self._progress = processes.progress
 

@@ -1,13 +1,13 @@
-"""Who is alive: processes that train together report to each other, beside the training itself.
+"""Health checks: processes that train together report to each other, beside the training itself.
 
-A sum over processes waits for all of them. Where one has died on another machine, or hangs, the
-others would wait for hours, and not one could say for whom. So a thread in each process reports
-every second how far its own has come, through the store that torchrun keeps, and looks at what the
-others reported. It ends its process, with the name of the one at fault, where
+A sum over processes waits for all of them. If one has died on another machine, or hangs, the others
+would wait for hours without knowing for which. So a thread in each process reports its progress
+every second, through the store that torchrun keeps, and reads the others' reports. It ends its
+process, and names the one at fault, if
 
-* another one has not been heard of for half a minute;
-* another one, or its own, has been at work on the same thing for longer than allowed;
-* the launcher has gone, whose processes nobody would end.
+* another one has not responded for half a minute;
+* another one, or its own, has worked on the same thing for longer than allowed;
+* the launcher is gone, so that nothing else would end its processes.
 """
 
 import json
@@ -87,7 +87,7 @@ class Watch:
         rank: This process.
         count: How many there are.
         progress: How far this one has come.
-        end: Called with a message, from the watch's thread, where the training can't go on. It must
+        end: Called with a message, from the watch's thread, where training can't continue. It must
             not return.
     """
 
@@ -157,19 +157,19 @@ class Watch:
     def _run(self) -> None:
         while not self._stopping.wait(_PERIOD_SECONDS):
             if os.getppid() != self._parent:
-                self._end("the launcher of this process has gone")
+                self._end("this process's launcher is gone")
             fault = self.look()
             if fault and not self._stopping.is_set():
                 self._end(fault)
 
     def look(self) -> str:
-        """Reports; returns why the training can't go on, empty where it can."""
+        """Reports; returns why training can't continue, empty where it can."""
         try:
             self._report()
             self._listen()
         except RuntimeError as error:
             if time.monotonic() - self._answered_at > _LOST_AFTER_SECONDS:
-                return f"lost the machine of worker 0, where all meet: {error}"
+                return f"lost the machine of worker 0, where the rendezvous is: {error}"
             return ""
         self._answered_at = time.monotonic()
         return self._find_fault()
@@ -198,13 +198,13 @@ class Watch:
             self._signs[rank] = sign
 
     def _find_fault(self) -> str:
-        """Returns why the training can't go on; empty where it can."""
+        """Returns why training can't continue; empty where it can."""
         now = time.monotonic()
         at_work = {rank: sign for rank, sign in self._signs.items() if not sign.has_left}
         for rank in at_work:
             silent_seconds = now - self._heard_at[rank]
             if silent_seconds > _LOST_AFTER_SECONDS:
-                return f"{self._name(rank)} has not been heard of for {silent_seconds:.0f} s"
+                return f"{self._name(rank)} has not responded for {silent_seconds:.0f} s"
         stalled = {
             rank: sign
             for rank, sign in at_work.items()
@@ -217,7 +217,7 @@ class Watch:
                     f"({sign.doing})"
                 )
         if at_work and stalled.keys() == at_work.keys():
-            return "all processes wait for each other: the network between them fails"
+            return "all processes are waiting for each other: the network between them is failing"
         return ""
 
     def _name(self, rank: int) -> str:

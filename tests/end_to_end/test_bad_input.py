@@ -148,7 +148,7 @@ def test_unequal_line_counts(project: Path) -> None:
         mtkit_in(project, "prepare"),
         "train.en has 36 lines",
         "train.de has 33",
-        "train.en:34 is the first without a partner",
+        "train.en:34 is the first without a counterpart",
         hint="line",
     )
 
@@ -156,7 +156,7 @@ def test_unequal_line_counts(project: Path) -> None:
 def test_empty_corpus(project: Path) -> None:
     (project / "train.en").write_text("")
     (project / "train.de").write_text("")
-    expect_fault(mtkit_in(project, "prepare"), "train.en: no lines in it", hint="complete")
+    expect_fault(mtkit_in(project, "prepare"), "train.en: empty file", hint="complete")
 
 
 def test_corpus_of_blank_lines(project: Path) -> None:
@@ -192,7 +192,7 @@ def test_typo_in_a_key(project: Path) -> None:
         mtkit_in(project, "train"),
         "mtkit.toml: training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)",
         'mtkit.toml: model.d_ff: expected an integer, found "8"',
-        hint="training has the keys averaging, batch_tokens, ",
+        hint="training has these keys: averaging, batch_tokens, ",
     )
 
 
@@ -244,7 +244,7 @@ def test_truncated_checkpoint(run_copy: Path) -> None:
     # Training does without it, and says so.
     trained = mtkit_in(run_copy, "train", "--set", "training.max_steps=4")
     assert trained.code == 0, trained.stderr
-    said = f"{name}: damaged checkpoint: model.safetensors isn't what was saved"
+    said = f"{name}: damaged checkpoint: model.safetensors has changed since it was saved"
     assert said in trained.stderr
     assert (checkpoints[-1].parent / f"damaged-{name}").is_dir()
 

@@ -1,6 +1,8 @@
 """The documentation site builds without a warning, its links lead somewhere, it needs no net."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -10,6 +12,16 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+# Words beyond which nobody should have to scroll for a section.
+_LONG_PAGE = 1_200
+_RANK = """
+const fs = require("fs"), vm = require("vm"), [folder, query] = process.argv.slice(1);
+const run = (name) => vm.runInThisContext(fs.readFileSync(`${folder}/search/${name}`, "utf8"));
+["search_index.js", "ranking.js"].forEach(run);
+const rank = openRanking(require(`${folder}/search/lunr.js`), searchIndex);
+console.log(JSON.stringify(rank(query).map((section) => section.location)));
+"""
 
 
 class _Page(HTMLParser):
@@ -97,3 +109,68 @@ def test_markdown_is_taken_for_what_it_is(site: Path, pages: dict[Path, _Page]) 
     ]
     found += [str(path) for path in pages if "\\|" in path.read_text("utf-8")]
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("resume", "training.html#stopping-and-resuming"),
+        ("out of memory", "training.html#faults"),
+        ("CUDA out of memory", "training.html#faults"),
+        ("damaged checkpoint", "training.html#faults"),
+        ("corrupt checkpoint", "training.html#faults"),
+        ("NaN", "training.html#faults"),
+        ("disk full", "training.html#faults"),
+        ("invalid UTF-8", "data.html#cleaning"),
+        ("significance", "scoring.html#is-it-real"),
+        ("fine-tuning", "fine-tuning.html"),
+        ("slurm", "guides/slurm.html"),
+        ("install", "tour.html#1-install"),
+        # While somebody types.
+        ("damaged check", "training.html#faults"),
+    ],
+)
+def test_the_search_finds_what_is_sought(site: Path, query: str, expected: str) -> None:
+    """The site's own script, run by Node, has the section among its first two."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    command = [node, "-e", _RANK, str(site), query]
+    ranked = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    first = json.loads(ranked)[:2]
+    assert any(location == expected or location.split("#")[0] == expected for location in first)
+
+
+def test_a_search_for_nothing_finds_nothing(site: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    for query in ("", " - ", "zzyzx"):
+        command = [node, "-e", _RANK, str(site), query]
+        assert json.loads(subprocess.check_output(command, text=True)) == []
+
+
+def test_a_long_page_begins_with_its_sections(pages: dict[Path, _Page]) -> None:
+    """The menu lists them too, but a phone hides the menu."""
+    lacking, num_long = [], 0
+    for path in pages:
+        body = path.read_text("utf-8").partition('itemprop="articleBody">')[2]
+        sections = re.findall(r'<h2 id="([^"]+)"', body)
+        if len(sections) < 3:
+            sections = re.findall(r'<h[23] id="([^"]+)"', body)
+        if len(re.sub(r"<[^>]+>", " ", body).split()) <= _LONG_PAGE or len(sections) < 3:
+            continue
+        num_long += 1
+        listed = set(re.findall(r'href="#([^"]+)"', body.partition("<h2")[0]))
+        if len(listed.intersection(sections)) < len(sections) / 2:
+            lacking.append(path.name)
+    assert num_long > 5
+    assert not lacking
+
+
+def test_pictures_are_described(site: Path, pages: dict[Path, _Page]) -> None:
+    pictures = [
+        picture for path in pages for picture in re.findall(r"<img [^>]*>", path.read_text("utf-8"))
+    ]
+    assert pictures
+    assert not [picture for picture in pictures if not re.search(r'alt="[^"]{10,}"', picture)]

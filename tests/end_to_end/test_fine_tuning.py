@@ -46,7 +46,7 @@ def mtkit(
 def test_at_its_start_it_is_the_model_it_starts_from(project: Path) -> None:
     for command in ("prepare", "train"):
         _, said = mtkit(project, command, overrides=(*OVERRIDES, START))
-    assert f"starting from {project}/runs/tiny/model, which knows 400 of 400 pieces\n" in said
+    assert f"starting from {project}/runs/tiny/model, which has 400 of 400 pieces\n" in said
     runs = [project / "runs" / name for name in ("tiny", "tuned")]
     weights = [load_file(run / "model" / "model.safetensors") for run in runs]
     assert weights[0].keys() == weights[1].keys()
@@ -66,10 +66,10 @@ def test_tuned_on_other_data_with_a_new_tag(project: Path) -> None:
         "tokenizer.user_symbols=['<ph>']", "tokenizer.sampling={alpha=0.2}",
     )  # fmt: skip
     _, said = mtkit(project, "prepare", "--check", overrides=overrides)
-    assert "nothing stands in the way" in said
+    assert "check passed" in said
     _, said = mtkit(project, "run", overrides=overrides)
-    assert f"keeping the vocabulary of {project}/runs/tiny/model, with <own> <ph> added" in said
-    assert "which knows 400 of 402 pieces; the others start from random vectors" in said
+    assert f"reusing the vocabulary of {project}/runs/tiny/model, with <own> <ph> added" in said
+    assert "which has 400 of 402 pieces; the others start from random vectors" in said
     start, tuned = (
         load_model_folder(project / "runs" / name / "model") for name in ("tiny", "tuned")
     )
@@ -89,12 +89,12 @@ def test_tuned_on_other_data_with_a_new_tag(project: Path) -> None:
     translated, _ = mtkit(project, "translate", "--model", "runs/tuned/model", stdin=lines)
     assert translated.count("\n") == 3
     assert translated.split("\n")[1] == ""
-    # All is up to date, and the model that it started from is no longer needed to go on.
+    # All is up to date, and the model that it started from is no longer needed to resume.
     _, said = mtkit(project, "run", overrides=overrides)
-    assert "train: finished already" in said
+    assert "train: already finished" in said
     (project / "runs" / "tiny" / "model").rename(project / "moved")
     _, said = mtkit(project, "train", overrides=(*overrides, "training.max_steps=5"))
-    assert "going on from step 4" in said
+    assert "resuming from step 4" in said
 
 
 def test_what_does_not_fit_is_told_before_anything_is_done(project: Path) -> None:
@@ -102,17 +102,18 @@ def test_what_does_not_fit_is_told_before_anything_is_done(project: Path) -> Non
     absent = "training.start_from.model=runs/absent/model"
     _, said = mtkit(project, "prepare", overrides=(*overrides, absent), code=1)
     assert said == (
-        f"error: {project}/runs/absent/model: no model here, whose vocabulary could be kept "
+        f"error: {project}/runs/absent/model: no model here to reuse the vocabulary of "
         "(training.start_from.model)\n"
-        "hint: name a model folder, such as another run's model/; a relative path in a recipe "
-        "starts from data.data_root\n"
+        "hint: give a model folder, such as another run's model/; a path in a recipe is "
+        "relative to data.data_root\n"
     )
     assert not (project / "runs" / "tuned").exists()
     mtkit(project, "prepare", overrides=overrides)
     wider = ("model.d_model=32", "model.tied_embeddings=decoder")
     _, said = mtkit(project, "train", overrides=(*overrides, *wider), code=1)
     assert said == (
-        f"error: {project}/runs/tiny/model: a network of another shape than this recipe's: "
-        "model.d_model = 32, but 16 there; model.tied_embeddings = decoder, but three-way there\n"
+        f"error: {project}/runs/tiny/model: this model's shape differs from the recipe's: "
+        "model.d_model = 32, but the model has 16; "
+        "model.tied_embeddings = decoder, but the model has three-way\n"
         "hint: --set model.d_model=16 --set model.tied_embeddings=three-way\n"
     )

@@ -115,7 +115,7 @@ def test_a_run_in_such_a_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     # Prepared data are found to be of this recipe, and nothing is made twice.
     again = run(project, "run", *options)
-    assert (again.returncode, b"train: finished already" in again.stderr) == (0, True)
+    assert (again.returncode, b"train: already finished" in again.stderr) == (0, True)
 
 
 def test_a_recipe_takes_no_such_name(tmp_path: Path) -> None:

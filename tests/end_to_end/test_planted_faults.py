@@ -233,7 +233,7 @@ def test_test_sentences(report: dict) -> None:
     corpus = report["rows"]
     assert corpus["read"] == 3240
     assert 240 <= dropped(corpus)["overlap"] <= 242
-    assert any("rows: 24" in note and "test sets" in note for note in report[""]["notes"])
+    assert any("rows: dropped 24" in note and "test sets" in note for note in report[""]["notes"])
 
 
 def test_misread_and_untranslated(report: dict) -> None:
@@ -257,7 +257,7 @@ def test_misaligned_lines(report: dict) -> None:
     assert stretch["shift"] == 1
     assert abs(stretch["first"] - 1001) < 300
     assert abs(stretch["last"] - 2000) < 300
-    assert any("the target is 1 line late" in note for note in report[""]["notes"])
+    assert any("the target is 1 line behind" in note for note in report[""]["notes"])
     # A filter that judges single pairs catches some of them.
     assert dropped(corpus)["length_ratio"] > 30
 

@@ -170,7 +170,7 @@ def test_only_what_depends_on_a_change_is_done_again(
     before = digests(workspace)
     said = finish(prepare(small, workspace, "--set", override))
     for name in ("text", "tokenizer", "train", "dev"):
-        assert (f"{name}: unchanged, taken over" in said) == (name in kept), said
+        assert (f"{name}: unchanged, reused" in said) == (name in kept), said
     after = digests(workspace)
     taken_over = [path for path in before if path.split("/")[0] in kept]
     assert [after[path] for path in taken_over] == [before[path] for path in taken_over]
@@ -201,7 +201,7 @@ def test_check_says_the_same_and_writes_nothing(
     report = json.loads((project / "one" / "data" / "report.json").read_text())
     for corpus in report["corpora"]:
         assert f"{corpus['kept'] + corpus['dropped']['max_tokens']:,}" in said
-    assert "nothing stands in the way" in said
+    assert "check passed" in said
     assert "longest pairs" in said
 
 
@@ -228,9 +228,9 @@ def test_check_lists_every_fault(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "fault"),
     [
-        ("tokenizer.vocab_size=30000", "no vocabulary of 30000 pieces"),
-        ("data.dev={source='blank.en', target='blank.en'}", "data.dev: no pair left"),
-        ("data.train=[{source='train.en', target='train.en'}]", "no pair is left of 4,000"),
+        ("tokenizer.vocab_size=30000", "can't make a vocabulary of 30000 pieces"),
+        ("data.dev={source='blank.en', target='blank.en'}", "data.dev: no pairs left"),
+        ("data.train=[{source='train.en', target='train.en'}]", "no pairs left of 4,000"),
         ("tokenizer.pretrained.source=absent.model", "absent.model: no such file"),
     ],
 )
@@ -264,7 +264,7 @@ def test_two_at_once_in_one_workspace(project: Path, tmp_path: Path) -> None:
     while not (tmp_path / "run" / ".data.draft").exists():
         time.sleep(0.01)
     said = finish(prepare(project, tmp_path / "run"), code=1)
-    assert "`mtkit prepare` can't start: another mtkit command is at work here" in said
+    assert "`mtkit prepare` can't start: another mtkit command is running here" in said
     finish(first)
 
 

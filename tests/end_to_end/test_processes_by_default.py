@@ -43,10 +43,10 @@ def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(tiny_run) -
     run = tiny_run()
     root = run.workspace.root
     said = train(run.options, "--set", "training.max_steps=2")
-    assert "training in 2 processes of 1 thread: they keep their share" in said
+    assert "training in 2 processes of 1 thread: faster than threads" in said
     assert processes(root) == 2
     said = train(run.options, "--set", "training.max_steps=3")
-    assert "training in 2 processes of 1 thread: as this training last ran" in said
+    assert "training in 2 processes of 1 thread: as in the last run" in said
     assert "step 2: " in said
     assert processes(root) == 2
     # A flag decides, and is what the next session keeps to.

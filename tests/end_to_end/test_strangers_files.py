@@ -97,7 +97,7 @@ def test_a_workspace_of_a_strangers_takes_neither_memory_nor_programs(
 
     recipe.write_text(text.replace("d_ff = 32", "d_ff = 1000000"))
     message = _fault(_run("translate", "--model", str(checkpoint), cwd=tmp_path))
-    assert "model.safetensors: doesn't fit the model" in message
+    assert "model.safetensors: doesn't match the model" in message
 
     wide = text.replace("d_ff = 32", "d_ff = 1000000").replace("d_model = 16", "d_model = 100000")
     recipe.write_text(wide.replace("num_encoder_layers = 2", "num_encoder_layers = 1000"))

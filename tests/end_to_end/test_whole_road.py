@@ -48,7 +48,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     assert again.returncode == 0
     said = again.stderr.decode()
     assert "prepare: up to date" in said
-    assert "train: finished already" in said
+    assert "train: already finished" in said
     assert "average: up to date" in said
 
     lines = b"The man sleeps.\n\nThe old man buys three red apples.\r\n  \nno newline at the end"
@@ -83,13 +83,13 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Path) -> None:
     said = stderr.decode()
     assert process.returncode == 75, said
     assert "stopped at step" in said
-    assert "go on with: mtkit train --set training.max_steps=100000\n" in said
+    assert "to resume: mtkit train --set training.max_steps=100000\n" in said
     assert "Traceback" not in said
     [checkpoint] = sorted((project / "runs" / "tiny" / "checkpoints").iterdir())[-1:]
     step = int(checkpoint.name.removeprefix("step-"))
     resumed = mtkit(project, "train", "--set", f"training.max_steps={step + 2}")
     assert resumed.returncode == 0
-    assert f"going on from step {step:,}" in resumed.stderr.decode()
+    assert f"resuming from step {step:,}" in resumed.stderr.decode()
 
 
 def wait_until_training(project: Path) -> None:

@@ -20,7 +20,7 @@ from mtkit.pipeline.score import score
 pytestmark = pytest.mark.slow
 
 CTRANSLATE2 = ("--set", "inference.engine=ctranslate2")
-ALREADY = "translated already"
+ALREADY = "already translated"
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_an_export_of_another_model_is_refused(trained) -> None:
         ("run", ("-s", "training.averaging.num_checkpoints=1")),
     ):
         said = call(command, trained, *CTRANSLATE2, *options, fails=True)
-        assert "was made from another model than" in said
+        assert "was exported from a different model than" in said
     assert read_scores(trained) == filed
     assert cards == [
         read_card(folder) for folder in (trained.workspace.model, trained.workspace.export)
@@ -140,7 +140,7 @@ def test_an_export_of_an_earlier_version_is_scored_with_a_warning(trained) -> No
     earlier = {key: noted[key] for key in noted if key not in ("made_from", "quantization")}
     config.write_text(json.dumps(earlier))
     said = call("score", trained, *CTRANSLATE2)
-    assert "was exported by an earlier version of mtkit, which didn't note the model" in said
+    assert "was exported by an earlier version of mtkit, which didn't record the model" in said
     assert read_scores(trained)["engine"] == "ctranslate2"
     assert "warning" not in call("translate", trained, *CTRANSLATE2, stdin="\n")
 
@@ -212,7 +212,7 @@ def test_averages_at_once_are_each_whole(trained) -> None:
         assert process.returncode == 0, said
     recorded = trained.workspace.read_manifest()["model"]
     card = (trained.workspace.model / "README.md").read_text()
-    steps = re.search(r"^- weights: the (?:mean|checkpoint).*?([\d, ]+)$", card, re.MULTILINE)
+    steps = re.search(r"^- weights: the (?:average|checkpoint).*?([\d, ]+)$", card, re.MULTILINE)
     assert steps is not None
     assert list(map(int, steps[1].split(","))) == recorded["steps"]
     # The digest of digests, by hand.

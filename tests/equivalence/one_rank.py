@@ -12,13 +12,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed import TCPStore
 
-from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
-from mtkit.data.batches.updates import Update
+from mtkit.data.batches.updates import TrainingBatches, Update
 from mtkit.data.prepared import open_prepared
-from mtkit.network import EncoderDecoder
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
 from mtkit.recipe import load_recipe
+from mtkit.training.build import build_objective
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import join_processes, leave_processes
@@ -26,7 +27,7 @@ from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
+from mtkit.training.objectives import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
@@ -45,7 +46,7 @@ class Job:
         overrides: Changes to it.
         workspace: Where its data are.
         dtype: Torch's name of the precision of weights and arithmetic.
-        folder: Where the outcome goes; training goes on from its `checkpoints/`, if there are any.
+        folder: Where the outcome goes; training resumes from its `checkpoints/`, if there are any.
     """
 
     recipe_file: str
@@ -90,13 +91,10 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
     recipe = load_recipe(job.recipe_file, job.overrides)
     data = open_prepared(recipe, Workspace(job.workspace))
     torch.manual_seed(recipe.seed)
-    vocab_size = data.tokenizer.source_vocab_size
-    model = EncoderDecoder(recipe.model, vocab_size, vocab_size).to(getattr(torch, job.dtype))
+    model = build(ModelConfig.of(recipe, data.tokenizer, data.labels)).to(getattr(torch, job.dtype))
     learner = Learner.of(model, recipe)
-    batches = _RecordingBatches(
-        data, recipe, processes, dtype=getattr(torch, job.dtype), packs=False
-    )
-    objective = _Objective(learner, batches, None, label_smoothing=recipe.training.label_smoothing)
+    objective = _WithoutDevelopmentSet(build_objective(recipe, data, learner, processes))
+    seen = _record(objective.batches)
     checkpoints = CheckpointFolder(job.folder / "checkpoints")
     restored = restore_everywhere(checkpoints, learner, processes)
     state = TrainingState() if restored is None else restored.state
@@ -124,31 +122,35 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
     tensors |= {
         f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()
     }
-    for update, parts in enumerate(batches.seen, start=state.step + 1):
+    for update, parts in enumerate(seen, start=state.step + 1):
         none = torch.empty(0, dtype=torch.long)
         tensors[f"seen.{update}"] = torch.cat([none, *map(torch.from_numpy, parts)])
     save_file(tensors, job.folder / f"rank{rank}.safetensors")
     leave_processes(processes, has_ended=True)
 
 
-class _RecordingBatches(TranslationBatches):
-    """The batches, which note the sentences of each micro-batch of each update."""
+def _record(batches: TrainingBatches) -> list[list[Indices]]:
+    """Lets batches note the examples of each micro-batch of each update; returns the notes."""
+    seen: list[list[Indices]] = []
+    update, gather = batches.update, batches.gather
 
-    def __init__(self, *arguments: object, **settings: object) -> None:
-        super().__init__(*arguments, **settings)
-        self.seen: list[list[Indices]] = []
+    def update_and_note(*place: int) -> Update:
+        seen.append([])
+        return update(*place)
 
-    def update(self, *place: int) -> Update[TranslationBatch]:
-        self.seen.append([])
-        return super().update(*place)
+    def gather_and_note(micro_batch: MicroBatch, epoch: int) -> object:
+        seen[-1].append(micro_batch.sentences.astype("int64"))
+        return gather(micro_batch, epoch)
 
-    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
-        self.seen[-1].append(micro_batch.sentences.astype("int64"))
-        return super().gather(micro_batch, epoch)
+    batches.update, batches.gather = update_and_note, gather_and_note
+    return seen
 
 
-class _Objective(TranslationObjective):
-    """The objective without a development set."""
+class _WithoutDevelopmentSet:
+    """An objective that measures nothing."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.batches, self.loss = objective.batches, objective.loss
 
     def validate(self) -> ValidationResult:
         names = ("loss", "nll", "perplexity", "bleu", "chrf")

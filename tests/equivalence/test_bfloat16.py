@@ -2,18 +2,27 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from mtkit.data.batches.collate import lay_out
+from mtkit.data.batches.collate import (
+    MaskedBatch,
+    collate_text,
+    lay_out,
+    lay_out_side,
+    spread,
+)
 from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.network import EncoderDecoder
+from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.text.token_ids import EOS
+from mtkit.text.token_ids import BOS, EOS
 from mtkit.training.precision import WorkingCopy
+from mtkit.training.text_loss import measure_causal, measure_masked
 from mtkit.training.translation_loss import measure_translation
 
 from .half_trained import draw_sources, encoded, half_trained_model
@@ -116,3 +125,61 @@ def test_translations_in_bf16_are_near_those_in_fp32(beam_size: int) -> None:
     for ours, theirs in same:
         # bf16 keeps 8 bits of a logit of some 10: 2^-9 of it, a dozen times with random signs.
         assert ours.log_probability == pytest.approx(theirs.log_probability, abs=0.3)
+
+
+def draw_texts(num_texts: int) -> Ragged:
+    """Returns `<s>`, text and `</s>`; one token in two is the same, as punctuation is."""
+    rows = [
+        torch.randint(5, VOCAB_SIZE, (length,))
+        for length in torch.randint(8, 24, (num_texts,)).sort().values.tolist()
+    ]
+    for row in rows:
+        row[::2] = 7
+    return Ragged.of([[BOS, *row.tolist(), EOS] for row in rows])
+
+
+def measure(network: Network, text: Ragged) -> Tensor:
+    """Returns a language model's loss of texts; of a masked one, of every third token and pairs."""
+    layout = lay_out_side(text.lengths, [800, 400, 400], row_step=64)
+    batch = collate_text(text, layout)
+    if isinstance(network, CausalLanguageModel):
+        return measure_causal(network, batch, label_smoothing=0.0).loss
+    assert isinstance(network, MaskedLanguageModel)
+    indices = torch.arange(1, len(text.tokens), 3)
+    masked = MaskedBatch(
+        spread(np.where(np.arange(len(text.tokens)) % 3 == 1, 4, text.tokens), layout),
+        spread((np.arange(len(text.tokens)) % 16 > 7).astype(np.int64), layout, padding=0),
+        layout,
+        indices,
+        torch.from_numpy(text.tokens)[indices],
+        torch.arange(len(text)) % 2,
+    )
+    sums = measure_masked(network, masked, label_smoothing=0.0)
+    return sums.join(len(indices), len(text))
+
+
+@pytest.mark.parametrize("objective", ["causal-lm", "masked-lm"])
+def test_a_language_models_loss_and_gradients_are_near_fp32_s(objective: str) -> None:
+    torch.manual_seed(24)
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 32, "d_ff": 64}
+    learned = {"positions": "learned", "max_positions": 32, "activation": "gelu"}
+    section = Model(**{**sizes, "num_heads": 4, "dropout": 0.0, **learned})
+    model: Network = (
+        CausalLanguageModel(section, VOCAB_SIZE)
+        if objective == "causal-lm"
+        else MaskedLanguageModel(section, VOCAB_SIZE, next_sentence=True)
+    )
+    working = WorkingCopy(model, "bf16")
+    text = draw_texts(1_600)
+    losses, gradients = {}, {}
+    for name, network in (("fp32", model), ("bf16", working.model)):
+        model.zero_grad(set_to_none=True)
+        losses[name] = measure(network, text)
+        losses[name].backward()
+        working.accumulate_gradients()
+        gradients[name] = {key: weight.grad for key, weight in model.named_parameters()}
+    assert losses["bf16"].dtype == torch.float32
+    assert losses["bf16"].item() == pytest.approx(losses["fp32"].item(), rel=2**-9)
+    for key, expected in gradients["fp32"].items():
+        difference = (gradients["bf16"][key] - expected).norm()
+        assert difference <= 16 * 2**-9 * expected.norm(), key

@@ -57,8 +57,17 @@ def sentences(ranks: list[dict[str, torch.Tensor]]) -> dict[str, list[int]]:
     return {name: sorted(torch.cat([rank[name] for rank in ranks]).tolist()) for name in names}
 
 
-def test_one_updates_gradients_in_single_precision(tiny_run, tmp_path: Path) -> None:
-    run = tiny_run()
+OBJECTIVES = pytest.mark.parametrize(
+    "objective",
+    ["translation", "decoder-only", "causal-lm", "masked-lm", "denoising", "classification"],
+)
+
+
+@OBJECTIVES
+def test_one_updates_gradients_in_single_precision(
+    tiny_run_of, tmp_path: Path, objective: str
+) -> None:
+    run = tiny_run_of(objective)
     [one] = train(run, tmp_path / "one", (1, 256), 1, *NO_DROPOUT, dtype="float32")
     for layout in LAYOUTS:
         folder = tmp_path / str(layout)
@@ -74,9 +83,10 @@ def test_twenty_updates_in_single_precision(tiny_run, tmp_path: Path) -> None:
     assert greatest_difference(first, one, "weight") <= 1e-5
 
 
+@OBJECTIVES
 @pytest.mark.slow
-def test_fifty_updates_in_double_precision(tiny_run, tmp_path: Path) -> None:
-    run = tiny_run()
+def test_fifty_updates_in_double_precision(tiny_run_of, tmp_path: Path, objective: str) -> None:
+    run = tiny_run_of(objective)
     [one] = train(run, tmp_path / "one", (1, 256), 50, *NO_DROPOUT)
     expected = losses(tmp_path / "one")
     assert list(expected) == list(range(1, 51))

@@ -92,12 +92,16 @@ class Harness:
 
     Args:
         folder: Where workspaces go; those of equal runs are removed again.
+        recipe: What is trained.
         num_processes: How many train together.
         seed: Of the moments.
     """
 
-    def __init__(self, folder: Path, *, num_processes: int = 1, seed: int = 1) -> None:
+    def __init__(
+        self, folder: Path, *, recipe: Path = RECIPE, num_processes: int = 1, seed: int = 1
+    ) -> None:
         self._folder = folder
+        self._recipe = recipe
         self._num_processes = num_processes
         self._chance = random.Random(seed)
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -181,7 +185,7 @@ class Harness:
             next(clock)
 
     def _command(self, name: str, workspace: Path) -> list[str]:
-        command = [sys.executable, "-m", "mtkit", name, "--recipe", str(RECIPE)]
+        command = [sys.executable, "-m", "mtkit", name, "--recipe", str(self._recipe)]
         command += ["--workspace", str(workspace)]
         for setting in SETTINGS:
             command += ["--set", setting]

@@ -30,35 +30,41 @@ def errors(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if line.startswith(("error:", "hint:"))]
 
 
-def test_out_of_memory_on_one_of_two(tiny_run, train_with) -> None:
-    run = tiny_run()
+OBJECTIVES = pytest.mark.parametrize("objective", ["translation", "causal-lm", "masked-lm"])
+
+
+@OBJECTIVES
+def test_out_of_memory_on_one_of_two(tiny_run_of, train_with, objective: str) -> None:
+    run = tiny_run_of(objective)
     done = train_with(run, "oom:1:3", *TWO)
     assert done.returncode == 0, done.stderr
-    assert "step 3: out of memory on 1 of 2 processes: doing it again in micro-b" in done.stderr
+    assert "step 3: out of memory on 1 of 2 processes: retrying in micro-b" in done.stderr
     assert "finished at step 12" in done.stderr
     # Halved once, for good, and kept in the checkpoint.
     assert 0 < last_state(run).micro_batch_tokens <= 128
     assert last_state(run).num_skipped == 0
 
 
+@OBJECTIVES
 @pytest.mark.patient
-def test_a_loss_that_is_no_number_on_one_of_two(tiny_run, train_with) -> None:
-    run = tiny_run()
+def test_a_loss_that_is_no_number_on_one_of_two(tiny_run_of, train_with, objective: str) -> None:
+    run = tiny_run_of(objective)
     done = train_with(run, "nan:1:3", *TWO)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("step 3: update left out: the loss is no finite number") == 1
+    assert done.stderr.count("step 3: update skipped: loss is NaN or infinite") == 1
     assert (last_state(run).step, last_state(run).num_skipped) == (12, 1)
-    assert events(run) == ["update left out: the loss is no finite number"]
-    assert "1 updates whose loss or gradient was no number" in done.stderr
+    assert events(run) == ["update skipped: loss is NaN or infinite"]
+    assert "1 update with a loss or gradient of NaN or infinity" in done.stderr
 
 
-def test_many_losses_in_a_row_take_training_back(tiny_run, train_with) -> None:
-    run = tiny_run("training.recovery.max_skipped=3")
+@OBJECTIVES
+def test_many_losses_in_a_row_take_training_back(tiny_run_of, train_with, objective: str) -> None:
+    run = tiny_run_of(objective, "training.recovery.max_skipped=3")
     done = train_with(run, "nan:1:7-9", *TWO)
     assert done.returncode == 0, done.stderr
     said = (
-        "step 9: 3 updates in a row had to be left out: back to the checkpoint of step 5, "
-        "with 0.5 times the learning rate from here on"
+        "step 9: 3 updates skipped in a row: rolling back to the checkpoint of step 5, "
+        "with 0.5 times the learning rate from now on"
     )
     assert said in done.stderr
     state = last_state(run)
@@ -78,7 +84,7 @@ def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> Non
     done = train_with(run, "nan:0:7-9")
     assert done.returncode == 1
     [error, hint] = errors(done.stderr)
-    assert error == "error: step 8: 2 updates in a row had to be left out: training has diverged"
+    assert error == "error: step 8: 2 updates skipped in a row: training has diverged"
     assert "training.clipping" in hint
     assert last_state(run).step == 5
 
@@ -101,7 +107,7 @@ def test_one_that_hangs_is_named_after_a_time_out(tiny_run, train_with, fault, s
     assert error.startswith(f"error: {said}")
     assert "is stuck: " in error
     assert "(step 3, micro-batch " in error
-    assert "goes on from the last checkpoint" in hint
+    assert "resume from the last checkpoint" in hint
 
 
 @pytest.mark.patient
@@ -113,7 +119,7 @@ def test_one_that_is_frozen_is_named(tiny_run, train_with) -> None:
     assert done.returncode == 1
     [error, _] = errors(done.stderr)
     assert error.startswith("error: worker 1 (process ")
-    assert "has not been heard of for 3" in error
+    assert "has not responded for 3" in error
 
 
 def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with) -> None:
@@ -125,17 +131,20 @@ def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with) -> None:
     [error, hint] = errors(done.stderr)
     assert error.startswith("error: worker 1 (process ")
     assert error.endswith("died: SIGKILL")
-    assert "goes on from the last checkpoint" in hint
+    assert "resume from the last checkpoint" in hint
     assert last_state(run).step == 5
 
 
+@OBJECTIVES
 @pytest.mark.patient
-def test_a_restart_goes_on_from_the_last_checkpoint_to_the_same_bits(tiny_run, train_with) -> None:
-    run, whole = tiny_run(), tiny_run(name="whole")
+def test_a_restart_goes_on_from_the_last_checkpoint_to_the_same_bits(
+    tiny_run_of, train_with, objective: str
+) -> None:
+    run, whole = tiny_run_of(objective), tiny_run_of(objective, name="whole")
     done = train_with(run, "die:1:7", *TWO, "--max-restarts", "1")
     assert done.returncode == 0, done.stderr
     assert "warning: restart 1 of 1" in done.stderr
-    assert "going on from step 5" in done.stderr
+    assert "resuming from step 5" in done.stderr
     assert train_with(whole, "", *TWO).returncode == 0
     assert run.weights() == whole.weights()
 
@@ -146,7 +155,7 @@ def test_restarts_come_to_an_end(tiny_run, train_with) -> None:
     done = train_with(run, "nan:0:3", "--max-restarts", "1")
     # The worker of the second start is spared by the fault.
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("error: step 3: 1 update in a row had to be left out") == 1
+    assert done.stderr.count("error: step 3: 1 update skipped in a row") == 1
 
 
 def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:

@@ -1,8 +1,12 @@
 """Killed and resumed = never killed; the script beside this file does it as often as is wanted."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from .kill_and_resume import AIMS, Harness
+from ..phrasebook_text import write_text
+from .kill_and_resume import AIMS, RECIPE, Harness
 
 
 @pytest.mark.slow
@@ -11,8 +15,12 @@ from .kill_and_resume import AIMS, Harness
     [("validating",), pytest.param(sorted(set(AIMS)), marks=pytest.mark.patient)],
     ids=["aimed", "at any moment too"],
 )
-def test_killed_while_saving_and_while_validating(tmp_path, aims) -> None:
-    harness = Harness(tmp_path)
+@pytest.mark.parametrize("recipe", ["tiny", "tiny-causal", "tiny-masked"])
+def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -> None:
+    copied = shutil.copy(RECIPE.with_name(f"{recipe}.toml"), tmp_path)
+    if recipe != "tiny":
+        write_text(tmp_path)
+    harness = Harness(tmp_path, recipe=Path(copied))
     harness.prepare()
     kills = [harness.kill(AIMS.index(aim)) for aim in aims]
     assert [kill.describe() for kill in kills if kill.differences] == []

@@ -66,7 +66,7 @@ def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> Non
     [error] = [line for line in said.splitlines() if line.startswith("error:")]
     assert error.endswith("No space left on device")
     assert f"{run.workspace.root}" in error
-    assert "hint: free some space, then give the same command again" in said
+    assert "hint: free some disk space, then run the same command again" in said
     saved = CheckpointFolder(run.workspace.checkpoints).list()
     assert saved
     for checkpoint in saved:
@@ -75,7 +75,7 @@ def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> Non
     small_disk("size=20m")
     code, said = train(run, *options)
     assert code == 0
-    assert f"going on from step {saved[-1].state.step}:" in said
+    assert f"resuming from step {saved[-1].state.step}:" in said
 
 
 def test_a_read_only_workspace(tiny_run, small_disk) -> None:
@@ -84,7 +84,7 @@ def test_a_read_only_workspace(tiny_run, small_disk) -> None:
     assert code == 1
     [error, hint] = [line for line in said.splitlines() if line.startswith(("error", "hint"))]
     assert error.endswith("Read-only file system")
-    assert hint == "hint: choose another place with --workspace"
+    assert hint == "hint: choose another folder with --workspace"
 
 
 @pytest.mark.patient
@@ -95,7 +95,7 @@ def test_a_second_training_in_the_same_workspace_is_refused(tiny_run) -> None:
         for options in ((), ("--processes", "2")):
             code, said = train(run, *options)
             assert code == 1
-            assert "`mtkit train` can't start: another mtkit command is at work here" in said
+            assert "`mtkit train` can't start: another mtkit command is running here" in said
         first.send_signal(signal.SIGTERM)
         _, said = first.communicate(timeout=60)
         assert first.returncode == 75
@@ -119,11 +119,11 @@ def test_a_stop_saves_and_says_what_goes_on(tiny_run, options, number) -> None:
         process.kill()
     assert process.returncode == 75, said
     assert "Traceback" not in said
-    assert "a checkpoint is saved" in said
+    assert "a checkpoint was saved" in said
     last = CheckpointFolder(run.workspace.checkpoints).list()[-1]
     assert f"stopped at step {last.state.step:,}" in said
-    [command] = [line for line in said.splitlines() if line.startswith("go on with: ")]
-    assert command.split()[3:5] == ["mtkit", "train"]
+    [command] = [line for line in said.splitlines() if line.startswith("to resume: ")]
+    assert command.split()[2:4] == ["mtkit", "train"]
     assert command.endswith(" ".join(("training.validation.num_samples=0", *options)))
 
 
@@ -177,4 +177,4 @@ def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
     assert process.returncode == 1, said
     [error] = [line for line in said.splitlines() if line.startswith("error:")]
     assert str(run.workspace.checkpoints) in error
-    assert "go on with" not in said
+    assert "to resume: mtkit" not in said

@@ -107,7 +107,7 @@ def test_one_machine_lost_ends_the_other_and_both_go_on(tiny_run, host_is_lost: 
     with machine(goes_on, place) as first, machine(goes_on, place) as second:
         ends = [end(first), end(second)]
     assert [code for code, _ in ends] == [0, 0]
-    assert any(f"going on from step {step:,}" in said for _, said in ends)
+    assert any(f"resuming from step {step:,}" in said for _, said in ends)
 
 
 @pytest.mark.patient
@@ -125,7 +125,7 @@ def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
             ends = [end(first), end(second)]
     # Either was asked to stop; both saved together, and say what goes on.
     assert [code for code, _ in ends] == [75, 75]
-    assert all("go on with: mtkit train" in said for _, said in ends)
+    assert all("to resume: mtkit train" in said for _, said in ends)
     assert any("stopped at step" in said for _, said in ends)
 
 

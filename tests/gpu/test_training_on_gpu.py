@@ -207,7 +207,7 @@ def test_a_loss_that_is_no_number_is_left_out(tiny_run, monkeypatch) -> None:
         assert train_on_gpu(run)
     assert (last_state(run)["step"], last_state(run)["num_skipped"]) == (12, 1)
     events = [m["text"] for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "event"]
-    assert events == ["update left out: the loss is no finite number"]
+    assert events == ["update skipped: loss is NaN or infinite"]
     moments = load_file(last_checkpoint(run) / "optimizer.safetensors")
     assert int(moments["step"]) == 11
     weights = load_file(last_checkpoint(run) / "model.safetensors")
@@ -243,7 +243,7 @@ def test_a_worker_that_dies_is_started_again(tiny_run) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "warning: restart 1 of 1" in done.stderr
-    assert "going on from step 5" in done.stderr
+    assert "resuming from step 5" in done.stderr
     assert last_state(run)["step"] == 12
     assert train_on_gpu(whole)
     # A line's loss is a mean since the line before, and a resume begins a new mean.

@@ -14,18 +14,17 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.sources.corpora import read_pairs
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
-from mtkit.recipe.data import FileCorpus, HubCorpus
+from mtkit.recipe.data import FileCorpus, HubCorpus, TextCorpus
 from mtkit.training.train import train
 from mtkit.workspace import Workspace
 
 NAMES = sorted(shipped_recipes())
-SIZES = {"train": 300, "dev": 6, "test": 4}
+SIZES = {"train": 300, "dev": 12, "test": 4}
 HUB_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
 # Narrow, but with the recipe's layers, heads, norms, activation, positions and ties.
 SMALL = [
     "tokenizer.vocab_size=400",
-    "data.cleaning.max_tokens=64",
     "training.max_steps=20",
     "training.batch_tokens=128",
     "training.length_groups=2",
@@ -52,6 +51,10 @@ def _small(name: str, *overrides: str) -> Recipe:
         "model.d_key=4",
         "model.d_value=4",
     ]
+    is_text = load_recipe(name).data.is_text
+    narrow += ["data.block_tokens=64" if is_text else "data.cleaning.max_tokens=64"]
+    if load_recipe(name).training.masked.short_tokens is not None:
+        narrow += ["training.masking.short_tokens=32"]
     if name == "phrasebook-en-de":
         narrow += [f"data.train.0.sentences={SIZES['train']}", f"data.dev.sentences={SIZES['dev']}"]
         narrow += [f"evaluation.test_sets.0.sentences={SIZES['test']}"]
@@ -77,6 +80,12 @@ def _write_corpora(recipe: Recipe, root: Path) -> None:
                 text = "".join(f"{line}\n" for line in side).encode()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+        elif isinstance(corpus, TextCorpus):
+            # Documents of six sentences, which are lines of their own where lines are documents.
+            lines = [german for _, german in pairs]
+            text = "\n".join("\n".join((*lines[n : n + 6], "")) for n in range(0, len(lines), 6))
+            corpus.text.parent.mkdir(parents=True, exist_ok=True)
+            corpus.text.write_bytes(gzip.compress(text.encode()))
         elif isinstance(corpus, HubCorpus):
             assert corpus.split == HUB_SPLITS[split]
             rows = [dict(zip(languages, pair, strict=True)) for pair in pairs]

@@ -1,23 +1,37 @@
 """Every shipped recipe loads, is documented, and says what its paper says."""
 
 import tomllib
+from functools import partial
+from math import prod
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from mtkit.model.parameters import list_shapes
 from mtkit.network import EncoderDecoder
 from mtkit.pipeline.init import init
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.recipe.cleaning import Filter
-from mtkit.recipe.training import InverseSquareRootSchedule, PaperSchedule
+from mtkit.recipe.training import (
+    CosineSchedule,
+    InverseSquareRootSchedule,
+    LinearSchedule,
+    PaperSchedule,
+)
+from mtkit.training.schedule import learning_rate
 
 NAMES = sorted(shipped_recipes())
 
 
 def test_these_are_shipped() -> None:
     assert NAMES == [
+        "bert-base",
+        "bert-large",
+        "bert-small",
+        "gpt-base",
+        "gpt-small",
         "iwslt14-de-en",
         "mixed-en-de",
         "mixed-en-de-small",
@@ -199,6 +213,96 @@ def test_iwslt14_is_fairseqs() -> None:
     inference = recipe.inference
     assert (inference.beam_size, inference.length_penalty.alpha) == (5, 1.0)
     assert inference.length_penalty.kind == "power"
+
+
+def _count_language_model(name: str, pieces: int) -> int:
+    recipe = load_recipe(name)
+    shapes = list_shapes(
+        recipe.model,
+        pieces,
+        pieces,
+        objective=recipe.objective,
+        next_sentence=recipe.training.masked.next_sentence,
+    )
+    return sum(prod(shape) for shape in shapes.values())
+
+
+@pytest.mark.parametrize(
+    # Of transformers' classes on the meta device: OpenAIGPTLMHeadModel with 40,478 pieces,
+    # BertForPreTraining with 30,522.
+    ("name", "pieces", "count"),
+    [
+        ("gpt-base", 40_478, 116_534_784),
+        ("bert-base", 30_522, 110_106_428),
+        ("bert-large", 30_522, 336_226_108),
+        # By hand: 4 layers of 12 * 256^2 + 13 * 256 numbers, a final norm, 8,000 + 128 vectors.
+        ("gpt-small", 8_000, 4 * (12 * 256**2 + 13 * 256) + 512 + 8_128 * 256),
+        # The same, two vectors of segments and a norm; a head with its norm; the output's bias.
+        (
+            "bert-small",
+            8_000,
+            4 * (12 * 256**2 + 13 * 256) + 512 + 8_130 * 256 + 512 + 256**2 + 768 + 8_000,
+        ),
+    ],
+)
+def test_language_models_have_as_many_parameters(name: str, pieces: int, count: int) -> None:
+    recipe = load_recipe(name)
+    assert recipe.tokenizer.vocab_size == pieces
+    assert _count_language_model(name, pieces) == count
+    readme = (shipped_recipes()[name].parent / "README.md").read_text("utf-8")
+    [line] = [line for line in readme.splitlines() if line.startswith(f"| `{name}`")]
+    assert f" {count:,} " in line
+
+
+def test_gpt_is_the_papers() -> None:
+    # Radford et al. 2018, section 4.1, "Model specifications".
+    recipe = load_recipe("gpt-base")
+    model, training, adam = recipe.model, recipe.training, recipe.training.optimizer
+    assert recipe.objective == "causal-lm"
+    assert (model.num_decoder_layers, model.d_model, model.num_heads) == (12, 768, 12)
+    assert (model.d_ff, model.initial_std) == (3072, 0.02)
+    assert (model.dropout, model.attention_dropout) == (0.1, 0.1)
+    assert (model.norm, model.activation, model.positions) == ("post", "gelu_tanh", "learned")
+    assert (recipe.data.block_tokens, model.max_positions) == (512, 512)
+    assert training.batch_tokens == 64 * 512
+    assert adam.weight_decay == 0.01
+    schedule = training.schedule
+    assert schedule == CosineSchedule(kind="cosine", peak=2.5e-4, warmup_steps=2_000, final=0.0)
+    rate = partial(learning_rate, schedule, d_model=768, max_steps=training.max_steps)
+    assert rate(2_000) == 2.5e-4
+    assert rate(1_000) == 1.25e-4
+    # Halfway between the end of the rise and the last step, half a cosine is at its middle.
+    assert rate((training.max_steps + 2_000) // 2) == pytest.approx(1.25e-4)
+    assert rate(training.max_steps) == pytest.approx(0.0, abs=1e-12)
+    assert training.label_smoothing == 0.0
+    # The cleaning that a book loses lines by is off.
+    assert not recipe.data.cleaning.duplicates.enabled
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("base", (12, 768, 12)), ("large", (24, 1024, 16))])
+def test_bert_is_the_papers(name: str, sizes: tuple[int, int, int]) -> None:
+    # arXiv 1810.04805, sections 3 and A.2.
+    recipe = load_recipe(f"bert-{name}")
+    model, training, adam = recipe.model, recipe.training, recipe.training.optimizer
+    assert recipe.objective == "masked-lm"
+    assert (model.num_encoder_layers, model.d_model, model.num_heads) == sizes
+    # "we set the feed-forward/filter size to be 4H".
+    assert model.d_ff == 4 * model.d_model
+    assert (model.dropout, model.attention_dropout, model.activation) == (0.1, 0.1, "gelu")
+    assert (model.embedding_norm, model.norm, model.norm_epsilon) == (True, "post", 1e-12)
+    assert (recipe.data.block_tokens, training.max_steps) == (512, 1_000_000)
+    assert training.batch_tokens == 256 * 512
+    assert (adam.beta1, adam.beta2, adam.weight_decay) == (0.9, 0.999, 0.01)
+    schedule = training.schedule
+    assert schedule == LinearSchedule(kind="linear", peak=1e-4, warmup_steps=10_000, final=0.0)
+    rate = partial(learning_rate, schedule, d_model=768, max_steps=1_000_000)
+    assert (rate(5_000), rate(10_000), rate(1_000_000)) == (5e-5, 1e-4, 0.0)
+    assert rate(505_000) == pytest.approx(5e-5)
+    masking = training.masked
+    assert (masking.share, masking.mask, masking.random) == (0.15, 0.8, 0.1)
+    assert masking.next_sentence
+    # "sequence length of 128 for 90% of the steps".
+    assert (masking.short_tokens, masking.short_updates) == (128, 0.9)
 
 
 def test_every_recipe_file_is_shipped() -> None:

@@ -74,7 +74,7 @@ def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
 def test_two_at_the_same_work(tmp_path: Path) -> None:
     with (
         at_work_alone(tmp_path, "`work`"),
-        pytest.raises(MtkitError, match="`work` can't start: another mtkit command is at work"),
+        pytest.raises(MtkitError, match="`work` can't start: another mtkit command is running"),
         at_work_alone(tmp_path, "`work`"),
     ):
         pass

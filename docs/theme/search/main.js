@@ -3,56 +3,50 @@
   var list = document.getElementById("properdocs-search-results");
   var input = document.getElementById("properdocs-search-query");
   if (!list || !input) { return; }
+  // Characters of a section that are shown, and those before the first word that was found.
+  var SHOWN = 200, BEFORE = 60;
 
-  function load(name, next) {
+  function load(names, next) {
+    if (!names.length) { next(); return; }
     var script = document.createElement("script");
-    script.src = base_url + "/search/" + name;
-    script.onload = next;
+    script.src = base_url + "/search/" + names[0];
+    script.onload = function () { load(names.slice(1), next); };
     document.body.appendChild(script);
   }
 
-  function show(found, documents, titles) {
-    list.textContent = found.length ? "" : list.getAttribute("data-no-results-text");
-    found.forEach(function (result) {
-      var page = documents[result.ref];
-      var article = document.createElement("article");
-      var heading = article.appendChild(document.createElement("h3"));
-      var link = heading.appendChild(document.createElement("a"));
-      link.href = base_url + "/" + page.location;
-      var within = titles[page.location.split("#")[0]];
-      link.textContent = page.title === within ? within : page.title + " (" + within + ")";
-      article.appendChild(document.createElement("p")).textContent = page.text.slice(0, 200);
-      list.appendChild(article);
+  // Adds the part of a section that has the words, or the first of them, with each in a mark.
+  function addExcerpt(paragraph, section) {
+    var text = section.text;
+    function escape(word) { return word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"); }
+    var pattern = new RegExp("\\b(" + section.words.map(escape).join("|") + ")", "i");
+    var together = new RegExp(section.phrase.map(escape).join("[^a-z]{1,9}"), "i");
+    var found = text.search(together) < 0 ? text.search(pattern) : text.search(together);
+    var start = found > BEFORE ? text.indexOf(" ", found - BEFORE) + 1 : 0;
+    var shown = text.slice(start, start + SHOWN);
+    if (start + SHOWN < text.length) { shown = shown.slice(0, shown.lastIndexOf(" ")) + " …"; }
+    ((start ? "… " : "") + shown).split(new RegExp(pattern.source, "gi")).forEach(function (part, number) {
+      var node = document.createElement(number % 2 ? "mark" : "span");
+      node.textContent = part;
+      paragraph.appendChild(node);
     });
   }
 
-  function start() {
-    var documents = {}, titles = {};
-    lunr.tokenizer.separator = new RegExp(searchIndex.config.separator);
-    var index = lunr(function () {
-      this.field("title", { boost: 5 });
-      this.field("text");
-      this.ref("location");
-      searchIndex.docs.forEach(function (page) {
-        // A page's sections are entries of their own, and hold all of its text.
-        if (page.location.indexOf("#") < 0) { titles[page.location] = page.title; return; }
-        documents[page.location] = page;
-        this.add(page);
-      }, this);
+  function show(found) {
+    list.textContent = found.length ? "" : list.getAttribute("data-no-results-text");
+    found.forEach(function (section) {
+      var article = list.appendChild(document.createElement("article"));
+      var link = article.appendChild(document.createElement("h3")).appendChild(document.createElement("a"));
+      link.href = base_url + "/" + section.location;
+      link.textContent = section.title === section.page ? section.page : section.title + " (" + section.page + ")";
+      addExcerpt(article.appendChild(document.createElement("p")), section);
     });
-    function search() {
-      var words = input.value.toLowerCase().split(lunr.tokenizer.separator).filter(Boolean);
-      show(words.length ? index.query(function (query) {
-        words.forEach(function (word) {
-          query.term(lunr.stemmer(new lunr.Token(word)).toString(), {});
-          query.term(word, { wildcard: lunr.Query.wildcard.TRAILING, boost: 0.5 });
-        });
-      }) : [], documents, titles);
-    }
-    input.addEventListener("input", search);
-    search();
   }
 
   input.value = new URLSearchParams(location.search).get("q") || "";
-  load("lunr.js", function () { load("search_index.js", start); });
+  load(["lunr.js", "search_index.js", "ranking.js"], function () {
+    var rank = openRanking(lunr, searchIndex);
+    function search() { show(rank(input.value)); }
+    input.addEventListener("input", search);
+    search();
+  });
 })();

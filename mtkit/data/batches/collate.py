@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtkit.data.batches.masking import HiddenTokens
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
+from mtkit.data.batches.segments import Segments
 from mtkit.network import GridLayout, Layout, PackedLayout
 from mtkit.network.device import send
 from mtkit.text.token_ids import BOS, PAD
@@ -43,6 +45,90 @@ class TranslationBatch:
         )
 
 
+@dataclass(frozen=True)
+class TextBatch:
+    """Text in one language as tensors, for a model that predicts each next token.
+
+    Attributes:
+        inputs: int64, of the layout's shape: of each row, `<s>` and its tokens but the last.
+        layout: Where the rows stand.
+        outputs: int64 [tokens]: the rows' tokens, without padding: what each input predicts.
+    """
+
+    inputs: Tensor
+    layout: Layout
+    outputs: Tensor
+
+    def to(self, device: torch.device) -> "TextBatch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        return TextBatch(
+            send(self.inputs, device), self.layout.to(device), send(self.outputs, device)
+        )
+
+
+@dataclass(frozen=True)
+class JoinedBatch:
+    """Sentence pairs as texts, for a decoder alone that learns the targets.
+
+    Attributes:
+        inputs: int64, of the layout's shape: of each pair, `<s>`, the source, `</s>`, and the
+            target.
+        layout: Where the texts stand.
+        indices: int64 [target tokens]: which tokens predict targets, of all that aren't padding,
+            text after text.
+        outputs: int64 [target tokens]: the targets, each closed by `</s>`: what these predict.
+    """
+
+    inputs: Tensor
+    layout: Layout
+    indices: Tensor
+    outputs: Tensor
+
+    def to(self, device: torch.device) -> "JoinedBatch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        return JoinedBatch(
+            send(self.inputs, device),
+            self.layout.to(device),
+            send(self.indices, device),
+            send(self.outputs, device),
+        )
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Text in one language as tensors, for a model that predicts hidden tokens.
+
+    Attributes:
+        inputs: int64, of the layout's shape: of each text, `<s>`, its first segment, `</s>`, and
+            its second, `</s>`, if there is one; some tokens hidden.
+        segments: int64, likewise: 0 up to the first `</s>`, 1 behind it.
+        layout: Where the texts stand.
+        indices: int64 [predicted]: which tokens are predicted, of all that aren't padding, text
+            after text.
+        outputs: int64 [predicted]: what stood there.
+        is_random: int64 [texts]: 1 where the second segment doesn't follow the first, else 0; None
+            where there are no second segments.
+    """
+
+    inputs: Tensor
+    segments: Tensor
+    layout: Layout
+    indices: Tensor
+    outputs: Tensor
+    is_random: Tensor | None
+
+    def to(self, device: torch.device) -> "MaskedBatch":
+        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
+        return MaskedBatch(
+            inputs=send(self.inputs, device),
+            segments=send(self.segments, device),
+            layout=self.layout.to(device),
+            indices=send(self.indices, device),
+            outputs=send(self.outputs, device),
+            is_random=None if self.is_random is None else send(self.is_random, device),
+        )
+
+
 def lay_out(
     source: Ragged, target: Ragged, grid_sizes: Sequence[int], *, row_step: int = 1
 ) -> TranslationBatch:
@@ -55,39 +141,100 @@ def lay_out(
         row_step: A number that divides each row's length.
     """
     source_layout, target_layout = (
-        _lay_out_side(side, grid_sizes, row_step) for side in (source, target)
+        lay_out_side(side.lengths, grid_sizes, row_step=row_step) for side in (source, target)
     )
     return TranslationBatch(
-        _spread(source.tokens, source_layout),
+        spread(source.tokens, source_layout),
         source_layout,
-        _spread(_shift(target), target_layout),
+        spread(_shift(target), target_layout),
         target_layout,
         torch.from_numpy(target.tokens),
     )
 
 
-def _lay_out_side(side: Ragged, grid_sizes: Sequence[int], row_step: int) -> GridLayout:
-    sizes = np.asarray(grid_sizes)
-    lengths = np.maximum.reduceat(side.lengths, np.cumsum(sizes) - sizes)
-    widths = np.repeat(lengths, sizes)
-    num_slots = int(widths.sum())
-    token_indices = join_ranges(np.cumsum(widths) - widths, side.lengths)
-    is_token = np.zeros((1, -(-num_slots // row_step) * row_step), dtype=np.bool_)
-    is_token[0, token_indices] = True
-    positions = np.zeros(is_token.shape, dtype=np.int64)
-    positions[0, token_indices] = join_ranges(np.zeros_like(side.lengths), side.lengths)
-    return GridLayout(
-        tuple(zip(sizes.tolist(), lengths.tolist(), strict=True)),
-        torch.from_numpy(is_token),
-        torch.from_numpy(positions),
-        torch.from_numpy(token_indices),
-        int(lengths.max()),
+def collate_text(text: Ragged, layout: GridLayout | PackedLayout) -> TextBatch:
+    """Returns rows of text as one batch with a layout of their lengths."""
+    return TextBatch(spread(_shift(text), layout), layout, torch.from_numpy(text.tokens))
+
+
+def join(source: Ragged, target: Ragged) -> Ragged:
+    """Returns each source with its target behind it."""
+    lengths = source.lengths + target.lengths
+    starts = np.cumsum(lengths) - lengths
+    tokens = np.empty(lengths.sum(), dtype=np.int64)
+    tokens[join_ranges(starts, source.lengths)] = source.tokens
+    tokens[join_ranges(starts + source.lengths, target.lengths)] = target.tokens
+    return Ragged(tokens, lengths)
+
+
+def collate_joined(
+    source: Ragged, target: Ragged, layout: GridLayout | PackedLayout
+) -> JoinedBatch:
+    """Returns sentence pairs as texts in one batch.
+
+    Args:
+        source: The sources, each closed by `</s>`.
+        target: Their targets, likewise.
+        layout: The layout of texts as long as both together.
+    """
+    text = join(source, target)
+    starts = np.cumsum(text.lengths) - text.lengths
+    # A token is predicted at the position of the one before it, where inputs have the same index.
+    indices = join_ranges(starts + source.lengths, target.lengths)
+    return JoinedBatch(
+        spread(_shift(text), layout),
+        layout,
+        torch.from_numpy(indices),
+        torch.from_numpy(target.tokens),
     )
 
 
-def _spread(tokens: Indices, layout: GridLayout) -> Tensor:
-    """Returns a row with the tokens where the layout has them."""
-    row = torch.full(layout.shape, PAD)
+def collate_masked(
+    segments: Segments, hidden: HiddenTokens, layout: GridLayout | PackedLayout
+) -> MaskedBatch:
+    """Returns texts with hidden tokens as one batch with a layout of their lengths."""
+    is_random = segments.is_random
+    return MaskedBatch(
+        spread(hidden.inputs, layout),
+        spread(segments.segments, layout, padding=0),
+        layout,
+        torch.from_numpy(hidden.indices),
+        torch.from_numpy(hidden.outputs),
+        None if is_random is None else torch.from_numpy(is_random.astype(np.int64)),
+    )
+
+
+def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int = 1) -> GridLayout:
+    """Returns the layout of sentences in grids.
+
+    Args:
+        lengths: Tokens of each sentence, grid after grid.
+        grid_sizes: Sentences of each grid.
+        row_step: A number that divides the row's length.
+    """
+    sizes = np.asarray(grid_sizes)
+    grid_lengths = np.maximum.reduceat(lengths, np.cumsum(sizes) - sizes)
+    widths = np.repeat(grid_lengths, sizes)
+    num_slots = int(widths.sum())
+    token_indices = join_ranges(np.cumsum(widths) - widths, lengths)
+    is_token = np.zeros((1, -(-num_slots // row_step) * row_step), dtype=np.bool_)
+    is_token[0, token_indices] = True
+    positions = np.zeros(is_token.shape, dtype=np.int64)
+    positions[0, token_indices] = join_ranges(np.zeros_like(lengths), lengths)
+    return GridLayout(
+        tuple(zip(sizes.tolist(), grid_lengths.tolist(), strict=True)),
+        torch.from_numpy(is_token),
+        torch.from_numpy(positions),
+        torch.from_numpy(token_indices),
+        int(grid_lengths.max()),
+    )
+
+
+def spread(tokens: Indices, layout: GridLayout | PackedLayout, *, padding: int = PAD) -> Tensor:
+    """Returns the row of a layout with the tokens of its sentences, and padding elsewhere."""
+    if isinstance(layout, PackedLayout):
+        return torch.from_numpy(tokens)[None]
+    row = torch.full(layout.shape, padding)
     row[0, layout.token_indices] = torch.from_numpy(tokens)
     return row
 
@@ -96,24 +243,25 @@ def pack(source: Ragged, target: Ragged) -> TranslationBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
     return TranslationBatch(
         torch.from_numpy(source.tokens)[None],
-        _pack_side(source),
+        pack_side(source.lengths),
         torch.from_numpy(_shift(target))[None],
-        _pack_side(target),
+        pack_side(target.lengths),
         torch.from_numpy(target.tokens),
     )
 
 
-def _pack_side(side: Ragged) -> PackedLayout:
-    positions = join_ranges(np.zeros_like(side.lengths), side.lengths)
+def pack_side(lengths: Indices) -> PackedLayout:
+    """Returns the layout of packed sentences."""
+    positions = join_ranges(np.zeros_like(lengths), lengths)
     return PackedLayout(
-        torch.from_numpy(np.append(0, np.cumsum(side.lengths)).astype(np.int32)),
+        torch.from_numpy(np.append(0, np.cumsum(lengths)).astype(np.int32)),
         torch.from_numpy(positions)[None],
-        int(side.lengths.max()),
+        int(lengths.max()),
     )
 
 
 def _shift(target: Ragged) -> Indices:
-    """Returns the targets with `<s>` before each, and without its `</s>`."""
+    """Returns the targets with `<s>` before each, and without its last token, as a rule `</s>`."""
     inputs = np.roll(target.tokens, 1)
     inputs[np.cumsum(target.lengths) - target.lengths] = BOS
     return inputs

@@ -5,12 +5,13 @@ only its cut into micro-batches does. Nothing here has an entry per sentence: wh
 computed when it is asked for.
 
 An epoch is a line of draws from the strata (sentences of one target length, source length and
-corpus). A stratum of n pairs, whose corpus has the weight p/q, has an endless row of draws: its n
-pairs in a fixed random order, over and over. Of that row, epochs 0 to e - 1 have taken
-floor((e * n * p + r) / q) draws, r being drawn from [0, q) once per stratum; epoch e takes those
-from there to where epoch e + 1 begins. So any number of epochs on end has seen two pairs of a
-stratum equally often, give or take one, and an epoch takes n * p / q of them, rounded up or down by
-chance. With weight 1, that is every pair once.
+corpus; a block of text in one language has one length, which stands for both). A stratum of n
+pairs, whose corpus has the weight p/q, has an endless row of draws: its n pairs in a fixed random
+order, over and over. Of that row, epochs 0 to e - 1 have taken floor((e * n * p + r) / q) draws, r
+being drawn from [0, q) once per stratum; epoch e takes those from there to where epoch e + 1
+begins. So any number of epochs on end has seen two pairs of a stratum equally often, give or take
+one, and an epoch takes n * p / q of them, rounded up or down by chance. With weight 1, that is
+every pair once.
 
 On the line, target lengths rise; at one target length, source lengths rise and at the next they
 fall, so that neighbours on the line are alike on both sides. The draws of one length class (target
@@ -147,6 +148,7 @@ class _Line:
     def __init__(self, order: LengthOrder, weights: Sequence[float], seed: int, epoch: int) -> None:
         self._rows = order.rows
         strata = order.strata[_line_up(order.strata)]
+        target_lengths, source_lengths = _lengths(strata)
         self._firsts, self._sizes = strata["first"].copy(), strata["count"].copy()
         self._pair_keys = derive_keys(_PAIR_STREAM, seed, count=len(strata))
         offset_keys = derive_keys(_OFFSET_STREAM, seed, count=len(strata))
@@ -155,7 +157,7 @@ class _Line:
         counts = _draws_before(epoch + 1, self._sizes, shares, offset_keys) - self._taken
         self._stratum_starts = np.cumsum(counts) - counts
 
-        lengths = np.stack((strata["target_length"], strata["source_length"]))
+        lengths = np.stack((target_lengths, source_lengths))
         is_new = np.append(True, (lengths[:, 1:] != lengths[:, :-1]).any(axis=0))[: len(strata)]
         heads = np.flatnonzero(is_new)
         self.class_target_lengths, self.class_source_lengths = lengths[:, heads]
@@ -180,9 +182,16 @@ class _Line:
 
 def _line_up(strata: NDArray[np.void]) -> Indices:
     """Returns the order of strata on the line."""
-    _, ranks = np.unique(strata["target_length"], return_inverse=True)
-    rising = np.where(ranks % 2 == 0, strata["source_length"], -strata["source_length"])
-    return np.lexsort((strata["corpus"], rising, strata["target_length"]))
+    target_lengths, source_lengths = _lengths(strata)
+    _, ranks = np.unique(target_lengths, return_inverse=True)
+    rising = np.where(ranks % 2 == 0, source_lengths, -source_lengths)
+    return np.lexsort((strata["corpus"], rising, target_lengths))
+
+
+def _lengths(strata: NDArray[np.void]) -> tuple[Indices, Indices]:
+    """Returns each stratum's target and source length: the first and the last that it has."""
+    names = [name for name in strata.dtype.names or () if name.endswith("_length")]
+    return strata[names[0]], strata[names[-1]]
 
 
 def _shares(weights: Sequence[float], corpora: Indices) -> tuple[Indices, Indices]:

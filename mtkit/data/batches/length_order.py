@@ -56,7 +56,8 @@ class LengthOrder:
             self.strata: NDArray[np.void] = np.array(_map(folder / _STRATA_FILE))
         except FileNotFoundError as error:
             raise MtkitError(
-                f"{error.filename}: no such order of the data", "run `mtkit prepare` again"
+                f"{error.filename}: missing (the data in order of length)",
+                "run `mtkit prepare` again",
             ) from error
         except (ValueError, EOFError) as error:
             raise MtkitError(

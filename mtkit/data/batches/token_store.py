@@ -212,7 +212,9 @@ class TokenStore:
             found[name] = self._columns[name].gather(*indices)
             largest, size = found[name].tokens.max(initial=0), self._vocab_sizes.get(name)
             if size is not None and largest >= size:
-                raise _damaged(self._path, f"token {largest:,} of {size:,} pieces")
+                raise _damaged(
+                    self._path, f"token id {largest:,} in a vocabulary of {size:,} pieces"
+                )
         return found
 
     def _find_batches(self, rows: Indices) -> tuple[Indices, Indices]:
@@ -272,7 +274,7 @@ class _Column:
         lengths = self._offsets[indices + 1] - starts
         firsts = self._first_values[batches] + starts
         if len(rows) and (lengths.min() < 0 or (firsts + lengths).max() > len(self._values)):
-            raise _damaged(self._path, "its sentences reach past its end")
+            raise _damaged(self._path, "its sentences extend past its end")
         return firsts, lengths
 
     def gather(self, batches: Indices, rows: Indices) -> Ragged:

@@ -107,6 +107,10 @@ class TrainingBatches(ABC, Generic[Batch]):
         """Returns each process's micro-batches of one update, within the limit of a pass."""
 
     @abstractmethod
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        """Returns the tokens of each example by column of the store, [examples]."""
+
+    @abstractmethod
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns how many tokens the loss of these examples is a sum over in an epoch."""
 
@@ -124,6 +128,9 @@ class TrainingBatches(ABC, Generic[Batch]):
         `limit` bounds one pass, in tokens a side.
         """
         epoch = find_epoch(self._plan, first=epoch)
+        if position >= len(self._plan(epoch)):
+            # The epoch had more updates when training was stopped, with other settings.
+            epoch, position = find_epoch(self._plan, first=epoch + 1), 0
         # Let go of in any case: on a GPU it may hold batches.
         prefetched, self._prefetched = self._prefetched, None
         if prefetched is not None:

@@ -1,4 +1,4 @@
-"""Which training pairs are left out, and how many by what reason; numpy over blocks of pairs.
+"""Which training pairs are dropped, and how many for what reason; numpy over blocks of pairs.
 
 clean.py       the front door: a block in, those kept out, the others by filter
 characters.py  what kind of character each code point is; a block's lines as one array of them

@@ -1,4 +1,4 @@
-"""The front door: a block of pairs in, those that are kept out, and why the others aren't."""
+"""The front door: a block of pairs or lines in, those that are kept out, why the others aren't."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
 from mtkit.data.cleaning.characters import build_table, is_script, read_text
-from mtkit.data.cleaning.filters import Flags, RepairedPairs, find_misread
+from mtkit.data.cleaning.filters import Flags, RepairedRows, find_misread
 from mtkit.data.cleaning.language import Languages, expand_script, scripts_of
 from mtkit.data.cleaning.mentions import find_other_addresses, find_other_numbers
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
 from mtkit.data.cleaning.repairs import REPAIRS, repair, repair_lines, strip
 from mtkit.data.cleaning.repetition import find_repetitive
-from mtkit.data.sources.corpora import Pair
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
 
@@ -27,33 +26,41 @@ class Cleaned:
     """What became of a block.
 
     Attributes:
-        sources: Source lines of the pairs that are kept, repaired, without spaces at their ends.
-        targets: Their target lines.
+        sides: Lines of each side of the rows that are kept, repaired, without spaces at their ends.
         indices: Their indices in the block, rising.
-        dropped: By filter, in order of application: indices of the pairs that it is the first to
+        dropped: By filter, in order of application: indices of the rows that it is the first to
             drop, rising; filters that are off aren't in it.
-        repaired: By kind of repair: lines changed, of both sides and of pairs dropped too.
+        repaired: By kind of repair: lines changed, of all sides and of rows dropped too.
         seconds: Time spent by filter, and on `characters`, `repairs` and `alignment`.
-        suspects: Stretches of the block whose two sides don't go together.
+        suspects: Stretches of a block of pairs whose two sides don't go together.
     """
 
-    sources: list[str]
-    targets: list[str]
+    sides: tuple[list[str], ...]
     indices: NDArray[np.int64]
     dropped: dict[str, NDArray[np.int64]]
     repaired: dict[str, int]
     seconds: dict[str, float]
     suspects: tuple[Suspect, ...]
 
+    @property
+    def sources(self) -> list[str]:
+        """Source lines of the pairs that are kept."""
+        return self.sides[0]
+
+    @property
+    def targets(self) -> list[str]:
+        """Their target lines."""
+        return self.sides[1]
+
 
 class Cleaner:
-    """Judges blocks of pairs; what it says of a pair depends on that pair alone."""
+    """Judges blocks of pairs, or of lines; what it says of one depends on that one alone."""
 
     def __init__(
         self,
         settings: Cleaning,
         *,
-        languages: tuple[str, str],
+        languages: tuple[str, ...],
         length_ratio: float,
         held_out: HeldOut,
     ) -> None:
@@ -61,7 +68,8 @@ class Cleaner:
 
         Args:
             settings: Section of the recipe.
-            languages: Codes of source and target.
+            languages: Codes of source and target; of text in one language its own alone, and then
+                filters that compare two sides don't run.
             length_ratio: Target characters per source character, of `measure_length_ratio`.
             held_out: The development and test sets.
 
@@ -70,14 +78,12 @@ class Cleaner:
         """
         self._settings = settings
         self._notes: list[str] = []
-        scripts = {
-            side: self._choose_scripts(side, chosen, language)
-            for side, chosen, language in (
-                ("source", settings.script.source, languages[0]),
-                ("target", settings.script.target, languages[1]),
-            )
-        }
-        self._table = build_table(scripts["source"], scripts["target"])
+        wanted = (("source", settings.script.source), ("target", settings.script.target))
+        scripts = [
+            self._choose_scripts(side if len(languages) > 1 else "text", side, chosen, language)
+            for (side, chosen), language in zip(wanted, languages, strict=False)
+        ]
+        self._table = build_table(scripts[0], scripts[-1])
         identified = Languages(settings.language, *languages) if settings.language.enabled else None
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
@@ -85,17 +91,17 @@ class Cleaner:
         """Returns what this cleaner can't do for these languages, a sentence each."""
         return tuple(self._notes)
 
-    def clean(self, sources: Sequence[str], targets: Sequence[str]) -> Cleaned:
-        """Returns which pairs of a block are kept, and which filter drops each of the others.
+    def clean(self, *sides: Sequence[str]) -> Cleaned:
+        """Returns which rows of a block are kept, and which filter drops each of the others.
 
         Args:
-            sources: Source lines, without their ends; U+FFFD where bytes were invalid UTF-8.
-            targets: Target lines, as many.
+            sides: Source and target lines, as many, or lines of one language; without their ends,
+                U+FFFD where bytes were invalid UTF-8.
         """
-        if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources, but {len(targets)} targets")
+        if len(sides[0]) != len(sides[-1]):
+            raise ValueError(f"{len(sides[0])} sources, but {len(sides[-1])} targets")
         watch = _Stopwatch()
-        block, repaired = self._read(sources, targets, watch)
+        block, repaired = self._read(sides, watch)
         is_left = np.ones(len(block), np.bool_)
         dropped = {}
         for name, find in self._filters:
@@ -103,13 +109,14 @@ class Cleaner:
             dropped[name] = np.flatnonzero(found)
             is_left &= ~found
             watch.lap(name)
-        suspects = find_suspects(block.source.lengths, block.target.lengths)
-        watch.lap("alignment")
+        suspects: tuple[Suspect, ...] = ()
+        if len(sides) > 1:
+            suspects = find_suspects(block.source.lengths, block.target.lengths)
+            watch.lap("alignment")
         indices = np.flatnonzero(is_left)
         kept = indices.tolist()
         return Cleaned(
-            [block.source.lines[index] for index in kept],
-            [block.target.lines[index] for index in kept],
+            tuple([side.lines[index] for index in kept] for side in block.sides),
             indices,
             dropped,
             repaired,
@@ -118,14 +125,14 @@ class Cleaner:
         )
 
     def _read(
-        self, sources: Sequence[str], targets: Sequence[str], watch: "_Stopwatch"
-    ) -> tuple[RepairedPairs, dict[str, int]]:
-        """Returns the pairs repaired and stripped, and how many lines each repair changed."""
+        self, sides: Sequence[Sequence[str]], watch: "_Stopwatch"
+    ) -> tuple[RepairedRows, dict[str, int]]:
+        """Returns the rows repaired and stripped, and how many lines each repair changed."""
         repairs = self._settings.encoding.enabled
-        is_misread = np.zeros(len(sources), np.bool_)
+        is_misread = np.zeros(len(sides[0]), np.bool_)
         repaired = dict.fromkeys(REPAIRS, 0)
-        sides = []
-        for lines in (sources, targets):
+        mended = []
+        for lines in sides:
             text = read_text(lines, self._table)
             watch.lap("characters")
             if repairs:
@@ -137,26 +144,30 @@ class Cleaner:
             else:
                 clean_lines = list(map(strip, lines))
             watch.lap("repairs")
-            sides.append(text if clean_lines == text.lines else read_text(clean_lines, self._table))
+            mended.append(
+                text if clean_lines == text.lines else read_text(clean_lines, self._table)
+            )
             watch.lap("characters")
-        return RepairedPairs(sides[0], sides[1], is_misread), repaired
+        return RepairedRows(tuple(mended), is_misread), repaired
 
-    def _choose_scripts(self, side: str, chosen: tuple[str, ...], language: str) -> tuple[str, ...]:
-        """Returns the scripts of a side, and notes where none is known."""
+    def _choose_scripts(
+        self, what: str, side: str, chosen: tuple[str, ...], language: str
+    ) -> tuple[str, ...]:
+        """Returns the scripts of a side, called `what`, and notes where none is known."""
         if not self._settings.script.enabled:
             return ()
         for script in chosen:
             if not all(map(is_script, expand_script(script))):
                 raise MtkitError(
-                    f'data.cleaning.script.{side}: "{script}" is no script that Unicode knows',
-                    "expected ISO 15924 codes, such as Latn, Cyrl, Arab, Hani, Deva",
+                    f'data.cleaning.script.{side}: unknown script "{script}"',
+                    "use ISO 15924 codes, such as Latn, Cyrl, Arab, Hani, Deva",
                 )
         expanded = [code for script in chosen for code in expand_script(script)]
         if scripts := tuple(expanded) or scripts_of(language):
             return scripts
         self._notes.append(
-            f"data.cleaning.script doesn't look at the {side}: no script is known for the language "
-            f"'{language}'; name it with data.cleaning.script.{side}"
+            f"data.cleaning.script can't check the {what}: no script is known for the language "
+            f"'{language}'; set data.cleaning.script.{side}"
         )
         return ()
 
@@ -174,27 +185,28 @@ class _Stopwatch:
         self._lap_at = now
 
 
-_Find = Callable[[RepairedPairs, Flags], Flags]
-"""Takes a block and the pairs that are still in it; returns which pairs to drop."""
+_Find = Callable[[RepairedRows, Flags], Flags]
+"""Takes a block and the rows that are still in it; returns which rows to drop."""
 
 
 def _arrange(
     settings: Cleaning,
-    scripts: dict[str, tuple[str, ...]],
+    scripts: Sequence[tuple[str, ...]],
     languages: Languages | None,
     length_ratio: float,
     held_out: HeldOut,
 ) -> Iterator[tuple[str, _Find]]:
     """Yields the filters that are on, by name, in order of application: quick ones first."""
+    is_pairs = len(scripts) > 1
     yield "blank", lambda block, _: filters.find_blank(block)
     if settings.encoding.enabled:
         yield "encoding", lambda block, _: filters.find_broken(block)
     if settings.length.enabled:
         yield "length", lambda block, _: filters.find_wrong_length(block, settings.length)
-    if settings.length_ratio.enabled:
+    if settings.length_ratio.enabled and is_pairs:
         ratio = settings.length_ratio
         yield "length_ratio", lambda block, _: filters.find_uneven(block, ratio, length_ratio)
-    if settings.identical.enabled:
+    if settings.identical.enabled and is_pairs:
         yield "identical", filters.find_identical
     if settings.letters.enabled:
         yield "letters", lambda block, _: filters.find_few_letters(block, settings.letters)
@@ -202,15 +214,12 @@ def _arrange(
         yield (
             "script",
             lambda block, _: filters.find_foreign_script(
-                block,
-                settings.script,
-                has_source=bool(scripts["source"]),
-                has_target=bool(scripts["target"]),
+                block, settings.script, list(map(bool, scripts))
             ),
         )
-    if settings.numbers.enabled:
+    if settings.numbers.enabled and is_pairs:
         yield "numbers", lambda block, chosen: find_other_numbers(block, settings.numbers, chosen)
-    if settings.urls.enabled:
+    if settings.urls.enabled and is_pairs:
         yield "urls", lambda block, chosen: find_other_addresses(block, settings.urls, chosen)
     if settings.repetition.enabled:
         yield "repetition", lambda block, _: find_repetitive(block, settings.repetition)
@@ -223,7 +232,7 @@ def _arrange(
         yield "language", languages.find_foreign
 
 
-def measure_length_ratio(pairs: Iterable[Pair]) -> float:
+def measure_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
     """Returns target characters per source character over pairs that go together.
 
     Args:

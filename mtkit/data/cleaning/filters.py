@@ -1,6 +1,6 @@
-"""Filters that judge a pair by its characters: each returns which pairs of a block it drops."""
+"""Filters that judge a row by its characters: each returns which rows of a block it drops."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from mtkit.data.cleaning.repairs import read_c1_controls
 from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Script
 
 Flags = NDArray[np.bool_]
-"""One truth for each pair of a block."""
+"""One truth for each row of a block: a pair, or a line of text in one language."""
 
 
 _UNSPACED_WEIGHT = 3
@@ -21,22 +21,35 @@ Chinese or Japanese is a third to a half as long."""
 
 
 @dataclass(frozen=True)
-class RepairedPairs:
-    """Pairs that are judged together, repaired and stripped.
+class RepairedRows:
+    """Pairs, or lines of one language, that are judged together, repaired and stripped.
 
     Attributes:
-        source: Source side.
-        target: Target side.
+        sides: Source and target, or the text alone.
         is_misread: Whether a side was read in a wrong encoding, by its lines before any repair.
     """
 
-    source: Text
-    target: Text
+    sides: tuple[Text, ...]
     is_misread: Flags
 
     def __len__(self) -> int:
-        """Returns the number of pairs."""
-        return len(self.source.lines)
+        """Returns the number of rows."""
+        return len(self.sides[0].lines)
+
+    @property
+    def source(self) -> Text:
+        """The source of pairs."""
+        return self.sides[0]
+
+    @property
+    def target(self) -> Text:
+        """The target of pairs."""
+        return self.sides[1]
+
+    def rows(self, chosen: Flags) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields index and lines of the chosen rows."""
+        for index in np.flatnonzero(chosen).tolist():
+            yield index, tuple(side.lines[index] for side in self.sides)
 
     def pairs(self, chosen: Flags) -> Iterator[tuple[int, str, str]]:
         """Yields index, source and target of the chosen pairs."""
@@ -44,9 +57,9 @@ class RepairedPairs:
             yield index, self.source.lines[index], self.target.lines[index]
 
 
-def find_blank(block: RepairedPairs) -> Flags:
-    """Returns which pairs have a side without anything in it."""
-    return _either(block, lambda text: text.lengths == 0)
+def find_blank(block: RepairedRows) -> Flags:
+    """Returns which rows have a side without anything in it."""
+    return either_side(block, lambda text: text.lengths == 0)
 
 
 def find_misread(text: Text) -> Flags:
@@ -74,14 +87,14 @@ def find_misread(text: Text) -> Flags:
     return found
 
 
-def find_broken(block: RepairedPairs) -> Flags:
-    """Returns which pairs were misread, or hold a character that stands for no text."""
-    return block.is_misread | _either(block, lambda text: text.count(Kind.BROKEN) > 0)
+def find_broken(block: RepairedRows) -> Flags:
+    """Returns which rows were misread, or hold a character that stands for no text."""
+    return block.is_misread | either_side(block, lambda text: text.count(Kind.BROKEN) > 0)
 
 
-def find_wrong_length(block: RepairedPairs, settings: Length) -> Flags:
-    """Returns which pairs have a side that is too long or too short."""
-    return _either(
+def find_wrong_length(block: RepairedRows, settings: Length) -> Flags:
+    """Returns which rows have a side that is too long or too short."""
+    return either_side(
         block,
         lambda text: (
             (text.lengths < settings.min_characters) | (text.lengths > settings.max_characters)
@@ -89,7 +102,7 @@ def find_wrong_length(block: RepairedPairs, settings: Length) -> Flags:
     )
 
 
-def find_uneven(block: RepairedPairs, settings: LengthRatio, length_ratio: float) -> Flags:
+def find_uneven(block: RepairedRows, settings: LengthRatio, length_ratio: float) -> Flags:
     """Returns which pairs differ too much in length.
 
     Args:
@@ -103,7 +116,7 @@ def find_uneven(block: RepairedPairs, settings: LengthRatio, length_ratio: float
     return np.maximum(ratio, 1 / ratio) > settings.max_ratio
 
 
-def find_identical(block: RepairedPairs, chosen: Flags) -> Flags:
+def find_identical(block: RepairedRows, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs have the same text on both sides."""
     found = np.zeros(len(block), np.bool_)
     for index, source, target in block.pairs(chosen):
@@ -113,32 +126,27 @@ def find_identical(block: RepairedPairs, chosen: Flags) -> Flags:
     return found
 
 
-def find_few_letters(block: RepairedPairs, settings: Letters) -> Flags:
-    """Returns which pairs have a side that is mostly no letters."""
+def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
+    """Returns which rows have a side that is mostly no letters."""
 
     def judge(text: Text) -> Flags:
         shown = text.lengths - text.count(Kind.SPACE)
         return text.count(Kind.LETTER | Kind.MARK) < settings.min_share * shown
 
-    return _either(block, judge)
+    return either_side(block, judge)
 
 
-def find_foreign_script(
-    block: RepairedPairs, settings: Script, *, has_source: bool, has_target: bool
-) -> Flags:
-    """Returns which pairs have a side whose letters are mostly of another script.
+def find_foreign_script(block: RepairedRows, settings: Script, are_known: Sequence[bool]) -> Flags:
+    """Returns which rows have a side whose letters are mostly of another script.
 
     Args:
-        block: Pairs.
+        block: Rows.
         settings: Thresholds.
-        has_source: Whether the source language's scripts are known; its side isn't judged if not.
-        has_target: Likewise for the target.
+        are_known: For each side whether its language's scripts are known; it isn't judged if not.
     """
     found = np.zeros(len(block), np.bool_)
-    for text, kind, is_known in (
-        (block.source, Kind.SOURCE_SCRIPT, has_source),
-        (block.target, Kind.TARGET_SCRIPT, has_target),
-    ):
+    kinds = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)[: len(block.sides)]
+    for text, kind, is_known in zip(block.sides, kinds, are_known, strict=True):
         if is_known:
             found |= _weigh(text, kind) < settings.min_share * _weigh(text, Kind.SCRIPTED)
     return found
@@ -151,6 +159,7 @@ def _weigh(text: Text, kind: np.uint16) -> NDArray[np.int64]:
     return text.add(has_kind) + (_UNSPACED_WEIGHT - 1) * text.add(has_kind & is_unspaced)
 
 
-def _either(block: RepairedPairs, judge: Callable[[Text], Flags]) -> Flags:
-    """Returns which pairs have a side of which `judge` says so."""
-    return judge(block.source) | judge(block.target)
+def either_side(block: RepairedRows, judge: Callable[[Text], Flags]) -> Flags:
+    """Returns which rows have a side of which `judge` says so."""
+    found: Flags = np.logical_or.reduce([judge(side) for side in block.sides])
+    return found

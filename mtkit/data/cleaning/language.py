@@ -6,7 +6,7 @@ import numpy as np
 from babel.core import get_global, parse_locale
 
 from mtkit.data.cleaning.characters import is_script
-from mtkit.data.cleaning.filters import Flags, RepairedPairs
+from mtkit.data.cleaning.filters import Flags, RepairedRows
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import LanguageIdentification
 
@@ -63,17 +63,14 @@ def expand_script(code: str) -> tuple[str, ...]:
 
 
 class Languages:
-    """Which language lines are in, of the pair's own and some others."""
+    """Which language lines are in, of the recipe's own and some others."""
 
-    def __init__(
-        self, settings: LanguageIdentification, source_language: str, target_language: str
-    ) -> None:
+    def __init__(self, settings: LanguageIdentification, *languages: str) -> None:
         """Loads the model.
 
         Args:
             settings: Which others, and from where on a line is judged.
-            source_language: Language of the recipe.
-            target_language: Language of the recipe.
+            languages: Languages of the recipe: of source and target, or of the text alone.
 
         Raises:
             MtkitError: The package isn't installed, or the model doesn't know a language.
@@ -81,26 +78,24 @@ class Languages:
         self._settings = settings
         self._identifier = _load_model()
         known = self._identifier.labels
-        self._source, self._target = (
+        keys = ("data.source_language", "data.target_language")
+        self._sides = [
             _label(language, known, key)
-            for language, key in (
-                (source_language, "data.source_language"),
-                (target_language, "data.target_language"),
+            for language, key in zip(
+                languages, keys if len(languages) > 1 else ("data.language",), strict=True
             )
-        )
+        ]
         others = [
             _label(language, known, "data.cleaning.language.candidates")
             for language in settings.candidates or _WIDELY_WRITTEN
         ]
-        self._identifier.set_languages(sorted({self._source, self._target, *others}))
+        self._identifier.set_languages(sorted({*self._sides, *others}))
 
-    def find_foreign(self, block: RepairedPairs, chosen: Flags) -> Flags:
-        """Returns which of the chosen pairs have a side in another language."""
+    def find_foreign(self, block: RepairedRows, chosen: Flags) -> Flags:
+        """Returns which of the chosen rows have a side in another language."""
         found = np.zeros(len(block), np.bool_)
-        for index, source, target in block.pairs(chosen):
-            found[index] = self._is_foreign(source, self._source) or self._is_foreign(
-                target, self._target
-            )
+        for index, lines in block.rows(chosen):
+            found[index] = any(map(self._is_foreign, lines, self._sides))
         return found
 
     def _is_foreign(self, line: str, language: str) -> bool:
@@ -131,6 +126,6 @@ def _label(language: str, known: list[str], key: str) -> str:
         raise MtkitError(
             f'{key} = "{language}": the language identification model doesn\'t know this language'
             + suggest(name, known),
-            f"it knows {', '.join(sorted(known))}; or --set data.cleaning.language.enabled=false",
+            f"known: {', '.join(sorted(known))}; or --set data.cleaning.language.enabled=false",
         )
     return name

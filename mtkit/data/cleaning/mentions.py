@@ -3,13 +3,13 @@
 import numpy as np
 
 from mtkit.data.cleaning.characters import Kind
-from mtkit.data.cleaning.filters import Flags, RepairedPairs
+from mtkit.data.cleaning.filters import Flags, RepairedRows
 from mtkit.recipe.cleaning import Numbers, Urls
 from mtkit.text.addresses import find_addresses
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
 
 
-def find_other_numbers(block: RepairedPairs, settings: Numbers, chosen: Flags) -> Flags:
+def find_other_numbers(block: RepairedRows, settings: Numbers, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs hold different numbers."""
     found = np.zeros(len(block), np.bool_)
     digits = [text.count(Kind.DECIMAL) for text in (block.source, block.target)]
@@ -29,7 +29,7 @@ def find_other_numbers(block: RepairedPairs, settings: Numbers, chosen: Flags) -
     return found
 
 
-def find_other_addresses(block: RepairedPairs, settings: Urls, chosen: Flags) -> Flags:
+def find_other_addresses(block: RepairedRows, settings: Urls, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs hold different web or e-mail addresses."""
     found = np.zeros(len(block), np.bool_)
     for index, source, target in block.pairs(chosen):

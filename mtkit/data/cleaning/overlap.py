@@ -7,7 +7,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.filters import Flags, RepairedPairs
+from mtkit.data.cleaning.filters import Flags, RepairedRows
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.repairs import repair
 from mtkit.recipe.cleaning import Overlap
@@ -25,44 +25,38 @@ class HeldOut:
     """The development and test sets, folded; it can be sent to another process.
 
     Attributes:
-        sources: Pairs, by number, in which each folded source stands.
-        targets: Pairs in which each folded target stands.
-        source_hashes: Hash of each folded source, sorted.
-        target_hashes: Hash of each folded target, sorted.
-        normalizations: How sources and targets were normalised before they were folded.
+        sides: For each side, rows by number in which each folded line stands: of pairs source and
+            target, of text in one language the text alone.
+        hashes: For each side the hash of each folded line, sorted.
+        normalizations: How each side was normalised before it was folded.
     """
 
-    sources: dict[str, frozenset[int]]
-    targets: dict[str, frozenset[int]]
-    source_hashes: NDArray[np.uint64]
-    target_hashes: NDArray[np.uint64]
-    normalizations: tuple[Normalization, Normalization]
+    sides: tuple[dict[str, frozenset[int]], ...]
+    hashes: tuple[NDArray[np.uint64], ...]
+    normalizations: tuple[Normalization, ...]
 
     @classmethod
     def of(
         cls,
-        pairs: Iterable[tuple[str, str]],
-        normalizations: tuple[Normalization, Normalization] = ("nmt_nfkc", "nmt_nfkc"),
+        rows: Iterable[tuple[str, ...]],
+        normalizations: tuple[Normalization, ...] = ("nmt_nfkc", "nmt_nfkc"),
     ) -> "HeldOut":
-        """Returns what the filter needs to know of held-out pairs.
+        """Returns what the filter needs to know of held-out rows.
 
         Args:
-            pairs: Source and target lines as the tokenizer will see them.
+            rows: Source and target lines, or lines of one language, as the tokenizer will see them.
             normalizations: How the tokenizer normalises each side.
         """
         # A training line is repaired before it is compared.
-        sides = list(zip(*(map(repair, pair) for pair in pairs), strict=True)) or [(), ()]
-        source, target = (
+        columns = list(zip(*(map(repair, row) for row in rows), strict=True))
+        sides = tuple(
             _number_folded(make_folding(normalization).fold(lines))
-            for normalization, lines in zip(normalizations, sides, strict=True)
+            for normalization, lines in zip(
+                normalizations, columns or [()] * len(normalizations), strict=True
+            )
         )
-        return cls(
-            source,
-            target,
-            np.sort(hash_folded(source)),
-            np.sort(hash_folded(target)),
-            normalizations,
-        )
+        hashes = tuple(np.sort(hash_folded(side)) for side in sides)
+        return cls(sides, hashes, normalizations)
 
 
 def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
@@ -74,27 +68,27 @@ def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
     return {folded: frozenset(found) for folded, found in numbers.items()}
 
 
-def find_overlap(
-    block: RepairedPairs, settings: Overlap, held_out: HeldOut, chosen: Flags
-) -> Flags:
-    """Returns which of the chosen pairs have a side that stands in the held-out sets."""
+def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
+    """Returns which of the chosen rows have a side that stands in the held-out sets."""
     found = np.zeros(len(block), np.bool_)
-    if not len(block) or not (held_out.sources or held_out.targets):
+    if not len(block) or not any(held_out.sides):
         return found
     foldings = [make_folding(normalization) for normalization in held_out.normalizations]
-    is_candidate = _is_in(foldings[0].hash(block.source), held_out.source_hashes)
-    is_candidate |= _is_in(foldings[1].hash(block.target), held_out.target_hashes)
-    for index, *pair in block.pairs(chosen & is_candidate):
-        source, target = (
-            folding.fold([line])[0] for folding, line in zip(foldings, pair, strict=True)
+    is_candidate = np.zeros(len(block), np.bool_)
+    for folding, side, hashes in zip(foldings, block.sides, held_out.hashes, strict=True):
+        is_candidate |= _is_in(folding.hash(side), hashes)
+    for index, lines in block.rows(chosen & is_candidate):
+        folded = [folding.fold([line])[0] for folding, line in zip(foldings, lines, strict=True)]
+        rows = [
+            side.get(line, frozenset()) for side, line in zip(held_out.sides, folded, strict=True)
+        ]
+        is_long = any(
+            bool(numbers) and count_letters(line) >= settings.min_letters
+            for numbers, line in zip(rows, folded, strict=True)
         )
-        sources = held_out.sources.get(source, frozenset())
-        targets = held_out.targets.get(target, frozenset())
-        found[index] = (
-            (bool(sources) and count_letters(source) >= settings.min_letters)
-            or (bool(targets) and count_letters(target) >= settings.min_letters)
-            or bool(sources & targets)
-        )
+        # A short line alone, such as "Yes.", says nothing: both sides together do.
+        is_same_pair = len(rows) > 1 and bool(frozenset.intersection(*rows))
+        found[index] = is_long or is_same_pair
     return found
 
 

@@ -1,4 +1,4 @@
-"""Stray characters that are mended rather than a reason to drop a pair."""
+"""Stray characters that are repaired rather than a reason to drop a pair."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def strip(line: str) -> str:
 
 
 def repair(line: str) -> str:
-    """Returns a line with its stray characters mended, and no spaces at its ends."""
+    """Returns a line with its stray characters repaired, and no spaces at its ends."""
     return strip(line.translate(_ALL_REPAIRS))
 
 

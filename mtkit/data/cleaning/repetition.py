@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.characters import Kind, Text
-from mtkit.data.cleaning.filters import Flags, RepairedPairs
+from mtkit.data.cleaning.filters import Flags, RepairedRows, either_side
 from mtkit.recipe.cleaning import Repetition
 
 _LONGEST_STRETCH = 4
@@ -15,11 +15,9 @@ _WEIGHTS = np.random.Generator(np.random.PCG64(0)).integers(
 """By position in a word: the sum of code point times weight, modulo 2^64, tells words apart."""
 
 
-def find_repetitive(block: RepairedPairs, settings: Repetition) -> Flags:
-    """Returns which pairs have a side that repeats a stretch more often than allowed."""
-    return _is_repetitive(block.source, settings.max_repeats) | _is_repetitive(
-        block.target, settings.max_repeats
-    )
+def find_repetitive(block: RepairedRows, settings: Repetition) -> Flags:
+    """Returns which rows have a side that repeats a stretch more often than allowed."""
+    return either_side(block, lambda text: _is_repetitive(text, settings.max_repeats))
 
 
 def _is_repetitive(text: Text, max_repeats: int) -> Flags:

@@ -6,11 +6,15 @@ facts.py           what the stages note in JSON, as types
 progress.py        how far a stage is
 
 clean_corpora.py   corpora to cleaned text
-cleaned_block.py   a block of pairs, cleaned in whatever process
+cleaned_block.py   a block of pairs or lines, cleaned in whatever process
 duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
 make_tokenizer.py  the recipe's tokenizer
-tokenize_text.py   cleaned text to tokens
+tokenize_text.py   cleaned pairs to tokens
+tokenize_blocks.py  cleaned text in one language to blocks of tokens
+cut_blocks.py      documents cut into blocks
+labelled_text.py   labelled texts to a text store
+tokenize_examples.py  labelled texts to tokens and numbers of labels
 held_out.py        development and test sets
 
 report.py          what became of the corpora, and what a reader should look at

@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
     NUM_SAMPLES,
@@ -20,39 +20,51 @@ from mtkit.data.preparation.cleaned_block import (
     shorten,
 )
 from mtkit.data.preparation.duplicates import KeyFiles
-from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownPair, TextFacts
-from mtkit.data.preparation.held_out import read_held_out
+from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
+from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.progress import follow
-from mtkit.data.preparation.text_store import TextStore, TextStoreWriter
+from mtkit.data.preparation.text_store import (
+    DOCUMENT_COLUMN,
+    TextStore,
+    TextStoreWriter,
+    add_documents,
+)
 from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import read_blocks
+from mtkit.data.sources.corpora import read_blocks, require_parallel
+from mtkit.data.sources.one_language import read_text_blocks
+from mtkit.data.sources.sentences import DocumentCounter, TextBlock
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.recipe.data import corpus_names
+from mtkit.recipe.data import TextCorpus, TextTableCorpus, corpus_names
 from mtkit.worker_processes import map_in_order
 
-_PAIRS_PER_BLOCK = 10_000
+_ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
 
 
-def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block]:
+def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block | TextBlock]:
     """Yields the blocks of one training corpus, in order."""
-    return read_blocks(
-        recipe.data.train[index],
+    corpus = recipe.data.train[index]
+    if isinstance(corpus, TextCorpus | TextTableCorpus):
+        yield from read_text_blocks(corpus, index=index, rows_per_block=_ROWS_PER_BLOCK)
+        return
+    yield from read_blocks(
+        require_parallel(corpus),
         index=index,
-        pairs_per_block=_PAIRS_PER_BLOCK,
+        pairs_per_block=_ROWS_PER_BLOCK,
         languages=recipe.data.languages,
     )
 
 
 def clean_blocks(
-    blocks: Iterable[Block], job: CleaningJob, *, num_workers: int
+    blocks: Iterable[Block | TextBlock], job: CleaningJob, *, num_workers: int
 ) -> Iterator[CleanedBlock]:
     """Yields what becomes of each block, in order, and shows how far it is."""
     cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
-    yield from follow(((block.facts["read"], block) for block in cleaned), "cleaning")
+    unit = "pair" if len(job.languages) > 1 else "line"
+    yield from follow(((block.facts["read"], block) for block in cleaned), "cleaning", unit)
 
 
 class CleaningTally:
@@ -68,12 +80,21 @@ class CleaningTally:
         self.corpora = list(map(_nothing_read, corpus_names(recipe.data.train)))
         self.seconds: Counter[str] = Counter()
         self.notes: list[str] = []
+        self._documents = DocumentCounter()
 
-    def add(self, block: CleanedBlock) -> None:
-        """Takes in the next block."""
-        _add_facts(self.corpora[block.corpus], block.facts)
+    def add(self, block: CleanedBlock) -> pa.RecordBatch:
+        """Takes in the next block; returns what is left of it, as a part of the text store."""
+        facts = self.corpora[block.corpus]
+        _add_facts(facts, block.facts)
         self.seconds.update(block.seconds)
         self.notes += [note for note in block.notes if note not in self.notes]
+        if block.documents is None:
+            return block.text
+        num_before = self._documents.num_documents
+        numbers = self._documents.number(block.corpus, block.documents)
+        num_begun = self._documents.num_documents - num_before
+        facts["documents"] = facts.get("documents", 0) + num_begun
+        return add_documents(block.text, numbers)
 
     def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
         """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
@@ -96,8 +117,6 @@ def _nothing_read(name: str) -> CorpusFacts:
         "samples": {},
         "misaligned": [],
         "longest": [],
-        "source_characters": 0,
-        "target_characters": 0,
     }
 
 
@@ -107,8 +126,12 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
     facts["kept"] += block["kept"]
     facts["invalid_utf8"] += block["invalid_utf8"]
     facts["skipped"] += block["skipped"]
-    facts["source_characters"] += block["source_characters"]
-    facts["target_characters"] += block["target_characters"]
+    if "text_characters" in block:
+        facts["text_characters"] = facts.get("text_characters", 0) + block["text_characters"]
+    else:
+        source, target = block["source_characters"], block["target_characters"]
+        facts["source_characters"] = facts.get("source_characters", 0) + source
+        facts["target_characters"] = facts.get("target_characters", 0) + target
     for counts, added in (
         (facts["dropped"], block["dropped"]),
         (facts["repaired"], block["repaired"]),
@@ -136,7 +159,7 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
     """Writes the training corpora's cleaned text into a folder; returns what became of them.
 
     The text is the same whatever the number of workers. Corpora keep their order, and of equal
-    pairs the first is kept.
+    rows the first is kept.
 
     Args:
         recipe: Whose corpora to clean.
@@ -146,10 +169,12 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
     Raises:
         MtkitError: A corpus that can't be read, or of which nothing is left.
     """
-    tests = (read_held_out(recipe, test_set, "test") for test_set in recipe.evaluation.test_sets)
+    tests = (
+        read_held_out_rows(recipe, test_set, "test") for test_set in recipe.evaluation.test_sets
+    )
     job = CleaningJob.of(
         recipe,
-        list(read_held_out(recipe, recipe.data.dev, "dev")),
+        list(read_held_out_rows(recipe, recipe.data.dev, "dev")),
         chain.from_iterable(tests),
         normalizations=choose_normalization(recipe),
     )
@@ -157,16 +182,17 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
     parts: list[tuple[int, int]] = []
     numbers = range(len(recipe.data.train))
     blocks = chain.from_iterable(read_training_blocks(recipe, number) for number in numbers)
+    columns = (*job.columns, DOCUMENT_COLUMN) if recipe.data.is_text else job.columns
     with (
-        TextStoreWriter(folder, PAIR_COLUMNS) as store,
+        TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
         for block in clean_blocks(blocks, job, num_workers=num_workers):
-            tally.add(block)
+            text = tally.add(block)
             keys.append(block.keys)
-            if block.text.num_rows:
-                store.append(block.text)
-                parts.append((block.corpus, block.text.num_rows))
+            if text.num_rows:
+                store.append(text)
+                parts.append((block.corpus, text.num_rows))
     first = 0
     for facts, is_duplicate in zip(tally.corpora, tally.drop_duplicates(keys), strict=True):
         if facts["dropped"]["duplicates"]:
@@ -175,8 +201,8 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
         first += len(is_duplicate)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
-        raise nothing_left(tally.corpora)
-    return {
+        raise nothing_left(tally.corpora, "line" if recipe.data.is_text else "pair")
+    found: TextFacts = {
         "corpora": tally.corpora,
         "parts": parts,
         "kept": kept,
@@ -185,6 +211,10 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
         "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
+    if recipe.data.is_text:
+        # One side has none.
+        del found["length_ratio"]
+    return found
 
 
 def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -199,30 +229,43 @@ def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _read_rows(
     folder: Path, parts: Sequence[tuple[int, int]], rows: NDArray[np.int64]
-) -> list[ShownPair]:
-    """Returns a few pairs of a text store."""
+) -> list[ShownRow]:
+    """Returns a few rows of a text store."""
     store, first = TextStore(folder), 0
-    samples: list[ShownPair] = []
+    samples: list[ShownRow] = []
     for number, (_, num_rows) in enumerate(parts):
         wanted = rows[(rows >= first) & (rows < first + num_rows)] - first
         if len(wanted):
             part = store.read_part(number).take(wanted)
-            samples += [shorten(0, **pair) for pair in part.to_pylist()]
+            samples += [shorten(0, row) for row in part.to_pylist()]
         first += num_rows
     return samples
 
 
-def nothing_left(corpora: Sequence[CorpusFacts]) -> MtkitError:
-    """Returns the fault that no pair of any corpus passed the filters, with what dropped them."""
+def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
+    """Returns the fault that no row of any corpus passed the filters, with what dropped them.
+
+    Args:
+        corpora: What became of each.
+        unit: What a row is: a pair or a line.
+    """
     dropped: Counter[str] = Counter()
     for facts in corpora:
         dropped.update(facts["dropped"])
     reasons = ", ".join(f"{count:,} by {name}" for name, count in dropped.most_common() if count)
     total = sum(facts["read"] for facts in corpora)
+    if not total:
+        return MtkitError(
+            "data.train: no text in it, only blank lines", "are these the right files?"
+        )
     worst = dropped.most_common(1)[0][0]
     return MtkitError(
-        f"data.train: no pair is left of {total:,}: {reasons}",
+        f"data.train: no {unit}s left of {total:,}; dropped: {reasons}",
         "are these the right files and languages?"
         # A blank side can't be kept.
-        + (f" --set data.cleaning.{worst}.enabled=false" if worst in Cleaning.model_fields else ""),
+        + (
+            f"; else --set data.cleaning.{worst}.enabled=false"
+            if worst in Cleaning.model_fields
+            else ""
+        ),
     )

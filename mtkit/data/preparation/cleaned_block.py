@@ -1,19 +1,22 @@
-"""A block of pairs, cleaned in whatever process: what is left of it, and what was dropped."""
+"""A block of pairs or lines, cleaned in whatever process: what is left, what was dropped."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.preparation.duplicates import DuplicateKey, digest_pairs, list_keys
-from mtkit.data.preparation.facts import BlockFacts, ShownPair
+from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows, list_keys
+from mtkit.data.preparation.facts import BlockFacts, ShownRow
 from mtkit.data.preparation.text_store import make_text_batch
 from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.data.sources.sentences import DocumentRun, TextBlock
 from mtkit.data.tokenizer_choice import punctuation_languages
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
@@ -34,7 +37,7 @@ class CleaningJob:
 
     Attributes:
         settings: The recipe's section.
-        languages: Codes of source and target.
+        languages: Codes of source and target, or of the text alone.
         length_ratio: Target characters per source character, of the development set.
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
@@ -42,24 +45,31 @@ class CleaningJob:
     """
 
     settings: Cleaning
-    languages: tuple[str, str]
+    languages: tuple[str, ...]
     length_ratio: float
     held_out: HeldOut
-    punctuation: tuple[str, str] | None
+    punctuation: tuple[str, ...] | None
     drop_invalid: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of text."""
+        return PAIR_COLUMNS if len(self.languages) > 1 else TEXT_COLUMNS
 
     @property
     def duplicate_keys(self) -> tuple[DuplicateKey, ...]:
         """The ways by which duplicates are found, if they are dropped."""
         duplicates = self.settings.duplicates
-        return list_keys(duplicates.by) if duplicates.enabled else ()
+        if not duplicates.enabled:
+            return ()
+        return list_keys(duplicates.by) if len(self.languages) > 1 else ("text",)
 
     @classmethod
     def of(
         cls,
         recipe: Recipe,
-        dev: Sequence[tuple[str, str]],
-        tests: Iterable[tuple[str, str]],
+        dev: Sequence[tuple[str, ...]],
+        tests: Iterable[tuple[str, ...]],
         *,
         normalizations: tuple[Normalization, Normalization],
         drop_invalid: bool = False,
@@ -68,19 +78,20 @@ class CleaningJob:
 
         Args:
             recipe: Whose corpora are to be cleaned.
-            dev: Its development set.
-            tests: Its test sets, one after the other.
+            dev: Rows of its development set: pairs, or lines.
+            tests: Rows of its test sets, one after the other.
             normalizations: How its tokenizer normalises sources and targets.
             drop_invalid: Drop lines of invalid UTF-8, whatever the recipe says.
         """
         data = recipe.data
-        punctuation = punctuation_languages(recipe)
+        languages = data.column_languages
+        punctuation = languages if punctuation_languages(recipe) is not None else None
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         return cls(
             settings=data.cleaning,
-            languages=data.languages,
-            length_ratio=measure_length_ratio(dev),
-            held_out=HeldOut.of(held_out, normalizations),
+            languages=languages,
+            length_ratio=1.0 if data.is_text else measure_length_ratio(dev),
+            held_out=HeldOut.of(held_out, normalizations[: len(languages)]),
             punctuation=punctuation,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
         )
@@ -88,19 +99,21 @@ class CleaningJob:
 
 @dataclass(frozen=True)
 class CleanedBlock:
-    """A block of pairs, cleaned.
+    """A block of pairs or of lines, cleaned.
 
     Attributes:
         corpus: Which entry of `data.train` it is of.
-        text: The pairs that are left, as a part of a text store with `source` and `target`.
-        keys: For each way of finding duplicates, 16 bytes a pair that is left.
-        facts: What became of its pairs; duplicates aren't known yet.
+        text: What is left, as a part of a text store, without its documents.
+        documents: The documents of the lines that are left; None for pairs.
+        keys: For each way of finding duplicates, 16 bytes a row that is left.
+        facts: What became of its rows; duplicates aren't known yet.
         seconds: Time spent, by filter.
         notes: What the filters can't do for these languages.
     """
 
     corpus: int
     text: pa.RecordBatch
+    documents: DocumentRun | None
     keys: tuple[bytes, ...]
     facts: BlockFacts
     seconds: dict[str, float]
@@ -121,90 +134,134 @@ class BlockCleaner:
             held_out=job.held_out,
         )
 
-    def __call__(self, block: Block) -> CleanedBlock:
+    def __call__(self, block: Block | TextBlock) -> CleanedBlock:
         """Returns what becomes of a block.
 
         Raises:
             MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
         """
-        sources, targets, num_invalid = decode_block(block, drop_invalid=self._job.drop_invalid)
+        rows = _decode(block, drop_invalid=self._job.drop_invalid)
         if self._normalizers:
-            sources, targets = (
-                normalize(lines)
-                for normalize, lines in zip(self._normalizers, (sources, targets), strict=True)
+            sides = tuple(
+                list(normalize(lines))
+                for normalize, lines in zip(self._normalizers, rows.sides, strict=True)
             )
-        cleaned = self._cleaner.clean(sources, targets)
-
+            rows = replace(rows, sides=sides)
+        cleaned = self._cleaner.clean(*rows.sides)
+        columns = dict(zip(self._job.columns, cleaned.sides, strict=True))
         return CleanedBlock(
             corpus=block.corpus,
-            text=make_text_batch({"source": cleaned.sources, "target": cleaned.targets}),
-            keys=tuple(digest_pairs(cleaned.sources, cleaned.targets, key) for key in self._keys),
-            facts=_describe(block, sources, targets, cleaned, num_invalid),
+            text=make_text_batch(columns),
+            documents=rows.documents.keep(cleaned.indices) if rows.documents is not None else None,
+            keys=tuple(digest_rows(cleaned.sides, key) for key in self._keys),
+            facts=_describe(rows, cleaned, self._job.columns),
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
         )
 
 
-def _describe(
-    block: Block,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    cleaned: Cleaned,
-    num_invalid: int,
-) -> BlockFacts:
-    """Returns what became of a block's pairs, whose lines are `sources` and `targets`."""
+@dataclass(frozen=True)
+class _Rows:
+    """A block, decoded.
 
-    def sample(indices: NDArray[np.int64]) -> list[ShownPair]:
+    Attributes:
+        sides: Lines of source and target, or of the text alone.
+        numbers: Number of each row in its corpus, from 1, [rows].
+        documents: The documents of lines in one language; None for pairs.
+        num_invalid: Lines that were invalid UTF-8.
+        num_skipped: Entries without a pair.
+    """
+
+    sides: tuple[list[str], ...]
+    numbers: NDArray[np.int64]
+    documents: DocumentRun | None
+    num_invalid: int
+    num_skipped: int
+
+
+def _decode(block: Block | TextBlock, *, drop_invalid: bool) -> _Rows:
+    if isinstance(block, Block):
+        sources, targets, num_invalid = decode_block(block, drop_invalid=drop_invalid)
+        numbers = block.first + 1 + np.arange(block.num_pairs)
+        return _Rows((sources, targets), numbers, None, num_invalid, block.num_skipped)
+    found = block.decode(drop_invalid=drop_invalid)
+    numbers = block.first + 1 + found.rows
+    return _Rows((found.lines,), numbers, found.documents, found.num_invalid, 0)
+
+
+def _describe(rows: _Rows, cleaned: Cleaned, columns: Sequence[str]) -> BlockFacts:
+    """Returns what became of a block's rows."""
+
+    def sample(indices: NDArray[np.int64]) -> list[ShownRow]:
         return [
-            shorten(block.first + index + 1, sources[index], targets[index])
+            shorten(
+                int(rows.numbers[index]),
+                {name: lines[index] for name, lines in zip(columns, rows.sides, strict=True)},
+            )
             for index in indices.tolist()
         ]
 
-    lengths = np.array(list(map(len, sources))) + np.array(list(map(len, targets)))
+    lengths = np.array([list(map(len, lines)) for lines in rows.sides], np.int64).sum(axis=0)
     longest = np.argsort(-lengths, kind="stable")[:NUM_SAMPLES]
-    return {
-        "read": block.num_pairs,
-        "kept": len(cleaned.sources),
-        "invalid_utf8": num_invalid,
-        "skipped": block.num_skipped,
+    facts: BlockFacts = {
+        "read": len(rows.numbers),
+        "kept": len(cleaned.indices),
+        "invalid_utf8": rows.num_invalid,
+        "skipped": rows.num_skipped,
         "dropped": {name: len(indices) for name, indices in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
         "samples": {
-            name: sample(indices[choose_scattered(indices + block.first)])
+            name: sample(indices[choose_scattered(rows.numbers[indices] - 1)])
             for name, indices in cleaned.dropped.items()
             if len(indices)
         },
         "misaligned": [
             {
-                "first": block.first + suspect.first + 1,
-                "last": block.first + suspect.last + 1,
+                "first": int(rows.numbers[suspect.first]),
+                "last": int(rows.numbers[suspect.last]),
                 "shift": suspect.shift,
                 "correlation": round(suspect.correlation, 3),
             }
             for suspect in cleaned.suspects
         ],
         "longest": [
-            {"characters": int(lengths[index]), **pair}
-            for index, pair in zip(longest, sample(longest), strict=True)
+            {"characters": int(lengths[index]), **row}
+            for index, row in zip(longest, sample(longest), strict=True)
         ],
-        "source_characters": sum(map(len, cleaned.sources)),
-        "target_characters": sum(map(len, cleaned.targets)),
     }
+    characters = [sum(map(len, lines)) for lines in cleaned.sides]
+    if len(characters) == 1:
+        facts["text_characters"] = characters[0]
+    else:
+        facts["source_characters"], facts["target_characters"] = characters
+    return facts
 
 
 def _normalize_punctuation(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str] | None
-) -> Iterable[tuple[str, str]]:
-    """Returns pairs with the punctuation that the tokenizer sees, as training pairs have it."""
+    rows: Iterable[tuple[str, ...]], languages: tuple[str, ...] | None
+) -> Iterable[tuple[str, ...]]:
+    """Returns rows with the punctuation that the tokenizer sees, as training rows have it."""
     if languages is None:
-        return pairs
-    source, target = map(punctuation_normalizer, languages)
-    return ((source([ours])[0], target([theirs])[0]) for ours, theirs in pairs)
+        return rows
+    normalizers = list(map(punctuation_normalizer, languages))
+    return (
+        tuple(normalize([line])[0] for normalize, line in zip(normalizers, row, strict=True))
+        for row in rows
+    )
 
 
-def shorten(line: int, source: str, target: str) -> ShownPair:
-    """Returns a pair to read, as long as a report shows."""
-    return {"line": line, "source": _clip(source), "target": _clip(target)}
+def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
+    """Returns a row to read, as long as a report shows.
+
+    Args:
+        line: Its number.
+        texts: Its text by column.
+    """
+    shown: ShownRow = {"line": line}
+    for column in ("source", "target", "text"):
+        if column in texts:
+            shown[column] = _clip(texts[column])
+    return shown
 
 
 def _clip(text: str) -> str:

@@ -6,7 +6,7 @@ the same remainder, so that all copies of a pair come together.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Literal
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mtkit.data.preparation.text_store import open_duplicate_marks
 
-DuplicateKey = Literal["pair", "source", "target"]
+DuplicateKey = Literal["pair", "source", "target", "text"]
 
 _KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
 _KEYS_AT_ONCE = 1_000_000
@@ -27,18 +27,21 @@ def list_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[Duplic
     return ("source", "target") if by == "either" else (by,)
 
 
-def digest_pairs(sources: Sequence[str], targets: Sequence[str], key: DuplicateKey) -> bytes:
-    """Returns 16 bytes for each pair, equal where the pairs are equal in `key`."""
+def digest_rows(sides: Sequence[Sequence[str]], key: DuplicateKey) -> bytes:
+    """Returns 16 bytes for each row, equal where the rows are equal in `key`.
+
+    Args:
+        sides: Lines of source and target, or of the text alone.
+        key: What counts.
+    """
     match key:
         case "pair":
             # No sentence holds the character between them.
-            texts: Iterator[str] | Sequence[str] = (
-                f"{source}\n{target}" for source, target in zip(sources, targets, strict=True)
-            )
-        case "source":
-            texts = sources
+            texts: Iterable[str] = map("\n".join, zip(*sides, strict=True))
+        case "source" | "text":
+            texts = sides[0]
         case "target":
-            texts = targets
+            texts = sides[1]
     blake2b = hashlib.blake2b
     return b"".join([blake2b(text.encode(), digest_size=16).digest() for text in texts])
 

@@ -1,18 +1,33 @@
 """Facts that the stages of preparation note, as `stage.json` and `report.json` hold them."""
 
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
-class ShownPair(TypedDict):
-    """A pair to read, shortened; `line` is its number in its corpus, 0 where it isn't known."""
+class ShownRow(TypedDict):
+    """A pair or a line to read, shortened; `line` is its number in its corpus, 0 if unknown."""
 
     line: int
-    source: str
-    target: str
+    source: NotRequired[str]
+    target: NotRequired[str]
+    text: NotRequired[str]
 
 
-class LongPair(ShownPair):
-    """One of the longest pairs."""
+class RankedRow(ShownRow):
+    """A pair or a line with its cross-entropy difference, and the index of its corpus."""
+
+    corpus: int
+    difference: float
+
+
+class NamedRow(ShownRow):
+    """The same with the name of its corpus."""
+
+    corpus: str
+    difference: float
+
+
+class LongRow(ShownRow):
+    """One of the longest pairs or lines."""
 
     characters: int
 
@@ -27,9 +42,10 @@ class Misaligned(TypedDict):
 
 
 class BlockFacts(TypedDict):
-    """What became of some pairs that follow each other in a corpus.
+    """What became of some pairs, or lines of text, that follow each other in a corpus.
 
-    Pairs read and kept, pairs dropped by filter, lines changed by repair, pairs to read.
+    Rows read and kept, rows dropped by filter, lines changed by repair, rows to read; characters
+    of each column.
     """
 
     read: int
@@ -38,21 +54,24 @@ class BlockFacts(TypedDict):
     skipped: int
     dropped: dict[str, int]
     repaired: dict[str, int]
-    samples: dict[str, list[ShownPair]]
+    samples: dict[str, list[ShownRow]]
     misaligned: list[Misaligned]
-    longest: list[LongPair]
-    source_characters: int
-    target_characters: int
+    longest: list[LongRow]
+    source_characters: NotRequired[int]
+    target_characters: NotRequired[int]
+    text_characters: NotRequired[int]
 
 
 class CorpusFacts(BlockFacts):
-    """The same of a whole corpus, duplicates among what is dropped."""
+    """The same of a whole corpus, with its duplicates; of text also its documents and blocks."""
 
     name: str
+    documents: NotRequired[int]
+    blocks: NotRequired[int]
 
 
 class ReportedCorpus(CorpusFacts):
-    """The same with how often an epoch sees each pair."""
+    """The same with how often an epoch sees each row."""
 
     weight: float
 
@@ -68,7 +87,61 @@ class TextFacts(TypedDict):
     """The length ratio, by the name that it had in 0.1."""
     notes: list[str]
     seconds: dict[str, float]
+    labels: NotRequired[list[str]]
+    """Of labelled texts, sorted."""
     digest: list[str]
+
+
+class DifferencesFacts(TypedDict):
+    """Of the stage `differences`; `unit` is what cross-entropies are divided by."""
+
+    unit: Literal["token", "character"]
+    scored: int
+    digest: str
+
+
+class SelectedCorpus(TypedDict):
+    """The rows of a corpus that were ranked, those that are kept, and the mean difference.
+
+    The mean is None where none was ranked.
+    """
+
+    scored: int
+    kept: int
+    mean: float | None
+
+
+class SelectionFacts(TypedDict):
+    """Of the stage `selection`; differences are in nats per token or character.
+
+    `limit` is the largest difference that may be kept; `samples` has rows at the beginning of the
+    ranking, the last ones that are kept, and those at its end.
+    """
+
+    unit: Literal["token", "character"]
+    scored: int
+    kept: int
+    limit: float
+    quantiles: dict[str, float]
+    corpora: list[SelectedCorpus]
+    samples: dict[str, list[RankedRow]]
+    digest: str
+
+
+class ReportedSelection(TypedDict):
+    """The same with names of corpora: what a report shows of the ranking.
+
+    `is_estimate` tells whether it is of a sample alone.
+    """
+
+    unit: Literal["token", "character"]
+    scored: int
+    kept: int
+    limit: float
+    quantiles: dict[str, float]
+    corpora: dict[str, SelectedCorpus]
+    samples: dict[str, list[NamedRow]]
+    is_estimate: bool
 
 
 class TokenizerFacts(TypedDict):
@@ -81,15 +154,20 @@ class TokenizerFacts(TypedDict):
 
 
 class TokenizedCorpus(TypedDict):
-    """The pairs of a corpus that are short enough, and those that are too long."""
+    """The pairs of a corpus that are short enough, and those that are too long.
+
+    Of text in one language its lines, the documents that they are of, and the blocks of these.
+    """
 
     kept: int
     too_long: int
     samples: list[tuple[str, str]]
+    documents: NotRequired[int]
+    blocks: NotRequired[int]
 
 
 class ColumnFacts(TypedDict):
-    """Counts of the tokens of a column; `lengths` is a histogram of its sentences' lengths."""
+    """Counts of the tokens of a column; `lengths` is a histogram of its rows' lengths."""
 
     tokens: int
     lengths: list[int]
@@ -102,11 +180,12 @@ class ColumnFacts(TypedDict):
 
 
 class TrainFacts(TypedDict):
-    """Of the stage `train`."""
+    """Of the stage `train`; its columns are source and target, or the text alone."""
 
     corpora: list[TokenizedCorpus]
-    source: ColumnFacts
-    target: ColumnFacts
+    source: NotRequired[ColumnFacts]
+    target: NotRequired[ColumnFacts]
+    text: NotRequired[ColumnFacts]
     digest: list[str]
 
 
@@ -117,6 +196,9 @@ class DevFacts(TypedDict):
     kept: NotRequired[int]
     source_tokens: NotRequired[int]
     target_tokens: NotRequired[int]
+    documents: NotRequired[int]
+    blocks: NotRequired[int]
+    text_tokens: NotRequired[int]
     digest: NotRequired[str]
 
 
@@ -124,6 +206,8 @@ class PreparedFacts(TypedDict, total=False):
     """Of the stages that are finished."""
 
     text: TextFacts
+    differences: DifferencesFacts
+    selection: SelectionFacts
     tokenizer: TokenizerFacts
     train: TrainFacts
     dev: DevFacts

@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.data.batches.ragged import Ragged
+from mtkit.data.batches.text_blocks import TextBlocksWriter
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import DevFacts
+from mtkit.data.preparation.tokenize_blocks import BlockShape, cut_whole
 from mtkit.data.preparation.tokenize_text import choose_widths, find_short, keep
-from mtkit.data.sources.corpora import Pair, read_pairs
+from mtkit.data.sources.corpora import Pair, read_pairs, require_parallel
+from mtkit.data.sources.one_language import read_text
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import HeldOutCorpus
+from mtkit.recipe.data import HeldOutCorpus, TextCorpus, TextTableCorpus
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -32,11 +35,34 @@ def read_held_out(
         split: What the embedded corpus stands for here.
         is_tagged: Whether sources begin with the entry's tag.
     """
+    parallel = require_parallel(corpus)
     return read_pairs(
-        corpus if is_tagged else corpus.model_copy(update={"tag": ""}),
+        parallel if is_tagged else parallel.model_copy(update={"tag": ""}),
         phrasebook_split=split,
         languages=recipe.data.languages,
     )
+
+
+def read_held_out_rows(
+    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+) -> Iterator[tuple[str, ...]]:
+    """Yields the pairs of a development or test set without its tag, or lines of one language.
+
+    Args:
+        recipe: Whose set it is.
+        corpus: The recipe's entry.
+        split: What the embedded corpus stands for here.
+
+    Raises:
+        MtkitError: It can't be read; a development set in one language has no line of text.
+    """
+    if isinstance(corpus, TextCorpus | TextTableCorpus):
+        lines, _ = read_text(corpus)
+        if split == "dev" and not lines:
+            raise MtkitError("data.dev: no text in it, only blank lines", "is this the right file?")
+        yield from ((line,) for line in lines)
+    else:
+        yield from read_held_out(recipe, corpus, split)
 
 
 def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFacts:
@@ -51,6 +77,9 @@ def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFact
         MtkitError: It can't be read, or no pair of it is left.
     """
     tokenizer = SubwordTokenizer.load(tokenizer_folder)
+    corpus = recipe.data.dev
+    if isinstance(corpus, TextCorpus | TextTableCorpus):
+        return _prepare_dev_blocks(recipe, corpus, tokenizer, folder)
     pairs = list(read_held_out(recipe, recipe.data.dev, "dev", is_tagged=True))
     tokens = tokenize_dev(tokenizer, recipe, pairs)
     widths = choose_widths(tokenizer)
@@ -67,12 +96,32 @@ def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFact
     }
 
 
+def _prepare_dev_blocks(
+    recipe: Recipe, corpus: TextCorpus | TextTableCorpus, tokenizer: SubwordTokenizer, folder: Path
+) -> DevFacts:
+    """Writes a development set in one language as blocks, and its lines without blank ones."""
+    lines, documents = read_text(corpus)
+    sentences = Ragged.of(tokenizer.encode_source(lines))
+    blocks, num_documents = cut_whole(BlockShape.of(recipe), sentences, documents)
+    with TextBlocksWriter(folder, tokenizer.source_vocab_size) as store:
+        store.append(blocks.tokens, blocks.documents, corpus=0)
+    write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))
+    return {
+        "read": len(lines),
+        "kept": len(lines),
+        "documents": num_documents,
+        "blocks": len(blocks),
+        "text_tokens": len(sentences.tokens),
+        "digest": digest([lines, documents.tolist(), recipe.objective, recipe.data.block_tokens]),
+    }
+
+
 def tokenize_dev(
     tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[Pair]
 ) -> dict[str, Ragged]:
     """Returns the tokens of a development set by column, by which its loss is measured.
 
-    Pairs with a blank side, or a side of more than `max_tokens`, are left out.
+    Pairs with a blank side, or a side of more than `max_tokens`, are dropped.
 
     Raises:
         MtkitError: None is left.
@@ -86,7 +135,7 @@ def tokenize_dev(
     is_short = find_short(tokens, max_tokens)
     if not is_short.any():
         raise MtkitError(
-            f"data.dev: no pair left: {len(pairs) - len(usable):,} with a blank side, "
+            f"data.dev: no pairs left: {len(pairs) - len(usable):,} with a blank side, "
             f"{len(usable):,} longer than data.cleaning.max_tokens = {max_tokens}",
             "are these the right files?",
         )

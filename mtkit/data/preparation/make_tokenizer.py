@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from mtkit.console import say
+from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.tokenizer_choice import (
     find_tokenizer,
+    list_own_symbols,
     list_tags,
     punctuation_languages,
     read_reused,
@@ -20,15 +23,21 @@ _SAMPLE_STREAM = 1
 
 
 def make_tokenizer(
-    recipe: Recipe, text_folder: Path, num_kept: int, folder: Path
+    recipe: Recipe,
+    text_folder: Path,
+    num_kept: int,
+    folder: Path,
+    *,
+    left_out: Path | None = None,
 ) -> TokenizerFacts:
     """Writes the recipe's tokenizer: one that is there, or one trained on a sample of the text.
 
     Args:
         recipe: Whose tokenizer it is.
         text_folder: The store of its cleaned text.
-        num_kept: Pairs there that are no duplicates.
+        num_kept: Pairs or lines there that are selected, and no duplicates.
         folder: An empty folder.
+        left_out: File that marks rows that aren't selected; None where all are.
 
     Raises:
         MtkitError: It can't be read, or the text is too small to train it.
@@ -36,23 +45,27 @@ def make_tokenizer(
     settings, punctuation = recipe.tokenizer, punctuation_languages(recipe)
     tokenizer, reused = find_tokenizer(recipe, punctuation), reused_folder(recipe)
     if tokenizer is None:
-        store = TextStore(text_folder)
-        size = min(max(1, settings.max_training_sentences // 2), num_kept)
-        say(f"training the tokenizer on {size:,} pairs")
+        store = TextStore(text_folder, left_out=left_out)
+        is_text = recipe.data.is_text
+        columns = TEXT_COLUMNS if is_text else PAIR_COLUMNS
+        size = min(max(1, settings.max_training_sentences // len(columns)), num_kept)
+        say(f"training the tokenizer on {size:,} {'lines' if is_text else 'pairs'}")
         seed = [recipe.seed, _SAMPLE_STREAM]
+        samples = [store.sample(column, size, num_kept, seed=seed) for column in columns]
         tokenizer = train_tokenizer(
             settings,
-            store.sample("source", size, num_kept, seed=seed),
-            store.sample("target", size, num_kept, seed=seed),
+            samples[0],
+            () if is_text else samples[1],
             seed=recipe.seed,
             tags=list_tags(recipe),
+            symbols=list_own_symbols(recipe),
             punctuation=punctuation,
         )
     elif reused is not None:
         num_reused = read_reused(reused, recipe).source_vocab_size
         added = tokenizer.source_vocabulary.pieces[num_reused:]
         addition = f", with {' '.join(added)} added" if added else ""
-        say(f"keeping the vocabulary of {reused}{addition}")
+        say(f"reusing the vocabulary of {reused}{addition}")
     tokenizer.save(folder)
     return {
         "source_pieces": tokenizer.source_vocab_size,

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from math import expm1
+from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.normalization import choose_normalization, note_changed_targets
 from mtkit.data.preparation.clean_corpora import (
     CleaningTally,
@@ -17,11 +20,24 @@ from mtkit.data.preparation.clean_corpora import (
 )
 from mtkit.data.preparation.cleaned_block import CleanedBlock, CleaningJob
 from mtkit.data.preparation.duplicates import KeyFiles
-from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus
-from mtkit.data.preparation.held_out import read_held_out, tokenize_dev
-from mtkit.data.preparation.report import EpochSize, Report, note_corpora, note_epoch
-from mtkit.data.sources.corpora import Pair
-from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
+from mtkit.data.preparation.facts import CorpusFacts, ReportedCorpus, ReportedSelection
+from mtkit.data.preparation.held_out import read_held_out_rows, tokenize_dev
+from mtkit.data.preparation.report import (
+    EpochSize,
+    Report,
+    TextEpochSize,
+    note_corpora,
+    note_epoch,
+)
+from mtkit.data.prepared import choose_short_tokens
+from mtkit.data.selection.estimate import estimate_selection
+from mtkit.data.selection.language_models import LanguageModels
+from mtkit.data.tokenizer_choice import (
+    find_tokenizer,
+    list_own_symbols,
+    list_tags,
+    punctuation_languages,
+)
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import HeldOutCorpus
@@ -29,11 +45,18 @@ from mtkit.text.normalization import Normalization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
-_SAMPLE_PAIRS = 50_000
-"""Pairs by which tokens are estimated, at most."""
+Row = tuple[str, ...]
+"""A pair, or a line of text in one language."""
+
+_SAMPLE_ROWS = 50_000
+"""Pairs or lines by which tokens are estimated, at most."""
 _MIN_PIECES = 64
 _BYTES_PER_PAIR = 36
 """What a pair takes beside tokens and text: offsets, its index in length order, a mark."""
+_BYTES_PER_LINE = 17
+"""What a line of text takes: an offset, the number of its document, a mark."""
+_BYTES_PER_BLOCK = 16
+"""What a block takes beside its tokens: an offset, its index, the number of its document."""
 _TEXT_SHRINKS_TO = 0.5
 """Bytes of compressed text by its number of characters, as measured on English-German text."""
 
@@ -43,7 +66,7 @@ class Preflight:
     """The findings.
 
     Attributes:
-        report: As of a preparation; its tokens are left out.
+        report: As of a preparation; without its tokens.
         faults: What would end `mtkit prepare`.
         num_bytes: About how much disk the data would take.
     """
@@ -53,7 +76,9 @@ class Preflight:
     num_bytes: int
 
 
-def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
+def check_data(
+    recipe: Recipe, *, num_workers: int, models: LanguageModels | None = None
+) -> Preflight:
     """Returns what preparing a recipe's data would find; nothing is left on disk.
 
     Every corpus is read and cleaned. Tokens are estimated with the tokenizer that the recipe names,
@@ -62,6 +87,8 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     Args:
         recipe: Whose data to look at.
         num_workers: Processes that clean.
+        models: What runs the language models of `data.cleaning.selection`; needed where a recipe
+            has that.
     """
     faults: list[MtkitError] = []
     dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
@@ -70,10 +97,11 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     changes: list[str] = []
     with _faults_listed(faults):
         normalizations = choose_normalization(recipe)
-        changes = note_changed_targets(recipe, [target for _, target in dev])
+        changes = note_changed_targets(recipe, [row[-1] for row in dev])
     job = CleaningJob.of(
         recipe, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
     )
+    num_faults = len(faults)
     tally, sample = _clean_all(recipe, job, faults, num_workers=num_workers)
     every: list[ReportedCorpus] = [
         {**facts, "weight": corpus.weight}
@@ -81,14 +109,23 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
     ]
     corpora = [facts for facts in every if facts["read"]]
     lengths = None
-    if corpora and not any(facts["kept"] for facts in corpora):
-        faults.append(nothing_left(corpora))
+    # Where nothing was read, it is because of another fault, or text of blank lines alone.
+    was_read = bool(corpora) or len(faults) == num_faults
+    if was_read and not any(facts["kept"] for facts in corpora):
+        faults.append(nothing_left(corpora, "line" if recipe.data.is_text else "pair"))
     with _faults_listed(faults):
-        lengths = _estimate_lengths(recipe, sample.pairs, dev, is_all=sample.is_all)
+        lengths = _estimate_lengths(recipe, sample.rows, dev, is_all=sample.is_all)
+    selection = None
+    with _faults_listed(faults):
+        selection = estimate_selection(
+            recipe, sample.rows, sample.corpora, models, num_workers=num_workers
+        )
+    if selection is not None:
+        _leave_out_unselected(every, selection)
     epoch = _estimate_epoch(recipe, every, lengths)
     report = Report(
         recipe=recipe.name,
-        languages=recipe.data.languages,
+        languages=recipe.data.column_languages,
         corpora=corpora,
         tokens={},
         dev={"read": len(dev)},
@@ -97,10 +134,11 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
         seconds=dict(tally.seconds),
         notes=[
             *tally.notes,
-            *note_corpora(corpora, job.length_ratio),
+            *note_corpora(corpora, None if recipe.data.is_text else job.length_ratio),
             *changes,
             *note_epoch(recipe, epoch),
         ],
+        selection=selection,
     )
     return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
 
@@ -108,7 +146,7 @@ def check_data(recipe: Recipe, *, num_workers: int) -> Preflight:
 def _clean_all(
     recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
 ) -> tuple[CleaningTally, "_EvenSample"]:
-    """Returns what became of all corpora, and some of the pairs that are left."""
+    """Returns what became of all corpora, and some of the rows that are left."""
     tally, sample = CleaningTally(recipe), _EvenSample()
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         with KeyFiles(Path(folder), job.duplicate_keys) as keys:
@@ -127,6 +165,16 @@ def _clean_all(
     return tally, sample
 
 
+def _leave_out_unselected(corpora: list[ReportedCorpus], selection: ReportedSelection) -> None:
+    """Counts of each corpus as many rows as dropped as its sample tells."""
+    for facts in corpora:
+        found = selection["corpora"].get(facts["name"])
+        if found is not None and found["scored"]:
+            kept = round(facts["kept"] * found["kept"] / found["scored"])
+            facts["dropped"]["selection"] = facts["kept"] - kept
+            facts["kept"] = kept
+
+
 @contextmanager
 def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
     """Adds a fault that ends the block to those found so far."""
@@ -140,84 +188,91 @@ def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
 
 def _read_whole(
     recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"], faults: list[MtkitError]
-) -> list[Pair]:
+) -> list[Row]:
     """Returns a development or test set; an empty list and a fault where it can't be read."""
-    pairs: list[Pair] = []
+    rows: list[Row] = []
     with _faults_listed(faults):
-        pairs += read_held_out(recipe, corpus, split)
-    return pairs
+        rows += read_held_out_rows(recipe, corpus, split)
+    return rows
 
 
 def _invalid(facts: CorpusFacts) -> MtkitError:
     count = facts["invalid_utf8"]
     return MtkitError(
         f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
-        "convert the file (`mtkit prepare` names file, line and byte of the first), or drop them: "
+        "convert the file (`mtkit prepare` reports line and byte of the first), or drop them: "
         "--set data.cleaning.encoding.invalid_utf8=drop",
     )
 
 
 class _EvenSample:
-    """Pairs evenly spread over all that come, however many those are."""
+    """Rows evenly spread over all that come, however many those are."""
 
     def __init__(self) -> None:
-        self.pairs: list[Pair] = []
+        self.rows: list[Row] = []
+        self.corpora: list[int] = []
         self._stride = 1
         self._skip = 0
 
     @property
     def is_all(self) -> bool:
-        """Whether every pair that came is in it."""
+        """Whether every row that came is in it."""
         return self._stride == 1
 
     def take(self, block: CleanedBlock) -> None:
         num_rows = block.text.num_rows
         indices = range(self._skip, num_rows, self._stride)
-        sources, targets = block.text.column("source"), block.text.column("target")
-        self.pairs += [(sources[index].as_py(), targets[index].as_py()) for index in indices]
+        columns = block.text.columns
+        self.rows += [tuple(column[index].as_py() for column in columns) for index in indices]
+        self.corpora += [block.corpus] * len(indices)
         self._skip = self._skip + len(indices) * self._stride - num_rows
-        while len(self.pairs) > _SAMPLE_PAIRS:
+        while len(self.rows) > _SAMPLE_ROWS:
             # Every second one goes; the next to come is the one after as many again.
-            self._skip += self._stride if len(self.pairs) % 2 else 0
-            self.pairs = self.pairs[::2]
+            self._skip += self._stride if len(self.rows) % 2 else 0
+            self.rows, self.corpora = self.rows[::2], self.corpora[::2]
             self._stride *= 2
 
 
 def _estimate_lengths(
-    recipe: Recipe, pairs: list[Pair], dev: list[Pair], *, is_all: bool
-) -> tuple[float, float] | None:
-    """Returns the mean source and target tokens of a pair, `</s>` counted; None without pairs.
+    recipe: Recipe, rows: list[Row], dev: list[Row], *, is_all: bool
+) -> tuple[float, ...] | None:
+    """Returns the mean tokens of a row in each column, `</s>` counted; None without rows.
 
     Raises:
         MtkitError: `prepare` couldn't make the tokenizer, or would leave nothing of the development
             set.
     """
-    if not pairs:
+    if not rows:
         return None
-    tokenizer = _make_tokenizer(recipe, pairs, is_all=is_all)
-    if dev:
-        tokenize_dev(tokenizer, recipe, dev)
+    tokenizer = _make_tokenizer(recipe, rows, is_all=is_all)
+    if dev and not recipe.data.is_text:
+        tokenize_dev(tokenizer, recipe, [(source, target) for source, target in dev])
     # As `prepare` does: their punctuation is normalised already, and their tags are no text.
-    sides = (
-        tokenizer.tokenize("source", [source for source, _ in pairs]),
-        tokenizer.tokenize("target", [target for _, target in pairs]),
+    return tuple(
+        sum(map(len, tokenizer.tokenize(side, list(lines)))) / len(rows)
+        for side, lines in zip(PAIR_COLUMNS, zip(*rows, strict=True), strict=False)
     )
-    source, target = (sum(map(len, sentences)) / len(pairs) for sentences in sides)
-    return source, target
 
 
-def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> SubwordTokenizer:
+def _make_tokenizer(recipe: Recipe, rows: list[Row], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
     punctuation = punctuation_languages(recipe)
     tokenizer = find_tokenizer(recipe, punctuation)
     if tokenizer is not None:
         return tokenizer
     settings, tags = recipe.tokenizer, list_tags(recipe)
-    sides = [source for source, _ in pairs], [target for _, target in pairs]
+    sources = [row[0] for row in rows]
+    targets = [] if recipe.data.is_text else [row[1] for row in rows]
     while True:
         try:
             return train_tokenizer(
-                settings, *sides, seed=recipe.seed, tags=tags, punctuation=punctuation
+                settings,
+                sources,
+                targets,
+                seed=recipe.seed,
+                tags=tags,
+                symbols=list_own_symbols(recipe),
+                punctuation=punctuation,
             )
         except MtkitError:
             # A sample may not yield as many pieces as the whole.
@@ -227,8 +282,16 @@ def _make_tokenizer(recipe: Recipe, pairs: list[Pair], *, is_all: bool) -> Subwo
 
 
 def _estimate_epoch(
-    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, float] | None
-) -> EpochSize | None:
+    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, ...] | None
+) -> EpochSize | TextEpochSize | None:
+    if lengths is not None and recipe.data.is_text:
+        counts = [_estimate_blocks(recipe, facts, lengths[0]) for facts in corpora]
+        weights = [facts["weight"] for facts in corpora]
+        blocks, tokens = (
+            round(sum(map(mul, weights, of_all))) for of_all in zip(*counts, strict=True)
+        )
+        updates = max(1, -(-tokens // recipe.training.batch_tokens))
+        return TextEpochSize(blocks=blocks, tokens=tokens, updates=updates)
     pairs = [facts["kept"] * facts["weight"] for facts in corpora]
     num_pairs = round(sum(pairs))
     if lengths is None:
@@ -240,15 +303,33 @@ def _estimate_epoch(
     return EpochSize(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
 
 
+def _estimate_blocks(recipe: Recipe, facts: CorpusFacts, line_tokens: float) -> tuple[float, float]:
+    """Returns about how many blocks and tokens a corpus of text has."""
+    tokens = facts["kept"] * line_tokens
+    documents = facts.get("documents", 0)
+    if not tokens or not documents:
+        return 0.0, tokens
+    # As if documents' lengths were spread exponentially: blocks are whole, and documents not.
+    blocks = documents / -expm1(-recipe.data.block_tokens * documents / tokens)
+    return blocks, tokens
+
+
 def _estimate_bytes(
-    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, float] | None
+    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, ...] | None
 ) -> int:
-    num_pairs: int = sum(facts["kept"] for facts in corpora)
+    num_rows: int = sum(facts["kept"] for facts in corpora)
     num_characters: int = sum(
-        facts["source_characters"] + facts["target_characters"] for facts in corpora
+        facts.get("source_characters", 0)
+        + facts.get("target_characters", 0)
+        + facts.get("text_characters", 0)
+        for facts in corpora
     )
     width = 2 if recipe.tokenizer.vocab_size <= 1 << 16 else 4
-    num_tokens = num_pairs * sum(lengths or (0.0, 0.0))
-    return round(
-        _TEXT_SHRINKS_TO * num_characters + width * num_tokens + _BYTES_PER_PAIR * num_pairs
-    )
+    num_tokens = num_rows * sum(lengths or (0.0,))
+    extra: float = _BYTES_PER_PAIR * num_rows
+    if recipe.data.is_text:
+        stores = 2 if choose_short_tokens(recipe) is not None else 1
+        blocks = [_estimate_blocks(recipe, facts, (lengths or (0.0,))[0])[0] for facts in corpora]
+        num_tokens *= stores
+        extra = _BYTES_PER_LINE * num_rows + stores * _BYTES_PER_BLOCK * sum(blocks)
+    return round(_TEXT_SHRINKS_TO * num_characters + width * num_tokens + extra)

@@ -13,25 +13,26 @@ Part = TypeVar("Part")
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-def follow(parts: Iterable[tuple[int, Part]], what: str) -> Iterator[Part]:
-    """Yields each part of a stage's work, and shows how many pairs are done and how fast.
+def follow(parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair") -> Iterator[Part]:
+    """Yields each part of a stage's work, and shows how many rows are done and how fast.
 
     Args:
-        parts: Each with the number of pairs that it took.
+        parts: Each with the number of rows that it took.
         what: Name of the stage.
+        unit: What a row is: a pair or a line.
     """
     console = open_console()
     started_at = shown_at = time.monotonic()
-    num_pairs = 0
+    num_rows = 0
     status = console.status(Text(f"{what} ...")) if console.is_terminal else None
     if status is not None:
         status.start()
     try:
         for count, part in parts:
             yield part
-            num_pairs += count
+            num_rows += count
             now = time.monotonic()
-            text = f"{what}: {num_pairs:,} pairs, {num_pairs / (now - started_at):,.0f} a second"
+            text = f"{what}: {num_rows:,} {unit}s, {num_rows / (now - started_at):,.0f} per second"
             if status is not None:
                 status.update(Text(text))
             elif now - shown_at > _SECONDS_BETWEEN_LINES:

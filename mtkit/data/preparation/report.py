@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.facts import (
     ColumnFacts,
@@ -12,7 +14,9 @@ from mtkit.data.preparation.facts import (
     Misaligned,
     PreparedFacts,
     ReportedCorpus,
-    ShownPair,
+    ReportedSelection,
+    SelectionFacts,
+    ShownRow,
     TokenizedCorpus,
 )
 from mtkit.data.tokenizer_choice import reused_folder
@@ -23,7 +27,7 @@ from mtkit.units import plural
 _NOTABLE_UNKNOWN = 1e-3
 """Share of unknown tokens from which a report warns."""
 _NOTABLE_DROP = 0.3
-"""Share of a corpus that is left out from which a report warns."""
+"""Share of a corpus that a filter drops from which a report warns."""
 
 
 @dataclass(frozen=True)
@@ -44,36 +48,67 @@ class EpochSize:
 
 
 @dataclass(frozen=True)
+class TextEpochSize:
+    """The size of one pass over text in one language.
+
+    Attributes:
+        blocks: Blocks, as often as their corpus's weight says.
+        tokens: Their tokens, `</s>` counted.
+        updates: Updates of the weights.
+    """
+
+    blocks: int
+    tokens: int
+    updates: int
+
+
+@dataclass(frozen=True)
 class Report:
     """The findings of a preparation, as JSON can express it.
 
     Attributes:
         recipe: The recipe's name.
-        languages: Source and target language.
-        corpora: For each training corpus: name, weight, pairs read and kept, pairs dropped by
-            filter, lines repaired by kind, samples of both, the longest pairs, stretches that look
-            misaligned.
-        tokens: For each side: tokens, lengths, pieces of the vocabulary, unknown pieces.
+        languages: Source and target language, or that of the text alone.
+        corpora: For each training corpus: name, weight, rows read and kept, rows dropped by
+            filter, lines repaired by kind, samples of both, the longest rows, stretches that look
+            misaligned; a row is a pair, or a line of text in one language.
+        tokens: For each column: tokens, lengths, pieces of the vocabulary, unknown pieces.
         dev: The development set.
         epoch: One pass over the data; None before there are tokens.
         max_steps: Updates that the recipe trains for.
         seconds: Processor time of the cleaning, by filter.
         notes: What a reader should look at.
+        selection: The ranking by `data.cleaning.selection`; None where text isn't selected.
     """
 
     recipe: str
-    languages: tuple[str, str]
+    languages: tuple[str, ...]
     corpora: list[ReportedCorpus]
     tokens: dict[str, ColumnFacts]
     dev: DevFacts
-    epoch: EpochSize | None
+    epoch: EpochSize | TextEpochSize | None
     max_steps: int
     seconds: dict[str, float]
     notes: list[str]
+    selection: ReportedSelection | None = None
+
+    @property
+    def unit(self) -> str:
+        """What a row of a corpus is: a pair or a line."""
+        return "pair" if len(self.languages) > 1 else "line"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of text."""
+        return PAIR_COLUMNS if len(self.languages) > 1 else TEXT_COLUMNS
 
     @classmethod
     def of(
-        cls, recipe: Recipe, facts: PreparedFacts, epoch: EpochSize, dev_targets: Sequence[str]
+        cls,
+        recipe: Recipe,
+        facts: PreparedFacts,
+        epoch: EpochSize | TextEpochSize,
+        dev_lines: Sequence[str],
     ) -> "Report":
         """Returns the report on a finished preparation.
 
@@ -81,10 +116,10 @@ class Report:
             recipe: What was prepared.
             facts: The facts of each stage.
             epoch: One pass over the data.
-            dev_targets: Targets of the development set.
+            dev_lines: Targets of the development set, or its text.
         """
         corpora = [
-            _merge(name, corpus.weight, cleaned, tokenized)
+            _merge(name, corpus.weight, cleaned, tokenized, selects="selection" in facts)
             for name, corpus, cleaned, tokenized in zip(
                 corpus_names(recipe.data.train),
                 recipe.data.train,
@@ -93,15 +128,19 @@ class Report:
                 strict=True,
             )
         ]
-        tokens = {"source": facts["train"]["source"], "target": facts["train"]["target"]}
+        train = facts["train"]
+        if recipe.data.is_text:
+            tokens = {"text": train["text"]}
+        else:
+            tokens = {"source": train["source"], "target": train["target"]}
         dev = facts["dev"].copy()
         del dev["digest"]
         text = facts["text"]
-        # Data of before have the ratio by its earlier name.
-        length_ratio = text["length_ratio"] if "length_ratio" in text else text["balance"]
+        # Data of before have the ratio by its earlier name; text in one language has none.
+        length_ratio = text.get("length_ratio", text.get("balance"))
         return cls(
             recipe=recipe.name,
-            languages=recipe.data.languages,
+            languages=recipe.data.column_languages,
             corpora=corpora,
             tokens=tokens,
             dev=dev,
@@ -112,9 +151,14 @@ class Report:
                 *text["notes"],
                 *note_corpora(corpora, length_ratio),
                 *note_tokens(tokens, is_reused=reused_folder(recipe) is not None),
-                *note_changed_targets(recipe, dev_targets),
+                *note_changed_targets(recipe, dev_lines),
                 *note_epoch(recipe, epoch),
             ],
+            selection=describe_selection(
+                facts["selection"], corpus_names(recipe.data.train), is_estimate=False
+            )
+            if "selection" in facts
+            else None,
         )
 
     def summary(self) -> dict[str, Any]:
@@ -124,8 +168,7 @@ class Report:
                 "read": sum(corpus["read"] for corpus in self.corpora),
                 "kept": sum(corpus["kept"] for corpus in self.corpora),
                 "dropped": self.total_dropped(),
-                "source_tokens": self.tokens["source"]["tokens"],
-                "target_tokens": self.tokens["target"]["tokens"],
+                **{f"{column}_tokens": self.tokens[column]["tokens"] for column in self.columns},
             },
             "dev": self.dev,
         }
@@ -138,84 +181,134 @@ class Report:
         }
 
 
+def describe_selection(
+    facts: SelectionFacts, names: Sequence[str], *, is_estimate: bool
+) -> ReportedSelection:
+    """Returns what a report shows of a ranking.
+
+    Args:
+        facts: What was found.
+        names: The name of each corpus.
+        is_estimate: Whether it was found in a sample.
+    """
+    return {
+        "unit": facts["unit"],
+        "scored": facts["scored"],
+        "kept": facts["kept"],
+        "limit": facts["limit"],
+        "quantiles": facts["quantiles"],
+        "corpora": dict(zip(names, facts["corpora"], strict=False)),
+        "samples": {
+            where: [{**row, "corpus": names[row["corpus"]]} for row in rows]
+            for where, rows in facts["samples"].items()
+        },
+        "is_estimate": is_estimate,
+    }
+
+
 def _merge(
-    name: str, weight: float, cleaned: CorpusFacts, tokenized: TokenizedCorpus
+    name: str,
+    weight: float,
+    cleaned: CorpusFacts,
+    tokenized: TokenizedCorpus,
+    *,
+    selects: bool,
 ) -> ReportedCorpus:
     """Returns what became of a corpus, its stages' facts put together."""
     samples = dict(cleaned["samples"])
     if tokenized["samples"]:
         samples["max_tokens"] = [
-            ShownPair(line=0, source=source, target=target)
+            ShownRow(line=0, source=source, target=target)
             for source, target in tokenized["samples"]
         ]
     merged: ReportedCorpus = {**cleaned, "weight": weight}
     merged["name"] = name
-    merged["dropped"] = {**cleaned["dropped"], "max_tokens": tokenized["too_long"]}
     merged["samples"] = samples
     merged["kept"] = tokenized["kept"]
+    dropped = dict(cleaned["dropped"])
+    if selects:
+        dropped["selection"] = cleaned["kept"] - tokenized["kept"] - tokenized["too_long"]
+        merged["dropped"] = dropped
+    if "blocks" in tokenized:
+        # Nothing is too long for a block: it is cut.
+        merged["documents"], merged["blocks"] = tokenized["documents"], tokenized["blocks"]
+    else:
+        merged["dropped"] = {**dropped, "max_tokens": tokenized["too_long"]}
     return merged
 
 
-def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float) -> list[str]:
+def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> list[str]:
     """Returns what a reader should look at in the corpora, a sentence each.
 
     Args:
         corpora: What became of each.
-        length_ratio: Target characters per source character in the development set.
+        length_ratio: Target characters per source character in the development set; None for text
+            in one language.
     """
+    unit = "line" if length_ratio is None else "pair"
     notes = []
     for corpus in corpora:
         name, read = corpus["name"], corpus["read"]
         if corpus["skipped"]:
             notes.append(
-                f"{name}: {corpus['skipped']:,} entries without both languages are passed over"
+                f"{name}: {corpus['skipped']:,} entries without both languages were skipped"
             )
         notes += [_note_misaligned(name, stretch) for stretch in corpus["misaligned"]]
         for filter_name, count in corpus["dropped"].items():
-            if count > _NOTABLE_DROP * read:
+            # How much a selection keeps was asked for.
+            if count > _NOTABLE_DROP * read and filter_name != "selection":
                 measure = (
-                    f" (by the development set, which has {length_ratio:.2f} target characters per "
-                    "source character)"
+                    f" (compared with the development set, which has {length_ratio:.2f} target "
+                    "characters per source character)"
                     if filter_name == "length_ratio"
                     else ""
                 )
                 notes.append(
-                    f"{name}: {filter_name} drops {count / read:.0%} of all pairs{measure}; if "
-                    "these are good, tune or turn off that filter"
+                    f"{name}: {filter_name} drops {count / read:.0%} of all {unit}s{measure}; if "
+                    "those are good, tune or turn off that filter"
                 )
         if num_overlapping := corpus["dropped"].get("overlap"):
             notes.append(
-                f"{name}: {num_overlapping:,} pairs are left out that stand in the development or "
-                "test sets"
+                f"{name}: dropped {plural(num_overlapping, unit)} found in the development or test "
+                "sets"
             )
         if not corpus["kept"]:
-            notes.append(f"{name}: nothing of it is left")
+            notes.append(f"{name}: no {unit}s left")
     return notes
 
 
-def note_epoch(recipe: Recipe, epoch: EpochSize | None) -> list[str]:
+def note_epoch(recipe: Recipe, epoch: EpochSize | TextEpochSize | None) -> list[str]:
     """Returns what a reader should look at where low weights leave less than an update of an epoch.
 
     An update ends with its epoch, so that each would be as small.
     """
     wanted = recipe.training.batch_tokens
     is_low = any(corpus.weight < 1.0 for corpus in recipe.data.train)
-    if epoch is None or not is_low or max(epoch.source_tokens, epoch.target_tokens) >= wanted:
+    if epoch is None or not is_low:
+        return []
+    if isinstance(epoch, TextEpochSize):
+        num_tokens, size = epoch.tokens, plural(epoch.blocks, "block")
+    else:
+        num_tokens = max(epoch.source_tokens, epoch.target_tokens)
+        size = plural(epoch.pairs, "pair")
+    if num_tokens >= wanted:
         return []
     return [
-        f"with these weights an epoch has {plural(epoch.pairs, 'pair')}, fewer "
-        f"than make an update of training.batch_tokens = {wanted:,}, and none is larger than its "
-        "epoch: multiply the weights of data.train by one number"
+        f"with these weights an epoch has {size}, too "
+        f"few to fill an update of training.batch_tokens = {wanted:,}, and no update spans two "
+        "epochs: multiply all weights of data.train by the same number"
     ]
 
 
 def _note_misaligned(name: str, stretch: Misaligned) -> str:
     shift = stretch["shift"]
     lines = plural(abs(shift), "line")
-    how = f"the target is {lines} {'late' if shift > 0 else 'early'}" if shift else "no shift helps"
+    how = (
+        f"the target is {lines} {'behind' if shift > 0 else 'ahead'}" if shift else "no shift helps"
+    )
     return (
         f"{name}: lines {stretch['first']:,} to {stretch['last']:,} look misaligned ({how}): the "
-        f"lengths of their two sides correlate by {stretch['correlation']:.2f}"
+        f"correlation of source and target lengths is {stretch['correlation']:.2f}"
     )
 
 
@@ -226,16 +319,16 @@ def note_tokens(tokens: Mapping[str, ColumnFacts], *, is_reused: bool) -> list[s
         tokens: Counts by column.
         is_reused: Whether the vocabulary is that of another model.
     """
-    mend = (
-        "the model that training starts from never saw them: tokenizer.user_symbols adds some, "
-        'training.start_from.vocabulary = "new" trains pieces for all'
+    remedy = (
+        "the vocabulary of the model that training starts from lacks them: add some with "
+        'tokenizer.user_symbols, or set training.start_from.vocabulary = "new"'
         if is_reused
-        else "tokenizer.byte_fallback = true spells them, or raise tokenizer.character_coverage"
+        else "set tokenizer.byte_fallback = true, or raise tokenizer.character_coverage"
     )
     notes = []
     for side, facts in tokens.items():
         share = facts["unknown_tokens"] / max(1, facts["tokens"])
         if share > _NOTABLE_UNKNOWN:
             unknown = " ".join(list(facts["unknown_pieces"])[:10])
-            notes.append(f"{side}: {share:.2%} of the tokens are unknown ({unknown}): {mend}")
+            notes.append(f"{side}: {share:.2%} of the tokens are unknown ({unknown}): {remedy}")
     return notes

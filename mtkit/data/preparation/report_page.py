@@ -2,14 +2,14 @@
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.preparation.facts import ReportedCorpus, ShownPair
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.facts import ReportedCorpus, ShownRow
+from mtkit.data.preparation.report import Report, TextEpochSize
 from mtkit.files import write_atomically
 
 _STYLE = """
@@ -26,7 +26,10 @@ svg { max-width: 100%; height: auto }
 
 def write_report(report: Report, folder: Path) -> None:
     """Writes `report.json`, and `report.html` to read in a browser."""
-    text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    found = asdict(report)
+    if report.selection is None:
+        del found["selection"]
+    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(folder / "report.json", text)
     write_atomically(folder / "report.html", render_page(report))
 
@@ -40,26 +43,29 @@ def render_page(report: Report) -> str:
         f"<style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="note">{escape(note)}</p>' for note in report.notes),
-        *_corpora(report.corpora),
+        *_corpora(report),
         *_tokens(report),
-        *_seconds(report.seconds, sum(corpus["read"] for corpus in report.corpora)),
-        *(part for corpus in report.corpora for part in _samples(corpus)),
+        *_selection(report),
+        *_seconds(report),
+        *(part for corpus in report.corpora for part in _samples(corpus, report)),
         "</body></html>\n",
     ]
     return "\n".join(parts)
 
 
-def _corpora(corpora: Sequence[ReportedCorpus]) -> list[str]:
+def _corpora(report: Report) -> list[str]:
+    corpora = report.corpora
     filters = dict.fromkeys(name for corpus in corpora for name in corpus["dropped"])
     repairs = dict.fromkeys(kind for corpus in corpora for kind in corpus["repaired"])
     rows: list[list[str]] = [
-        ["pairs read", *(f"{corpus['read']:,}" for corpus in corpora)],
+        [f"{report.unit}s read", *(f"{corpus['read']:,}" for corpus in corpora)],
         *(
             [f"dropped by {name}", *(_share(c["dropped"].get(name, 0), c["read"]) for c in corpora)]
             for name in filters
         ),
         ["kept", *(_share(corpus["kept"], corpus["read"]) for corpus in corpora)],
-        ["times in an epoch", *(f"{corpus['weight']:g}" for corpus in corpora)],
+        *_documents(report),
+        ["times per epoch", *(f"{corpus['weight']:g}" for corpus in corpora)],
         *(
             [f"lines repaired: {kind}", *(f"{c['repaired'].get(kind, 0):,}" for c in corpora)]
             for kind in repairs
@@ -68,34 +74,51 @@ def _corpora(corpora: Sequence[ReportedCorpus]) -> list[str]:
     return ["<h2>Corpora</h2>", *_table(["", *(corpus["name"] for corpus in corpora)], rows)]
 
 
+def _documents(report: Report) -> list[list[str]]:
+    """Returns rows that say how many documents and blocks of text in one language there are."""
+    if len(report.languages) > 1:
+        return []
+    return [
+        ["documents", *(f"{corpus.get('documents', 0):,}" for corpus in report.corpora)],
+        ["blocks", *(f"{corpus.get('blocks', 0):,}" for corpus in report.corpora)],
+    ]
+
+
 def _tokens(report: Report) -> list[str]:
-    sides = [report.tokens[side] for side in ("source", "target") if side in report.tokens]
+    sides = [report.tokens[side] for side in report.columns if side in report.tokens]
     if not sides:
         return []
     rows = [
         ["tokens", *(f"{side['tokens']:,}" for side in sides)],
-        ["pieces of the vocabulary", *(f"{side['pieces']:,}" for side in sides)],
-        ["pieces that this side uses", *(f"{side['pieces_used']:,}" for side in sides)],
-        ["pieces seen less than ten times", *(f"{side['pieces_rare']:,}" for side in sides)],
+        ["vocabulary size", *(f"{side['pieces']:,}" for side in sides)],
+        [
+            f"pieces used by {'this side' if len(sides) > 1 else 'the text'}",
+            *(f"{side['pieces_used']:,}" for side in sides),
+        ],
+        ["pieces seen fewer than ten times", *(f"{side['pieces_rare']:,}" for side in sides)],
         ["unknown tokens", *(_share(side["unknown_tokens"], side["tokens"]) for side in sides)],
         ["unknown characters", *(_list_unknown(side["unknown_pieces"]) for side in sides)],
     ]
     parts = ["<h2>Tokens</h2>", *_table(["", *report.languages], rows)]
     epoch = report.epoch
     if epoch is not None:
-        parts.append(
-            f"<p>An epoch has {epoch.updates:,} updates, {epoch.pairs:,} pairs, "
-            f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens.</p>"
+        size = (
+            f"{epoch.blocks:,} blocks, {epoch.tokens:,} tokens"
+            if isinstance(epoch, TextEpochSize)
+            else f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and "
+            f"{epoch.target_tokens:,} target tokens"
         )
-    return [*parts, _draw_lengths(report.languages, [side["lengths"] for side in sides])]
+        parts.append(f"<p>An epoch has {epoch.updates:,} updates, {size}.</p>")
+    what = "sentence" if len(sides) > 1 else "block"
+    return [*parts, _draw_lengths(report.languages, [side["lengths"] for side in sides], what)]
 
 
 def _list_unknown(pieces: dict[str, int]) -> str:
     return " ".join(f"{piece} ({count:,})" for piece, count in pieces.items())
 
 
-def _draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]]) -> str:
-    """Returns a picture of the sentences' lengths, as SVG."""
+def _draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]], what: str) -> str:
+    """Returns a histogram of the lengths of sentences or blocks, as SVG."""
     # Imported here: it takes half a second that only a report should pay.
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
@@ -111,8 +134,8 @@ def _draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]])
         axes = figure.subplots()
         for language, histogram in zip(languages, histograms, strict=True):
             axes.stairs(histogram, range(len(histogram) + 1), label=language)
-        axes.set_xlabel("tokens of a sentence, </s> counted")
-        axes.set_ylabel("sentences")
+        axes.set_xlabel(f"tokens per {what}, </s> included")
+        axes.set_ylabel(f"{what}s")
         axes.set_xlim(0, max(_last(histogram) for histogram in histograms) + 1)
         axes.legend()
         axes.grid(alpha=0.3)
@@ -125,32 +148,78 @@ def _last(histogram: Sequence[int]) -> int:
     return max((length for length, count in enumerate(histogram) if count), default=1)
 
 
-def _seconds(seconds: dict[str, float], num_read: int) -> list[str]:
+def _selection(report: Report) -> list[str]:
+    """Returns the ranking of the text: its quantiles, its corpora, rows to read."""
+    found = report.selection
+    if found is None:
+        return []
+    of = f"a sample of {found['scored']:,}" if found["is_estimate"] else f"{found['scored']:,}"
+    parts = [
+        "<h2>Selection</h2>",
+        f"<p>{found['kept']:,} of {of} {report.unit}s are kept: those with a cross-entropy "
+        f"difference up to {found['limit']:.4g} nats per {found['unit']}. Lower is more like the "
+        "text of the in-domain model.</p>",
+        *_table(
+            ["", *found["quantiles"]],
+            [["largest difference", *(f"{value:.3f}" for value in found["quantiles"].values())]],
+        ),
+        *_table(
+            ["corpus", f"{report.unit}s ranked", "kept", "mean difference"],
+            [
+                [
+                    name,
+                    f"{each['scored']:,}",
+                    _share(each["kept"], each["scored"]),
+                    "" if each["mean"] is None else f"{each['mean']:.3f}",
+                ]
+                for name, each in found["corpora"].items()
+            ],
+        ),
+    ]
+    for where, rows in found["samples"].items():
+        header = ["difference", "corpus", *report.columns]
+        cells: list[list[str]] = [
+            [
+                f"{row['difference']:.3f}",
+                row["corpus"],
+                *(_visible(str(text)) for name, text in row.items() if name in report.columns),
+            ]
+            for row in rows
+        ]
+        parts += [f"<h3>{escape(where)}</h3>", *_table(header, cells)]
+    return parts
+
+
+def _seconds(report: Report) -> list[str]:
+    num_read = sum(corpus["read"] for corpus in report.corpora)
     rows = [
         [name, f"{spent:,.1f}", f"{spent / max(1, num_read) * 1e6:.2f}"]
-        for name, spent in seconds.items()
+        for name, spent in report.seconds.items()
     ]
-    header = ["", "processor seconds", "microseconds a pair"]
-    return ["<h2>Time of the cleaning</h2>", *_table(header, rows)]
+    header = ["", "CPU seconds", f"microseconds per {report.unit}"]
+    return ["<h2>Time spent on cleaning</h2>", *_table(header, rows)]
 
 
-def _samples(corpus: ReportedCorpus) -> Iterable[str]:
+def _samples(corpus: ReportedCorpus, report: Report) -> Iterable[str]:
     for name, samples in corpus["samples"].items():
         yield f"<h2>{escape(corpus['name'])}: dropped by {escape(name)}</h2>"
-        yield from _sentences(samples)
+        yield from _sentences(samples, report.columns)
     if corpus["longest"]:
-        yield f"<h2>{escape(corpus['name'])}: the longest pairs read</h2>"
-        yield from _sentences(corpus["longest"])
+        yield f"<h2>{escape(corpus['name'])}: longest {report.unit}s read</h2>"
+        yield from _sentences(corpus["longest"], report.columns)
 
 
-def _sentences(samples: Sequence[ShownPair]) -> list[str]:
+def _sentences(samples: Sequence[ShownRow], columns: Sequence[str]) -> list[str]:
+    def cells(sample: Mapping[str, Any]) -> str:
+        texts = (_visible(str(sample[column])) for column in columns)
+        return "".join(f'<td class="text">{escape(text)}</td>' for text in texts)
+
     rows = "\n".join(
-        f'<tr><td class="number">{sample["line"] or ""}</td>'
-        f'<td class="text">{escape(_visible(sample["source"]))}</td>'
-        f'<td class="text">{escape(_visible(sample["target"]))}</td></tr>'
+        f'<tr><td class="number">{sample["line"] or ""}</td>{cells(sample)}</tr>'
         for sample in samples
     )
-    return [f"<table><tr><th>line</th><th>source</th><th>target</th></tr>{rows}</table>"]
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    return [f"<table><tr><th>line</th>{head}</tr>{rows}</table>"]
 
 
 def _visible(text: str) -> str:

@@ -8,8 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.console import say, warn
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.facts import ReportedSelection
+from mtkit.data.preparation.report import Report, TextEpochSize
 from mtkit.units import plural
+
+_RANKED_SHOWN = 3
+"""Rows shown of each end of a ranking."""
+_SHOWN_CHARACTERS = 60
 
 
 def show_report(report: Report, console: Console) -> None:
@@ -20,12 +25,18 @@ def show_report(report: Report, console: Console) -> None:
     if report.epoch is not None:
         epoch = report.epoch
         passes = report.max_steps / max(1, epoch.updates)
-        say(
-            f"an epoch: {plural(epoch.updates, 'update')}, "
-            f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and {epoch.target_tokens:,} "
-            "target tokens; "
-            f"training.max_steps = {report.max_steps:,} are {passes:,.1f} epochs"
+        size = (
+            f"{epoch.blocks:,} blocks, {epoch.tokens:,} tokens; "
+            if isinstance(epoch, TextEpochSize)
+            else f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and "
+            f"{epoch.target_tokens:,} target tokens; "
         )
+        say(
+            f"one epoch: {plural(epoch.updates, 'update')}, {size}"
+            f"training.max_steps = {report.max_steps:,} is {passes:,.1f} epochs"
+        )
+    if report.selection is not None:
+        console.print(_selection_table(report, report.selection))
     for side, language in zip(report.tokens, report.languages, strict=False):
         growth = report.tokens[side].get("sampling_growth")
         if growth is not None:
@@ -36,7 +47,7 @@ def show_report(report: Report, console: Console) -> None:
 
 def _corpus_table(report: Report) -> Table:
     table = Table()
-    table.add_column("pairs")
+    table.add_column(f"{report.unit}s")
     for corpus in report.corpora:
         table.add_column(Text(corpus["name"]), justify="right")
     several = len(report.corpora) > 1
@@ -61,6 +72,10 @@ def _corpus_table(report: Report) -> Table:
         if total:
             add(f"- {name}", [corpus["dropped"].get(name, 0) for corpus in report.corpora], of=read)
     add("kept", [corpus["kept"] for corpus in report.corpora], of=read)
+    if len(report.languages) == 1:
+        add("documents", [corpus.get("documents", 0) for corpus in report.corpora])
+        if report.tokens:
+            add("blocks", [corpus.get("blocks", 0) for corpus in report.corpora])
     repairs = dict.fromkeys(kind for corpus in report.corpora for kind in corpus["repaired"])
     counts = {kind: [c["repaired"].get(kind, 0) for c in report.corpora] for kind in repairs}
     if any(map(any, counts.values())):
@@ -71,40 +86,81 @@ def _corpus_table(report: Report) -> Table:
     return table
 
 
+def _selection_table(report: Report, found: ReportedSelection) -> Table:
+    """Returns how the text is ranked, and which of it is kept: by corpus, with examples."""
+    sample = " of a sample" if found["is_estimate"] else ""
+    table = Table(
+        title=f"{found['kept']:,} of {found['scored']:,} {report.unit}s{sample} are selected: "
+        f"differences up to {found['limit']:.3f} nats per {found['unit']}",
+        title_justify="left",
+    )
+    table.add_column("selection")
+    table.add_column("difference", justify="right")
+    table.add_column("kept", justify="right")
+    table.add_column("", overflow="ellipsis", no_wrap=True)
+    for name, each in found["corpora"].items():
+        kept = f"{each['kept']:,} {each['kept'] / max(1, each['scored']):6.2%}"
+        mean = "" if each["mean"] is None else f"{each['mean']:.3f}"
+        table.add_row(Text(f"{name}, mean"), mean, kept, "")
+    table.add_section()
+    for share in ("5%", "20%", "50%", "80%", "95%"):
+        table.add_row(f"{share} are up to", f"{found['quantiles'][share]:.3f}", "", "")
+    table.add_section()
+    for where, rows in found["samples"].items():
+        for row in rows[:_RANKED_SHOWN]:
+            text = row["source"] if report.unit == "pair" else row["text"]
+            shown = Text(f"{row['corpus']}: {text[:_SHOWN_CHARACTERS]}")
+            table.add_row(where, f"{row['difference']:.3f}", "", shown)
+    return table
+
+
 def _token_table(report: Report) -> Table:
     table = Table()
     table.add_column("tokens")
     for language in report.languages:
         table.add_column(Text(language), justify="right")
-    sides = [report.tokens[side] for side in ("source", "target")]
+    sides = [report.tokens[side] for side in report.columns]
+    is_pairs = len(sides) > 1
 
     def add(label: str, cells: Sequence[str]) -> None:
         table.add_row(label, *cells)
 
-    add("in all", [f"{side['tokens']:,}" for side in sides])
-    for label, share in (("median sentence", 0.5), ("95 % are at most", 0.95), ("longest", 1.0)):
+    add("total", [f"{side['tokens']:,}" for side in sides])
+    for label, share in (
+        (f"median {'sentence' if is_pairs else 'block'}", 0.5),
+        ("95th percentile", 0.95),
+        ("longest", 1.0),
+    ):
         add(label, [f"{quantile(side['lengths'], share):,}" for side in sides])
-    add("pieces of the vocabulary", [f"{side['pieces']:,}" for side in sides])
-    add("  that this side uses", [f"{side['pieces_used']:,}" for side in sides])
-    add("unknown", [f"{side['unknown_tokens']:,}" for side in sides])
+    add("vocabulary size", [f"{side['pieces']:,}" for side in sides])
+    add(
+        f"  used by {'this side' if is_pairs else 'the text'}",
+        [f"{side['pieces_used']:,}" for side in sides],
+    )
+    add("unknown tokens", [f"{side['unknown_tokens']:,}" for side in sides])
     return table
 
 
 def quantile(histogram: Sequence[int], share: float) -> int:
-    """Returns the least length that at least a share of the sentences don't exceed."""
+    """Returns the shortest length that at least a share of the sentences don't exceed."""
     sums = np.cumsum(histogram)
     return int(np.searchsorted(sums, share * sums[-1])) if len(sums) and sums[-1] else 0
 
 
 def show_longest(report: Report, console: Console) -> None:
-    """Prints the longest pairs that were read, the beginning of each."""
+    """Prints the longest rows that were read, the beginning of each."""
     table = Table()
-    table.add_column("longest pairs")
+    table.add_column(f"longest {report.unit}s")
     table.add_column("line", justify="right")
     table.add_column("characters", justify="right")
-    table.add_column("source")
+    table.add_column(report.columns[0])
     for corpus in report.corpora:
-        for pair in corpus["longest"][:3]:
-            name, beginning = Text(corpus["name"]), Text(pair["source"][:60])
-            table.add_row(name, f"{pair['line']:,}", f"{pair['characters']:,}", beginning)
+        for row in corpus["longest"][:3]:
+            beginning = row["source"] if report.unit == "pair" else row["text"]
+            table.add_row(
+                Text(corpus["name"]),
+                f"{row['line']:,}",
+                f"{row['characters']:,}",
+                Text(beginning[:60]),
+            )
     console.print(table)

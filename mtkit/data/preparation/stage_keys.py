@@ -5,8 +5,22 @@ from typing import Any
 from pydantic import BaseModel
 
 from mtkit.data.preparation.facts import PreparedFacts
-from mtkit.data.prepared import FORMAT_VERSION, Stage, describe_file, describe_inputs
-from mtkit.data.tokenizer_choice import choose_punctuation, digest_reused, list_tags, reused_folder
+from mtkit.data.prepared import (
+    FORMAT_VERSION,
+    Stage,
+    choose_short_tokens,
+    describe_file,
+    describe_inputs,
+)
+from mtkit.data.selection.language_models import digest_models
+from mtkit.data.tokenizer_choice import (
+    choose_punctuation,
+    digest_reused,
+    list_own_symbols,
+    list_symbols,
+    list_tags,
+    reused_folder,
+)
 from mtkit.digests import digest
 from mtkit.recipe import Recipe
 from mtkit.recipe.tables import relative_to_root
@@ -22,7 +36,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
             held_out = (data.dev, *recipe.evaluation.test_sets)
             depends = [
                 [_dump(recipe, corpus, {"name", "weight", "tag"}) for corpus in data.train],
-                _dump(recipe, data.cleaning, {"max_tokens"}),
+                _dump(recipe, data.cleaning, {"max_tokens", "selection"}),
                 [_dump(recipe, corpus, {"tag"}) for corpus in held_out],
                 [*languages, choose_punctuation(recipe)],
                 # Held-out pairs are found as the tokenizer normalises them.
@@ -31,21 +45,47 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 else _describe_pretrained(recipe) or tokenizer.normalization,
                 describe_inputs((*data.train, *held_out)),
             ]
+        case "differences":
+            depends = [found["text"]["digest"], found["text"]["parts"], digest_models(recipe)]
+        case "selection":
+            selection = data.cleaning.selection
+            assert selection is not None
+            depends = [
+                found["differences"]["digest"],
+                found["text"]["parts"],
+                [selection.keep, selection.max_difference],
+            ]
         case "tokenizer" if kept is not None:
-            symbols = [list_tags(recipe), tokenizer.user_symbols, tokenizer.joint]
+            symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]
             depends = [digest_reused(kept), symbols, languages]
         case "tokenizer":
             depends = [
-                found["text"]["digest"],
+                _describe_text(found),
                 _dump(recipe, tokenizer, {"sampling"}),
                 # Moses' rules depend on the languages.
                 languages,
-                [recipe.seed, list_tags(recipe)],
+                [recipe.seed, list_tags(recipe), *list_own_symbols(recipe)],
                 _describe_pretrained(recipe),
+            ]
+        case "train" if data.is_text:
+            depends = [
+                _describe_text(found),
+                found["text"]["parts"],
+                found["tokenizer"]["digest"],
+                _describe_blocks(recipe),
+            ]
+        case "dev" if data.is_text:
+            depends = [
+                found["tokenizer"]["digest"],
+                languages,
+                _dump(recipe, data.dev),
+                _describe_blocks(recipe),
+                describe_inputs((data.dev,)),
+                *found["text"].get("labels", ()),
             ]
         case "train":
             depends = [
-                found["text"]["digest"],
+                _describe_text(found),
                 # Which corpus each pair is of, which the text itself doesn't tell.
                 found["text"]["parts"],
                 found["tokenizer"]["digest"],
@@ -62,6 +102,17 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 describe_inputs((data.dev,)),
             ]
     return digest([stage, FORMAT_VERSION, *depends])
+
+
+def _describe_text(found: PreparedFacts) -> list[Any]:
+    """Returns what tells the text that is tokenised from others."""
+    digests = found["text"]["digest"]
+    return [digests, found["selection"]["digest"]] if "selection" in found else digests
+
+
+def _describe_blocks(recipe: Recipe) -> list[Any]:
+    """Returns what tells how a recipe's documents become blocks."""
+    return [recipe.objective, recipe.data.block_tokens, choose_short_tokens(recipe)]
 
 
 def _dump(recipe: Recipe, section: BaseModel, left_out: set[str] | None = None) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.files import reserve
 from mtkit.foreign_files import check_file
@@ -18,16 +19,28 @@ _MAX_FOR_HYPERGEOMETRIC = 1_000_000_000
 """numpy draws from no more."""
 # Offsets of 64 bits: a block of very long lines passes 2 GiB.
 _TEXT = pa.large_string()
+DOCUMENT_COLUMN = "document"
+"""Column with the number of each line's document, rising; text in one language has it."""
 
 
-def make_text_batch(columns: Mapping[str, Sequence[str]]) -> pa.RecordBatch:
+def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.RecordBatch:
     """Returns sentences by column, such as `source` and `target`, as a part of a text store."""
-    arrays = [pa.array(lines, type=_TEXT) for lines in columns.values()]
-    return pa.record_batch(arrays, schema=_schema(tuple(columns)))
+    schema = _schema(tuple(columns))
+    arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def add_documents(batch: pa.RecordBatch, documents: Indices) -> pa.RecordBatch:
+    """Returns sentences with the number of each one's document, as a part of a text store."""
+    schema = _schema((*batch.schema.names, DOCUMENT_COLUMN))
+    numbers = pa.array(documents, type=pa.int64())
+    return pa.record_batch([*batch.columns, numbers], schema=schema)
 
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
-    return pa.schema([(column, _TEXT) for column in columns])
+    return pa.schema(
+        [(column, pa.int64() if column == DOCUMENT_COLUMN else _TEXT) for column in columns]
+    )
 
 
 class TextStoreWriter:
@@ -63,13 +76,15 @@ class TextStore:
 
     Args:
         folder: What a `TextStoreWriter` filled.
+        left_out: File of marks, one for each row, True where the row isn't selected; None where all
+            are.
 
     Raises:
         MtkitError: It isn't there, or is incomplete.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, left_out: Path | None = None) -> None:
+        self._folder, self._left_out = folder, left_out
         path = folder / _TEXT_FILE
         try:
             check_file(path)
@@ -85,17 +100,23 @@ class TextStore:
         return self._reader.get_batch(number)
 
     def iterate_unique(self) -> Iterator[pa.RecordBatch]:
-        """Yields the columns of each part, without duplicates."""
+        """Yields the columns of each part, without duplicates and rows that aren't selected."""
         first = 0
         for number in range(self.num_parts):
             part = self.read_part(number)
-            yield part.filter(pa.array(~self.is_duplicate(first, part.num_rows)))
+            yield part.filter(pa.array(self.is_wanted(first, part.num_rows)))
             first += part.num_rows
 
     def is_duplicate(self, first: int, count: int) -> NDArray[np.bool_]:
         """Returns for each of `count` rows from `first` on whether it repeats an earlier one."""
-        marks: NDArray[np.bool_] = np.load(self._folder / _DUPLICATES_FILE, mmap_mode="r")
-        return np.array(marks[first : first + count])
+        return _read_marks(self._folder / _DUPLICATES_FILE, first, count)
+
+    def is_wanted(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Returns for each of `count` rows from `first` on whether it is selected, no repeat."""
+        is_left_out = self.is_duplicate(first, count)
+        if self._left_out is not None:
+            is_left_out |= _read_marks(self._left_out, first, count)
+        return ~is_left_out
 
     def sample(
         self, column: str, size: int, num_unique: int, *, seed: Sequence[int]
@@ -131,9 +152,18 @@ def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -
     return min(wanted, count, int(generator.binomial(count, wanted / left)))
 
 
+def _read_marks(path: Path, first: int, count: int) -> NDArray[np.bool_]:
+    marks: NDArray[np.bool_] = np.load(path, mmap_mode="r")
+    return np.array(marks[first : first + count])
+
+
 def open_duplicate_marks(folder: Path, num_rows: int) -> NDArray[np.bool_]:
     """Returns one mark for each row of a text store, all False, in a new file behind it."""
-    path = folder / _DUPLICATES_FILE
+    return open_marks(folder / _DUPLICATES_FILE, num_rows)
+
+
+def open_marks(path: Path, num_rows: int) -> NDArray[np.bool_]:
+    """Returns one mark for each row of a text store, all False, in a new file."""
     if not num_rows:
         # Nothing can't be mapped.
         np.save(path, np.zeros(0, dtype=np.bool_))

@@ -41,6 +41,7 @@ class TokenizingJob:
         max_tokens: Greatest length of either side, tag and `</s>` counted.
         sampling: How training samples segmentations; None where it doesn't.
         seed: Seed of the samples by which their growth is measured.
+        left_out: File that marks rows that aren't selected; None where all are.
     """
 
     text: Path
@@ -49,6 +50,7 @@ class TokenizingJob:
     max_tokens: int
     sampling: Sampling | None
     seed: int
+    left_out: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class TextPart:
     Attributes:
         number: Which part.
         corpus: Which entry of `data.train` it is of.
-        is_unique: Which of its rows are no duplicates, [rows].
+        is_unique: Which of its rows are selected, and no duplicates, [rows].
     """
 
     number: int
@@ -154,13 +156,6 @@ class PartTokenizer:
         )
 
     def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
-        unknown: Counter[str] = Counter()
-        is_unknown = tokens.tokens == UNK
-        if is_unknown.any():
-            ends = np.cumsum(tokens.lengths)
-            found = np.searchsorted(ends, np.flatnonzero(is_unknown), side="right")
-            for row in np.unique(found).tolist():
-                unknown.update("".join(self._tokenizer.unknown_pieces(column, lines[row])))
         best = sampled = 0
         if self._resegmenters:
             first = tokens.lengths[:_SAMPLED_PER_PART]
@@ -171,10 +166,31 @@ class PartTokenizer:
         return ColumnCounts(
             lengths=np.bincount(tokens.lengths, minlength=self._job.max_tokens + 1),
             pieces=np.bincount(tokens.tokens, minlength=self._widths[column]),
-            unknown=unknown,
+            unknown=count_unknown(self._tokenizer, column, tokens, lines),
             best_tokens=best,
             sampled_tokens=sampled,
         )
+
+
+def count_unknown(
+    tokenizer: SubwordTokenizer, side: str, tokens: Ragged, lines: Sequence[str]
+) -> Counter[str]:
+    """Returns the characters of lines of a side that its vocabulary lacks, and how often.
+
+    Args:
+        tokenizer: What made the tokens.
+        side: Source or target.
+        tokens: Of each line.
+        lines: The lines.
+    """
+    unknown: Counter[str] = Counter()
+    is_unknown = tokens.tokens == UNK
+    if is_unknown.any():
+        ends = np.cumsum(tokens.lengths)
+        found = np.searchsorted(ends, np.flatnonzero(is_unknown), side="right")
+        for row in np.unique(found).tolist():
+            unknown.update("".join(tokenizer.unknown_pieces(side, lines[row])))
+    return unknown
 
 
 def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
@@ -220,7 +236,9 @@ def tokenize_text(
     samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
     counts: dict[str, ColumnCounts] = {}
     tokenized = map_in_order(
-        partial(PartTokenizer, job), list_parts(TextStore(job.text), parts), num_workers=num_workers
+        partial(PartTokenizer, job),
+        list_parts(TextStore(job.text, left_out=job.left_out), parts),
+        num_workers=num_workers,
     )
     with TokenStoreWriter(folder, choose_widths(tokenizer)) as store:
         for part in follow(
@@ -234,9 +252,9 @@ def tokenize_text(
                 counts[column] = counts[column] + found if column in counts else found
         if not sum(kept):
             raise MtkitError(
-                f"data.train: no pair is left: all {sum(too_long):,} that passed the filters are "
+                f"data.train: no pairs left: all {sum(too_long):,} that passed the filters are "
                 f"longer than data.cleaning.max_tokens = {job.max_tokens}",
-                "raise it, or give a greater tokenizer.vocab_size",
+                "raise it, or increase tokenizer.vocab_size",
             )
     build_order(folder)
     return {
@@ -251,10 +269,10 @@ def tokenize_text(
 
 
 def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[TextPart]:
-    """Yields each part of a text store with its duplicates; `parts` has its corpus and size."""
+    """Yields each part of a text store, and which rows count; `parts` has its corpus and size."""
     first = 0
     for number, (corpus, num_rows) in enumerate(parts):
-        yield TextPart(number, corpus, ~text.is_duplicate(first, num_rows))
+        yield TextPart(number, corpus, text.is_wanted(first, num_rows))
         first += num_rows
 
 

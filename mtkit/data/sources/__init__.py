@@ -1,4 +1,4 @@
-"""Corpora as pairs of lines, whatever they lie in, in constant memory.
+"""Corpora as pairs of lines or as lines of one language, whatever they lie in, in constant memory.
 
 corpora.py      the front door: blocks or pairs of any corpus, checked, and the files it lies in
 blocks.py       what a corpus is cut into for other processes, and text decoded there
@@ -12,4 +12,11 @@ data_sets.py    what the `datasets` library can stream
 published.py    test sets that sacreBLEU knows by name
 tmx.py          translation memories
 moses_zip.py    archives as OPUS hands them out
+
+one_language.py  the front door of text in one language, with the documents that it is of
+sentences.py     its lines, and how documents go on from one block to the next
+text_files.py    text files
+text_tables.py   tab-separated text, JSON lines and Parquet
+
+labelled.py      texts with labels, in the same files
 """

@@ -8,7 +8,9 @@ from mtkit.data.sources.blocks import Block, ReadSettings, decode_block, group_r
 from mtkit.data.sources.data_sets import check_data_set, read_data_set_blocks
 from mtkit.data.sources.files import check_files, read_file_blocks
 from mtkit.data.sources.json_lines import read_json_blocks
+from mtkit.data.sources.labelled import read_labelled
 from mtkit.data.sources.moses_zip import read_zip_blocks
+from mtkit.data.sources.one_language import OneLanguageCorpus, check_text
 from mtkit.data.sources.parquet import read_parquet_blocks
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.tmx import read_tmx_blocks
@@ -17,9 +19,12 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.data import (
     FileCorpus,
     HubCorpus,
+    LabelledCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
     PublishedCorpus,
+    TextCorpus,
+    TextTableCorpus,
     TrainingKeys,
 )
 
@@ -27,6 +32,26 @@ AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | Publi
 Pair = tuple[str, str]
 
 _PAIRS_AT_ONCE = 1_024
+
+
+def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus) -> AnyCorpus:
+    """Returns a corpus that has two sides.
+
+    Raises:
+        MtkitError: It is text in one language, or labelled text.
+    """
+    if isinstance(corpus, LabelledCorpus):
+        raise MtkitError(
+            f"{corpus.path}: labelled text, where pairs of sentences are needed",
+            "name parallel text, without `label_column`",
+        )
+    if isinstance(corpus, TextCorpus | TextTableCorpus):
+        name = corpus.text if isinstance(corpus, TextCorpus) else corpus.path
+        raise MtkitError(
+            f"{name}: text in one language, but sentence pairs are needed",
+            "choose parallel text: `source` and `target`, or a `path` without `text_column`",
+        )
+    return corpus
 
 
 def read_blocks(
@@ -113,8 +138,10 @@ def put_tag(tag: str, source: str) -> str:
     return f"{tag} {source}" if tag and source.strip() else source
 
 
-def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
-    """Checks that a corpus can be read as far as its first pair tells; a hub's isn't fetched.
+def check_corpus(
+    corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus, *, languages: tuple[str, str]
+) -> None:
+    """Checks that a corpus can be read as far as its first row tells; a hub's isn't fetched.
 
     Args:
         corpus: An entry of the recipe.
@@ -125,6 +152,11 @@ def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
             kind than its name says; columns, members or languages that aren't there.
     """
     match corpus:
+        case TextCorpus() | TextTableCorpus():
+            return check_text(corpus)
+        case LabelledCorpus():
+            next(read_labelled(corpus), None)
+            return None
         case PhrasebookCorpus():
             return _check_direction(languages)
         case FileCorpus():
@@ -144,13 +176,15 @@ def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
     return None
 
 
-def input_files(corpus: AnyCorpus) -> list[Path]:
+def input_files(corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus) -> list[Path]:
     """Returns the local files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
         case FileCorpus():
             return [corpus.source, corpus.target]
-        case PairedFileCorpus():
+        case PairedFileCorpus() | TextTableCorpus() | LabelledCorpus():
             return [corpus.path]
+        case TextCorpus():
+            return [corpus.text]
         case HubCorpus():
             # A name on the hub is no folder, and nothing is found in it.
             return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())

@@ -35,10 +35,10 @@ def check_data_set(corpus: HubCorpus) -> None:
     if folder.is_absolute() and not folder.is_dir():
         raise MtkitError(
             f"{folder}: no such folder",
-            "folders of data sets start from data_root: --set data.data_root=FOLDER moves them all",
+            "the path is relative to data_root; to change it: --set data.data_root=FOLDER",
         )
     if folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
-        raise MtkitError(f"{folder}: no file in it", "is it complete?")
+        raise MtkitError(f"{folder}: no files in it", "is it complete?")
 
 
 def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, bytes]]:
@@ -51,8 +51,8 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
         builder = datasets.load_dataset_builder(corpus.dataset, corpus.configuration)
         if builder.name not in _FORMATS:
             raise MtkitError(
-                f"{name}: files of the kind '{builder.name}' aren't read",
-                "make Parquet, JSON lines or csv files of it, or two text files",
+                f"{name}: files of type '{builder.name}' can't be read",
+                "convert it to Parquet, JSON lines or CSV files, or to two text files",
             )
         data_set = builder.as_streaming_dataset(split=corpus.split)
         for table in data_set.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE):
@@ -64,8 +64,8 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
         where = f", after row {num_rows:,}" if num_rows else ""
         raise MtkitError(
             f"{name}{where}: {error}",
-            "check its name, configuration and split, and that this machine reaches the hub; "
-            "or name two text files instead: source = ..., target = ...",
+            "check its name, configuration and split, and that this machine can reach the hub; "
+            "or use two text files instead: source = ..., target = ...",
         ) from error
 
 

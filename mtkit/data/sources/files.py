@@ -114,7 +114,7 @@ def _unequal(source: LineReader, target: LineReader) -> MtkitError:
     longer.count_rest()
     return MtkitError(
         f"{source.name} has {source.num_taken:,} lines, but {target.name} has "
-        f"{target.num_taken:,}: the two must pair line by line, and {longer.name}:{first_unpaired} "
-        "is the first without a partner",
-        "find where they part: a missing or doubled line shifts all that follow",
+        f"{target.num_taken:,}: both must have the same number of lines; "
+        f"{longer.name}:{first_unpaired} is the first without a counterpart",
+        "find where they diverge: a missing or repeated line shifts all that follow",
     )

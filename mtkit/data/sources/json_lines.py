@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ _KINDS = {
     bool: "true or false",
     type(None): "null",
 }
-# An escape can write what no UTF-8 can hold.
+# An escape can write what UTF-8 can't contain.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -51,14 +51,10 @@ class JsonOrigin:
         targets: list[str] = []
         for number, line in enumerate(lines, start=self.first_line):
             pair = self._read(line, f"{self.name}:{number}")
-            if "\\u" in line and any(_SURROGATE.search(text) for text in pair):
+            if has_surrogate(line, pair):
                 if not drop_invalid:
-                    raise MtkitError(
-                        f"{self.name}:{number}: half of a surrogate pair, such as \\ud83d, is no "
-                        "character",
-                        "write the file again with text in UTF-8",
-                    )
-                pair = [_SURROGATE.sub("\ufffd", text) for text in pair]
+                    raise surrogate_fault(f"{self.name}:{number}")
+                pair = list(map(replace_surrogates, pair))
                 num_invalid += 1
             sources.append(as_one_line(pair[0]))
             targets.append(as_one_line(pair[1]))
@@ -68,25 +64,52 @@ class JsonOrigin:
         """Returns both sides of a line."""
         if not line.strip():
             return ["", ""]
-        row = _parse(line, where)
+        row = parse_object(line, where)
         inner = row.get(TRANSLATION)
         inside = inner if isinstance(inner, dict) else {}
         ways = self.columns.find(row, inside, where)
         return [_text_at(row, way, where) for way in ways]
 
 
-def _parse(line: str, where: str) -> dict[str, Any]:
+def has_surrogate(line: str, texts: Sequence[str]) -> bool:
+    """Returns whether one of the texts that a line holds has half of a surrogate pair."""
+    return "\\u" in line and any(_SURROGATE.search(text) for text in texts)
+
+
+def surrogate_fault(where: str) -> MtkitError:
+    """Returns the fault that a line has half of a surrogate pair."""
+    return MtkitError(
+        f"{where}: half of a surrogate pair, such as \\ud83d, is not a character",
+        "write the file again with text in UTF-8",
+    )
+
+
+def replace_surrogates(text: str) -> str:
+    """Returns text with U+FFFD for each half of a surrogate pair."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def parse_object(line: str, where: str) -> dict[str, Any]:
+    """Returns the object that a line holds.
+
+    Args:
+        line: The line.
+        where: File and line, for messages.
+
+    Raises:
+        MtkitError: It is no JSON, or no object.
+    """
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise MtkitError(
-            f"{where}: no JSON: {error}",
-            "each line must hold one whole object: jq -c . FILE, or jq -c '.[]' FILE for a list",
+            f"{where}: invalid JSON: {error}",
+            "each line must be one complete object: jq -c . FILE, or jq -c '.[]' FILE for a list",
         ) from error
     if not isinstance(row, dict):
         raise MtkitError(
-            f"{where}: expected an object, found {_kind_of(row)}",
-            "a list of objects becomes JSON lines by: jq -c '.[]' FILE",
+            f"{where}: expected an object, found {kind_of(row)}",
+            "to turn a list of objects into JSON lines: jq -c '.[]' FILE",
         )
     return row
 
@@ -97,13 +120,14 @@ def _text_at(row: dict[str, Any], way: tuple[str, ...], where: str) -> str:
         value = value[step]
     if value is not None and not isinstance(value, str):
         raise MtkitError(
-            f"{where}: expected text in '{way[-1]}', found {_kind_of(value)}",
-            "name other columns with source_column and target_column",
+            f"{where}: expected text in '{way[-1]}', found {kind_of(value)}",
+            "choose other columns with source_column and target_column",
         )
     return value or ""
 
 
-def _kind_of(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Returns what a value of JSON is, in words."""
     return _KINDS.get(type(value), "a number")
 
 

@@ -131,7 +131,7 @@ def read_line_blocks(
         MtkitError: The file is damaged, or there is no line left in it.
     """
     first = 0
-    while (size := reading.size_at(first)) and (lines := _take_block(reader, size)):
+    while (size := reading.size_at(first)) and (lines := take_block(reader, size)):
         yield Block(
             corpus=reading.index,
             first=first,
@@ -145,7 +145,8 @@ def read_line_blocks(
         raise MtkitError(f"{reader.name}: no lines of text in it", "is the file complete?")
 
 
-def _take_block(reader: LineReader, size: int) -> list[bytes]:
+def take_block(reader: LineReader, size: int) -> list[bytes]:
+    """Returns the next lines, at most `size`, and fewer where they are long; none at the end."""
     lines: list[bytes] = []
     num_bytes = 0
     while len(lines) < size and num_bytes <= BYTES_PER_BLOCK:
@@ -279,9 +280,9 @@ def damage_told(
             is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
         raise MtkitError(
             f"{name or path}: damaged {packing} file{progress()}: {error}",
-            f"`{_TEST_COMMANDS[packing]} {path}` tells more; fetch or pack it again"
+            f"`{_TEST_COMMANDS[packing]} {path}` shows more; download or compress it again"
             if is_such
-            else f"it holds no {packing}: if it is plain text, call it {path.stem}",
+            else f"it is not in {packing} format: if it is plain text, rename it to {path.stem}",
         ) from error
 
 
@@ -298,15 +299,15 @@ def check_is_file(path: Path, hint: str = "") -> None:
     if path.is_file():
         return
     if path.is_dir():
-        raise MtkitError(f"{path}: is a folder, not a file", "name a file in it")
+        raise MtkitError(f"{path}: a folder, not a file", "choose a file in it")
     near = [path.with_name(path.name + ending) for ending in COMPRESSIONS]
     found = [str(other) for other in (*near, path.with_suffix("")) if other.is_file()]
     raise MtkitError(
         f"{path}: no such file",
-        f"there is {found[0]}: name that one"
+        f"there is {found[0]}: use that"
         if found
         else hint
-        or "corpus paths start from data_root: --set data.data_root=FOLDER moves them all",
+        or "corpus paths are relative to data_root; to change it: --set data.data_root=FOLDER",
     )
 
 
@@ -318,7 +319,7 @@ def check_has_content(path: Path) -> None:
     """
     check_is_file(path)
     if path.stat().st_size == 0:
-        raise MtkitError(f"{path}: no lines in it", "is the file complete?")
+        raise MtkitError(f"{path}: empty file", "is the file complete?")
 
 
 def _explain_encoding(path: Path, number: int, line: bytes) -> str:
@@ -327,10 +328,12 @@ def _explain_encoding(path: Path, number: int, line: bytes) -> str:
     if number == 1:
         for compression, ending in endings.items():
             if line.startswith(_MAGIC[compression]):
-                return f"it is packed with {compression}: call it {path.name}{ending}"
+                return f"it is compressed with {compression}: rename it to {path.name}{ending}"
         if line.startswith(_UTF_16):
-            return f"it is UTF-16: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
+            return (
+                f"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
+            )
     return (
         f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
-        "if that is what it is in"
+        "if that is its encoding"
     )

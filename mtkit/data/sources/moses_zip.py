@@ -43,14 +43,14 @@ def _find_members(archive: zipfile.ZipFile, path: Path, reading: ReadSettings) -
         return sources[stems[0]], targets[stems[0]]
     if stems:
         raise MtkitError(
-            f"{path}: {len(stems)} pairs of members that end in .{source_language} and "
+            f"{path}: {len(stems)} pairs of files ending in .{source_language} and "
             f".{target_language}: {list_names(stems)}",
-            "unzip it, and name the two files of one pair with source and target",
+            "unzip it, and give the two files of one pair as source and target",
         )
     raise MtkitError(
-        f"{path}: expected members NAME.{source_language} and NAME.{target_language}, found "
+        f"{path}: expected files NAME.{source_language} and NAME.{target_language}, found "
         f"{list_names(members)}",
-        "unzip it, and name the two files with source and target",
+        "unzip it, and give the two files as source and target",
     )
 
 
@@ -71,7 +71,7 @@ def _open_member(archive: zipfile.ZipFile, name: str, path: Path) -> LineReader:
     except (RuntimeError, NotImplementedError) as error:
         # A password, or a method of compression that Python doesn't know.
         raise MtkitError(
-            f"{path}: {name} can't be unpacked: {error}",
-            "unzip it by other means, and name the two files with source and target",
+            f"{path}: {name} can't be extracted: {error}",
+            "unzip it with another program, and give the two files as source and target",
         ) from error
     return LineReader(buffered(stream), path, name=f"{path}/{name}", compression="zip")

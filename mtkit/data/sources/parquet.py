@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
@@ -27,6 +29,22 @@ def read_parquet_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iter
 
 
 def _read_rows(corpus: PairedFileCorpus, columns: Columns) -> Iterator[tuple[bytes, bytes]]:
+    name = str(corpus.path)
+    with open_parquet(corpus.path) as file:
+        ways = find_columns(file.schema_arrow, columns, name)
+        wanted = [".".join(way) for way in ways]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+            sides = [texts_at(batch, way, name) for way in ways]
+            yield from zip(*sides, strict=True)
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Opens a Parquet file; reads little of it at a time.
+
+    Raises:
+        MtkitError: It is damaged, also as the block shows that reads it.
+    """
     # Imported here: they take a while, and most corpora are text.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -34,20 +52,16 @@ def _read_rows(corpus: PairedFileCorpus, columns: Columns) -> Iterator[tuple[byt
     try:
         with (
             # It takes no path that is invalid UTF-8.
-            pa.OSFile(os.fsencode(corpus.path), "rb") as opened,
+            pa.OSFile(os.fsencode(path), "rb") as opened,
             pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
         ):
-            ways = find_columns(file.schema_arrow, columns, str(corpus.path))
-            wanted = [".".join(way) for way in ways]
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
-                sides = [texts_at(batch, way, str(corpus.path)) for way in ways]
-                yield from zip(*sides, strict=True)
+            yield file
     except (pa.ArrowException, OSError) as error:
         # With a number, it is the system that fails, not the file.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise MtkitError(
-            f"{corpus.path}: damaged Parquet file: {error}", "fetch or write it again"
+            f"{path}: damaged Parquet file: {error}", "download or write it again"
         ) from error
 
 
@@ -67,7 +81,12 @@ def find_columns(
     return columns.find(schema.names, inside, where)
 
 
-def texts_at(table: Any, way: tuple[str, ...], where: str) -> list[bytes]:
+def texts_at(
+    table: Any,
+    way: tuple[str, ...],
+    where: str,
+    hint: str = "choose other columns with source_column and target_column",
+) -> list[bytes]:
     """Returns one side of a table or batch of Arrow as UTF-8, unchecked; what is null is blank.
 
     Raises:
@@ -88,7 +107,7 @@ def texts_at(table: Any, way: tuple[str, ...], where: str) -> list[bytes]:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()):
         raise MtkitError(
             f"{where}: expected text in '{way[-1]}', found {kind}",
-            "name other columns with source_column and target_column",
+            hint,
         )
     # As bytes, invalid UTF-8 is reported by row later on.
     return [text or b"" for text in column.cast(pa.large_binary()).to_pylist()]

@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 _SHORTENED = {
     "wmt14": (
-        "wmt14 holds 2,737 of newstest2014's 3,003 sentences; papers report the whole set",
+        "wmt14 has 2,737 of newstest2014's 3,003 sentences; papers report on all of them",
         "wmt14/full",
     )
 }
@@ -45,10 +45,10 @@ def read_published(name: str, *, languages: tuple[str, str]) -> tuple[list[str],
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise MtkitError(
-            f"sacreBLEU {_version()} knows no test set '{name}'",
-            f"did you mean {' or '.join(near)}? all of them: sacrebleu --list"
+            f"sacreBLEU {_version()} has no test set '{name}'",
+            f"did you mean {' or '.join(near)}? to list all: sacrebleu --list"
             if near
-            else "all of them: sacrebleu --list",
+            else "to list all: sacrebleu --list",
         )
     pairs = get_langpairs_for_testset(name)
     pair = "-".join(languages)
@@ -56,7 +56,7 @@ def read_published(name: str, *, languages: tuple[str, str]) -> tuple[list[str],
         raise MtkitError(f"test set {name} has no {pair}", f"it has {', '.join(sorted(pairs))}")
     if name in _SHORTENED:
         what, whole = _SHORTENED[name]
-        warn(f"{what}: take {whole}")
+        warn(f"{what}: use {whole}")
     files = _download(
         name, pair, lambda: [get_source_file(name, pair), *get_reference_files(name, pair)]
     )
@@ -71,11 +71,11 @@ def _download(name: str, pair: str, fetch: Callable[[], _Result]) -> _Result:
         reason = str(error.reason)
     except (OSError, SystemExit) as error:
         # sacreBLEU ends the process where a download has another digest than it should.
-        reason = str(error) if isinstance(error, OSError) else "its digest is wrong"
+        reason = str(error) if isinstance(error, OSError) else "wrong checksum"
     raise MtkitError(
-        f"test set {name} ({pair}) isn't here, and can't be downloaded: {reason}",
-        f"where there is a network, run `sacrebleu -t {name} -l {pair} --echo src`, and copy "
-        "~/.sacrebleu from there to here; or name files with --source and --reference",
+        f"test set {name} ({pair}) isn't on this machine, and can't be downloaded: {reason}",
+        f"on a machine with a network, run `sacrebleu -t {name} -l {pair} --echo src`, and copy "
+        "its ~/.sacrebleu here; or give files with --source and --reference",
     )
 
 

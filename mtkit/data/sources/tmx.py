@@ -66,10 +66,10 @@ def _read_units(
         raise MtkitError(f"{path}: no translation unit (<tu>) in it", "is the file complete?")
     if num_pairs == 0:
         raise MtkitError(
-            f"{path}: none of its {num_units:,} units holds both '{languages[0]}' and "
+            f"{path}: none of its {num_units:,} units has both '{languages[0]}' and "
             f"'{languages[1]}'; languages found: {list_names(found)}",
-            "data.source_language and data.target_language say what to look for; 'en' finds "
-            "'en-US', but 'en-US' doesn't find 'en'",
+            "check data.source_language and data.target_language; 'en' matches 'en-US', but "
+            "'en-US' doesn't match 'en'",
         )
 
 
@@ -82,8 +82,8 @@ def _parse(path: Path, stream: IO[bytes]) -> Iterator[ET.Element]:
                 if event == "start":
                     if not above and _local_name(element) != "tmx":
                         raise MtkitError(
-                            f"{path}: its outermost element is <{_local_name(element)}>, not <tmx>",
-                            "name a translation memory",
+                            f"{path}: the root element is <{_local_name(element)}>, not <tmx>",
+                            "choose a translation memory",
                         )
                     above.append(element)
                     continue
@@ -94,16 +94,16 @@ def _parse(path: Path, stream: IO[bytes]) -> Iterator[ET.Element]:
                     above[-1].clear()
     except ET.ParseError as error:
         raise MtkitError(
-            f"{path}:{error.position[0]}: no well-formed XML: {expat.ErrorString(error.code)} "
+            f"{path}:{error.position[0]}: not well-formed XML: {expat.ErrorString(error.code)} "
             f"(column {error.position[1] + 1})",
-            f"`xmllint --noout {path.name}` tells more; is the file complete, and is it in the "
-            "encoding that its first line says?",
+            f"`xmllint --noout {path.name}` shows more; is the file complete, and is it in the "
+            "encoding that its first line declares?",
         ) from error
     except (LookupError, ValueError) as error:
         # What Python's parser raises of an encoding that it doesn't know.
         raise MtkitError(
             f"{path}:1: its encoding can't be read: {error}",
-            "convert it to UTF-8: iconv -f ENCODING -t UTF-8, and say so in its first line",
+            "convert it to UTF-8: iconv -f ENCODING -t UTF-8, and declare that in its first line",
         ) from error
 
 

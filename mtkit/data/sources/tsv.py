@@ -1,6 +1,6 @@
 """Tab-separated text: a pair a line; a quote is text like any other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,22 +40,44 @@ class TsvOrigin:
         lines, num_invalid = decode_text(
             block.source, self.name, self.first_line, drop_invalid=drop_invalid
         )
-        last = max(self.source_column, self.target_column)
-        # What follows the last column that counts isn't cut.
-        rows = [line.split("\t", last + 1) for line in lines]
-        for index, row in enumerate(rows):
-            if len(row) <= last:
-                if lines[index].strip():
-                    raise MtkitError(
-                        f"{self.name}:{self.first_line + index}: {plural(len(row), 'column')} "
-                        f"between tabs, but column {last + 1} is to be read",
-                        "mend the line; or, if others hold the text, say which: source_column = 1, "
-                        "target_column = 2",
-                    )
-                rows[index] = [""] * (last + 1)
+        rows = split_columns(
+            lines,
+            max(self.source_column, self.target_column),
+            self.name,
+            self.first_line,
+            example="source_column = 1, target_column = 2",
+        )
         sources = [row[self.source_column] for row in rows]
         targets = [row[self.target_column] for row in rows]
         return sources, targets, num_invalid
+
+
+def split_columns(
+    lines: Sequence[str], last: int, name: str, first_line: int, *, example: str
+) -> list[list[str]]:
+    """Returns the columns of each line; those of a blank line are blank.
+
+    Args:
+        lines: Lines of tab-separated text.
+        last: Place of the last column that is read, from 0; what follows it isn't cut.
+        name: Name of the file.
+        first_line: Number of the first line, from 1.
+        example: Keys that name columns by number, for a message.
+
+    Raises:
+        MtkitError: A line has too few columns.
+    """
+    rows = [line.split("\t", last + 1) for line in lines]
+    for index, row in enumerate(rows):
+        if len(row) <= last:
+            if lines[index].strip():
+                raise MtkitError(
+                    f"{name}:{first_line + index}: {plural(len(row), 'tab-separated column')}, but "
+                    f"column {last + 1} is needed",
+                    f"fix the line; or, if the text is in other columns, set them: {example}",
+                )
+            rows[index] = [""] * (last + 1)
+    return rows
 
 
 def read_tsv_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
@@ -86,20 +108,15 @@ def _warn_of_names(block: Block, name: str, reading: ReadSettings) -> None:
     languages = [language.lower() for language in reading.languages]
     if sorted(names) == sorted(languages):
         warn(
-            f"{name}:1: names the columns {list_names(names)}, and is read as a pair: "
-            f'source_column = "{languages[0]}", target_column = "{languages[1]}" would look them up'
+            f"{name}:1: looks like column names, {list_names(names)}, but is read as a pair; to "
+            f'use them: source_column = "{languages[0]}", target_column = "{languages[1]}"'
         )
 
 
 def _find_columns(corpus: PairedFileCorpus, reader: LineReader) -> tuple[int, int]:
     """Returns the indices of both columns; takes the first line if it names them."""
     wanted = (corpus.source_column or 1, corpus.target_column or 2)
-    names: list[str] = []
-    if any(isinstance(column, str) for column in wanted):
-        header = join_lines(reader.take(1))
-        [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
-        names = line.split("\t")
-    source, target = (_place(column, names, corpus.path) for column in wanted)
+    source, target = find_places(wanted, reader, corpus.path, example="source_column = 1")
     if source == target:
         raise MtkitError(
             f"{corpus.path}: source_column and target_column are both column {source + 1}"
@@ -107,13 +124,35 @@ def _find_columns(corpus: PairedFileCorpus, reader: LineReader) -> tuple[int, in
     return source, target
 
 
-def _place(column: int | str, names: list[str], path: Path) -> int:
+def find_places(
+    columns: Sequence[int | str], reader: LineReader, path: Path, *, example: str
+) -> list[int]:
+    """Returns the places of columns in a line, from 0; takes the first line if it names them.
+
+    Args:
+        columns: Numbers from 1, or names.
+        reader: What has taken nothing yet.
+        path: Its file.
+        example: A key that names a column by number, for a message.
+
+    Raises:
+        MtkitError: No column has such a name.
+    """
+    names: list[str] = []
+    if any(isinstance(column, str) for column in columns):
+        header = join_lines(reader.take(1))
+        [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
+        names = line.split("\t")
+    return [_place(column, names, path, example) for column in columns]
+
+
+def _place(column: int | str, names: list[str], path: Path, example: str) -> int:
     if isinstance(column, int):
         return column - 1
     if column not in names:
         raise MtkitError(
             f"{path}:1: no column '{column}' in the first line, which has {list_names(names)}"
             + suggest(column, names),
-            "a file without names in its first line has numbers for columns: source_column = 1",
+            f"without column names in the first line, use numbers: {example}",
         )
     return names.index(column)

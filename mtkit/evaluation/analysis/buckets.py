@@ -90,8 +90,8 @@ def group_by_rare_words(
         counts = _count_words(training_text, frozenset(counts))
         min_count = _RARE_IN_TRAINING
         explanation = (
-            f"Percent of the reference's words that occur less than {min_count} times in the "
-            "training text, or never."
+            f"Percent of the reference's words that occur fewer than {min_count} times in the "
+            "training text."
         )
     names = [
         "none",
@@ -149,7 +149,7 @@ def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
     named.append(("no flag", tuple(index for index, names in enumerate(found) if not names)))
     return Grouping(
         "Risk flags",
-        "Sentences that are flagged for any system; with several flags they count in each.",
+        "Sentences flagged for any system; one with several flags counts in each.",
         tuple(Bucket(name, indices) for name, indices in named if indices),
         is_ordered=False,
     )

@@ -15,15 +15,15 @@ from mtkit.text.numbers import have_matching_numbers
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 
 FLAGS: Final[Mapping[Flag, str]] = {
-    "empty": "nothing, where the reference has text",
-    "repeated": "the same words or characters again and again, more often than in the reference",
-    "untranslated": "the source itself, or mostly its words, where the reference has others",
-    "numbers": "numbers that are missing, or that are in neither source nor reference",
+    "empty": "no text, although the reference has some",
+    "repeated": "the same words or characters repeated, more often than in the reference",
+    "untranslated": "the source itself, or mostly its words, where the reference differs",
+    "numbers": "numbers that are missing, or are in neither source nor reference",
     "urls": "web or e-mail addresses that are missing or changed",
     "too short": "less than half as long as the reference",
     "too long": "more than twice as long as the reference",
 }
-"""Every flag, with what it says of a sentence."""
+"""Every flag and its meaning."""
 
 _LONGEST_STRETCH = 20
 """Words of the longest repeated stretch that is looked for: a whole clause."""

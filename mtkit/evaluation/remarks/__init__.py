@@ -1,10 +1,9 @@
-"""Faults of translations that are to be scored, found before anybody believes the score.
+"""Checks for problems in the text that would make a score meaningless.
 
-Each check sees one fault that makes scores meaningless or beyond comparison, and says nothing where
-the text doesn't show it. That hypotheses and references are exchanged, say, no text of two good
-translations can show.
+Each check looks for one problem that makes scores meaningless or incomparable. Some can't be seen
+in the text, such as two good translations that are swapped.
 
-find.py       all checks, the gravest first
+find.py       all checks, the most serious first
 pairing.py    whether the sides are what they are called, and their lines belong together
 language.py   whether the text is in the right language, and its tokeniser fits that
 forms.py      what was done to the text: pieces, tokens, lower case, marks of Windows

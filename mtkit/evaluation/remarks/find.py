@@ -1,4 +1,4 @@
-"""All checks, the gravest first."""
+"""All checks, the most serious first."""
 
 from collections.abc import Sequence
 
@@ -20,15 +20,15 @@ def find_remarks(
     target_language: str = "",
     lowercase: bool = False,
 ) -> list[Remark]:
-    """Returns remarks on faults, the gravest first.
+    """Returns remarks on problems, the most serious first.
 
     Args:
         hypotheses: One system's translations, one a sentence.
         references: Sets of references, as many lines each; the first alone is looked at.
-        sources: The source sentences, as many lines; some faults can't be seen without.
+        sources: The source sentences, as many lines; some problems can't be found without.
         tokenize: BLEU's tokeniser, or `auto`.
         target_language: The language that the text should be in; empty where unknown.
-        lowercase: Case is not regarded anyway.
+        lowercase: Whether case is ignored anyway.
 
     Raises:
         ValueError: Unequal counts.

@@ -17,8 +17,8 @@ def find_pieces(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         if found >= max(1, 0.01 * len(side.lines)):
             yield Remark(
                 "pieces",
-                f"{of_all(found, len(side.lines))} {name} hold the tokenizer's pieces ('@@' or "
-                "'▁'), not words. Join them first: sed -r 's/(@@ )|(@@ ?$)//g' for BPE, "
+                f"{of_all(found, len(side.lines))} {name} contain subword pieces ('@@' or "
+                "'▁') instead of words. Join them first: sed -r 's/(@@ )|(@@ ?$)//g' for BPE, "
                 "spm_decode for SentencePiece.",
             )
 
@@ -31,20 +31,21 @@ def find_tokenized(hypothesis: Side, reference: Side, tokenizer: str) -> Iterato
         yield Remark(
             "one-side-tokenized",
             f"The {one} look tokenised, with spaces before commas and full stops, but the {other} "
-            f"don't. Detokenise the {one}, or take the {one} as they were before.",
+            f"don't. Detokenise the {one}, or use the original ones.",
         )
     elif set(sides.values()) == {True} and tokenizer != "none":
         yield Remark(
             "tokenized",
             "Hypotheses and references look tokenised, with spaces before commas and full stops, "
-            f"and '{tokenizer}' would tokenise them again. Score plain text, or take them as they "
-            "are with --set evaluation.tokenize=none.",
+            f"and '{tokenizer}' would tokenise them again. Score plain text, or use "
+            "--set evaluation.tokenize=none.",
         )
     elif set(sides.values()) == {False} and tokenizer == "none":
         yield Remark(
             "plain",
-            "Hypotheses and references look like plain text, with commas and full stops stuck to "
-            "the words before, but none are cut off. Score with --set evaluation.tokenize=auto.",
+            "Hypotheses and references look like plain text, with commas and full stops attached "
+            "to words, but evaluation.tokenize is 'none'. Score with "
+            "--set evaluation.tokenize=auto.",
         )
     escaped, escaped_there = hypothesis.count(_ESCAPE), reference.count(_ESCAPE)
     if True not in sides.values() and abs(escaped - escaped_there) >= 0.01 * len(hypothesis.lines):
@@ -53,8 +54,8 @@ def find_tokenized(hypothesis: Side, reference: Side, tokenizer: str) -> Iterato
         )
         yield Remark(
             "escaped",
-            f"{of_all(count, len(hypothesis.lines))} {one} hold what a tokeniser leaves, such as "
-            "'&quot;' or '@-@', and the other side doesn't. Detokenise them fully.",
+            f"{of_all(count, len(hypothesis.lines))} {one} contain a tokeniser's marks, such as "
+            "'&quot;' or '@-@', but the other side doesn't. Detokenise them fully.",
         )
 
 
@@ -65,14 +66,14 @@ def find_bytes(hypothesis: Side, reference: Side) -> Iterator[Remark]:
             yield Remark(
                 "byte-order-mark",
                 f"The {name} begin with a byte order mark, which counts as part of the first word. "
-                "Take it away: sed -i '1s/^\\xEF\\xBB\\xBF//'.",
+                "Remove it: sed -i '1s/^\\xEF\\xBB\\xBF//'.",
             )
         returns = sum(line.endswith("\r") for line in side.raw)
         if returns > 0.5 * len(side.raw):
             yield Remark(
                 "carriage-return",
                 f"{of_all(returns, len(side.raw))} {name} end in a carriage return, as files from "
-                "Windows do; scores don't change by it. Take them away: sed -i 's/\\r$//'.",
+                "Windows do; this doesn't change scores. Remove them: sed -i 's/\\r$//'.",
             )
 
 
@@ -86,7 +87,7 @@ def find_lowercased(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     if len(hypothesis.lines) >= 10 and shares[lower] < 0.02 and shares[upper] > 0.5:
         yield Remark(
             "lowercased",
-            f"{shares[upper]:.0%} of the {upper} have a capital, of the {lower} "
-            f"{shares[lower]:.0%}. Restore their case, or score without regard to it: "
+            f"{shares[upper]:.0%} of the {upper} contain a capital letter, but {shares[lower]:.0%} "
+            f"of the {lower}. Restore their case, or ignore case: "
             "--set evaluation.lowercase=true.",
         )

@@ -26,7 +26,7 @@ def find_other_language(
     if expected and reference.num_letters >= _MIN_WORDS and reference.share_of(expected) < 0.05:
         yield Remark(
             "language",
-            f"Only {reference.share_of(expected):.0%} of the references' letters are of a script "
+            f"Only {reference.share_of(expected):.0%} of the references' letters are in a script "
             f"that {target_language} is written in: check which file is the reference.",
         )
     if min(hypothesis.num_letters, reference.num_letters) < _MIN_WORDS:
@@ -40,16 +40,16 @@ def find_other_language(
         if hypothesis.share_of(_JAPANESE) >= 0.2 and max(kana) > 0.1 and min(kana) < 0.05:
             yield Remark(
                 "language",
-                f"{kana[0]:.0%} of the hypotheses' letters are kana, of the references' "
-                f"{kana[1]:.0%}: one side is Japanese, the other Chinese. Check both files.",
+                f"{kana[0]:.0%} of the hypotheses' letters are kana, but {kana[1]:.0%} of the "
+                f"references': one side is Japanese, the other Chinese. Check both files.",
             )
             return
     if reference.share_of(alike) > 0.5 and hypothesis.share_of(alike) < 0.2:
         yield Remark(
             "language",
-            f"{reference.share_of(alike):.0%} of the references' letters are {script.title()}, of "
-            f"the hypotheses' {hypothesis.share_of(alike):.0%}: they are in different languages. "
-            "Check both files, and that the system translates into the right language.",
+            f"{reference.share_of(alike):.0%} of the references' letters are {script.title()}, but "
+            f"{hypothesis.share_of(alike):.0%} of the hypotheses': they are in different "
+            "languages. Check both files, and that the system translates into the right language.",
         )
     elif script not in UNSPACED:
         yield from _find_other_words(hypothesis, reference, source)
@@ -65,7 +65,7 @@ def _find_other_words(hypothesis: Side, reference: Side, source: Side | None) ->
     )
     if known < 0.15 or seen > 0.35 * known:
         return
-    whose = "one of the two files is in another language, or they don't belong together"
+    whose = "one file is in another language, or the files don't belong together"
     if source is not None and source.words.total() >= _MIN_WORDS:
         of_source = _share_of_frequent(source, source)
         for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
@@ -73,7 +73,7 @@ def _find_other_words(hypothesis: Side, reference: Side, source: Side | None) ->
                 whose = f"the {name} are in the sources' language"
     yield Remark(
         "language",
-        f"The {_NUM_FREQUENT} most frequent words of the references make up {known:.0%} of these, "
+        f"The {_NUM_FREQUENT} most frequent words of the references make up {known:.0%} of them, "
         f"but {seen:.0%} of the hypotheses: {whose}. Check the files.",
     )
 
@@ -97,29 +97,29 @@ def find_unfit_tokenizer(reference: Side, tokenizer: str) -> Iterator[Remark]:
         if share > 0.3:
             yield Remark(
                 "tokenizer",
-                f"{share:.0%} of the references' letters are of scripts without spaces between "
-                f"words, where '{tokenizer}' finds next to none. Score with "
+                f"{share:.0%} of the references' letters are in scripts without spaces between "
+                f"words, where '{tokenizer}' finds almost no words. Score with "
                 f"--set evaluation.tokenize={best}.",
             )
     elif tokenizer == "char":
         if share < 0.3:
             yield Remark(
                 "tokenizer",
-                "BLEU counts characters here, which about doubles it: 'char' is for scripts "
-                "without spaces between words. Score with --set evaluation.tokenize=13a.",
+                "BLEU is computed on characters here, which about doubles it: 'char' is for "
+                "scripts without spaces between words. Score with --set evaluation.tokenize=13a.",
             )
     elif tokenizer in _SCRIPTS_CUT_BY:
         own = reference.share_of(_SCRIPTS_CUT_BY[tokenizer])
         if own < 0.05:
             yield Remark(
                 "tokenizer",
-                f"'{tokenizer}' is made for another script: {own:.0%} of the references' letters "
-                "are of it. Score with --set evaluation.tokenize="
+                f"'{tokenizer}' is for another script: only {own:.0%} of the references' letters "
+                "are in its script. Score with --set evaluation.tokenize="
                 f"{best if share > 0.3 else '13a'}.",
             )
         elif share > 0.3 and {tokenizer, best} == {"zh", "ja-mecab"}:
             yield Remark(
                 "tokenizer",
-                f"{kana:.0%} of the references' letters are kana, which tells Japanese from "
+                f"{kana:.0%} of the references' letters are kana, so they are Japanese, not "
                 f"Chinese. Score with --set evaluation.tokenize={best}, not '{tokenizer}'.",
             )

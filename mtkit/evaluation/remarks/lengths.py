@@ -16,7 +16,7 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     ratio = len(hypothesis.text) / max(1, len(reference.text))
     if num_lines >= 10 and not 0.7 < ratio < 1.5:
         meaning, cure = (
-            ("translations break off or leave out a part", "raise the limit on output length")
+            ("translations are cut off or incomplete", "raise the limit on output length")
             if ratio < 1
             else ("translations may repeat themselves", "look at the longest lines")
         )
@@ -34,7 +34,7 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     if open_ended >= max(5, 0.1 * len(complete)):
         yield Remark(
             "open-ended",
-            f"{of_all(open_ended, len(complete))} hypotheses end without a full stop or the like "
+            f"{of_all(open_ended, len(complete))} hypotheses end without a full stop or similar "
             "where the reference has one: they may be cut off. Look at the longest, and raise the "
             "limit on output length if they are.",
         )
@@ -49,6 +49,6 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
             yield Remark(
                 "cut",
                 f"{of_all(lengths[longest], num_lines)} hypotheses are exactly {longest:,} {unit} "
-                "long, and none is longer: something cuts them there. Raise that limit.",
+                "long, and none is longer: they were probably cut at a limit. Raise that limit.",
             )
             return

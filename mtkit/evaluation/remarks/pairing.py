@@ -24,7 +24,7 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
         yield Remark(
             "copied-reference",
             f"{of_all(same, len(with_text))} hypotheses equal their reference. Unless the task is "
-            "so easy, the references were scored in place of a system's output: check both files.",
+            "that easy, the references were scored instead of a system's output: check both files.",
         )
     if source is None:
         return
@@ -39,14 +39,14 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
     if copied - in_references >= max(3, 0.1 * num_lines):
         yield Remark(
             "copied-source",
-            f"{of_all(copied, num_lines)} hypotheses equal their source sentence, of the "
-            f"references {in_references:,}. The system copies instead of translating, or the "
+            f"{of_all(copied, num_lines)} hypotheses equal their source sentence, but only "
+            f"{in_references:,} references. The system copies instead of translating, or the "
             "sources were scored: check the file, and the training data for untranslated pairs.",
         )
     if in_references >= max(3, 0.5 * num_lines):
         yield Remark(
             "copied-source",
-            f"{of_all(in_references, num_lines)} references equal their source sentence: name the "
+            f"{of_all(in_references, num_lines)} references equal their source sentence: give the "
             "translation, not the source, as the reference.",
         )
 
@@ -74,8 +74,8 @@ def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
             yield Remark(
                 "shifted",
                 f"Hypotheses {start + 1:,} to {end:,} share {away:.0%} of their words with the "
-                f"{word} line's reference, {at_home:.0%} with their own: a line is missing or too "
-                f"many on one side, near line {start + 1:,}. Pair the lines again.",
+                f"{word} line's reference, but {at_home:.0%} with their own: a line is missing or "
+                f"extra on one side, near line {start + 1:,}. Align the lines again.",
             )
 
 
@@ -91,9 +91,9 @@ def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     if found:
         yield Remark(
             "exchanged",
-            f"{of_all(found, len(reference.lines))} references, but no hypothesis, hold what "
-            "machines alone write, such as '<unk>' or '@@': hypotheses and references may be "
-            "exchanged. Check the order of the files.",
+            f"{of_all(found, len(reference.lines))} references, but no hypotheses, contain what "
+            "only machines write, such as '<unk>' or '@@': hypotheses and references may be "
+            "swapped. Check the order of the files.",
         )
 
 
@@ -112,5 +112,5 @@ def find_empty(hypothesis: Side, reference: Side) -> Iterator[Remark]:
             yield Remark(
                 "empty",
                 f"{of_all(len(empty), len(side.lines))} {name} are empty where the {opposite} have "
-                f"text, the first in line {empty[0]:,}. Find out where their text was lost.",
+                f"text, the first in line {empty[0]:,}. Find out where the text was lost.",
             )

@@ -1,4 +1,4 @@
-"""Something that was seen in the text."""
+"""A remark on the text."""
 
 from dataclasses import dataclass
 

@@ -114,7 +114,7 @@ def render_page(
 
 
 def _open_environment() -> Environment:
-    """Returns templates of which every value is escaped, and a name that is unknown is a fault."""
+    """Returns templates that escape every value and refuse unknown names."""
     templates = files("mtkit.evaluation.report") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),

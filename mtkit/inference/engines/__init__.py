@@ -1,8 +1,8 @@
-"""What runs the network; translate.py opens the one that settings name.
+"""Engines that run the network; translate.py opens the one in the settings.
 
-engine.py              what a translator asks of an engine
+engine.py              the interface of an engine
 torch_engine.py        PyTorch, on a CPU or one GPU
 parallel_engine.py     an engine in several processes
 ctranslate2_engine.py  CTranslate2, on what `mtkit export` made
-ctranslate2_search.py  its search, had to find what ours finds
+ctranslate2_search.py  its search, made to find what ours finds
 """

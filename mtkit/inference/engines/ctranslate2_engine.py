@@ -136,35 +136,40 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
     """
     if len(folders) > 1:
         raise MtkitError(
-            f"CTranslate2 runs one model, but {len(folders)} shall speak together",
-            "take --engine torch",
+            f"CTranslate2 can't run an ensemble ({len(folders)} models given)",
+            "use --engine torch",
         )
     folder = folders[0]
     if not (folder / ENGINE_FOLDER).is_dir():
         raise MtkitError(
-            f"{folder}: nothing was exported for CTranslate2 here (no {ENGINE_FOLDER}/)",
+            f"{folder}: not exported for CTranslate2 (no {ENGINE_FOLDER}/)",
             f"mtkit export --model {folder} --output {folder}-ctranslate2",
         )
     config = read_config(folder)
     max_tokens, *names = read_names(folder / ENGINE_FOLDER)
     path = folder / ENGINE_FOLDER / MODEL_FILE
     if tuple(map(len, names)) != config.vocab_sizes:
-        raise MtkitError(f"{path}: a model of another vocabulary than {folder}'s", EXPORT_AGAIN)
+        raise MtkitError(f"{path}: its vocabulary differs from {folder}'s", EXPORT_AGAIN)
     check_network(path, config.model, config.vocab_sizes, max_tokens)
     return CTranslate2Engine(folder / ENGINE_FOLDER, device)
 
 
 def check_settings(settings: Inference) -> None:
-    """Checks that this engine can search so.
+    """Checks that this engine supports these settings.
 
     Raises:
-        MtkitError: It can't.
+        MtkitError: It doesn't.
     """
+    if settings.fusion is not None:
+        raise MtkitError(
+            "inference.fusion: CTranslate2 searches with a translator alone",
+            'use engine = "torch" on the model that was exported',
+        )
     if settings.sampling is not None:
         raise MtkitError(
-            "inference.sampling: CTranslate2 has one seed for a whole process, so what is drawn "
-            "for a line would depend on the lines before it",
-            'take engine = "torch" on the model that was exported',
+            "inference.sampling: CTranslate2 has one seed for the whole process, so a line's "
+            "samples would depend on the lines before it",
+            'use engine = "torch" with the original model',
         )
 
 

@@ -1,4 +1,4 @@
-"""CTranslate2's search, had to find what ours finds.
+"""CTranslate2's search, made to find what ours finds.
 
 Its beam search walks as ours does (mtkit/inference/search/beam.py) and differs in three things.
 

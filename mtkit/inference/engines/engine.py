@@ -1,4 +1,4 @@
-"""What a translator asks of an engine."""
+"""The interface of an engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,15 @@ from mtkit.recipe.inference import Inference
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """One sentence to translate, in tokens.
+    """One sentence to translate, or text to continue, in tokens.
 
     Attributes:
-        tokens: Source tokens, closed by `</s>`.
+        tokens: Source tokens, closed by `</s>`; or the text that a language model continues,
+            without `<s>` and `</s>`.
         prefix: Target tokens that every output begins with.
         draw: Numbers that tell the sentence from others: what is sampled for it depends on them
             and the seed alone.
+        is_text: Whether it is text to continue.
         span: Where its text begins and ends in the line that it is a part of, in characters.
     """
 
@@ -25,17 +27,18 @@ class EncodedSource:
     prefix: Sequence[int] = ()
     draw: tuple[int, ...] = ()
     span: tuple[int, int] = (0, 0)
+    is_text: bool = False
 
 
 class Engine(Protocol):
-    """Something that holds a model and finds outputs with it.
+    """Holds a model and searches for outputs with it.
 
-    Several threads may call it: one that can do one thing at a time lets calls take turns.
+    Several threads may call it; an engine that does one thing at a time lets calls take turns.
     """
 
     @property
     def max_tokens(self) -> int | None:
-        """The longest source and output the model can take, `</s>` counted; None without an end."""
+        """Maximum length of source and output, `</s>` counted; None for no limit."""
         ...
 
     @property
@@ -53,7 +56,7 @@ class Engine(Protocol):
             settings: How to search.
 
         Raises:
-            MtkitError: A setting that this engine can't do.
+            MtkitError: A setting that this engine doesn't support.
         """
         ...
 
@@ -67,6 +70,29 @@ class Engine(Protocol):
             target_batch: Its target tokens, as a search finds them.
         """
         ...
+
+
+def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
+    """Returns the maximum length of what continues a text, `</s>` counted.
+
+    Args:
+        source: The text.
+        settings: How many tokens may follow it: `max_extra_tokens`.
+        max_tokens: What the model can take; None without an end.
+
+    Raises:
+        MtkitError: The text is as long as what the model can take.
+    """
+    room = max(settings.max_extra_tokens, 1)
+    if max_tokens is None:
+        return room
+    if len(source.tokens) >= max_tokens:
+        raise MtkitError(
+            f"a text of {len(source.tokens):,} tokens, but the model has positions for "
+            f"{max_tokens:,} with what continues it",
+            "give shorter lines",
+        )
+    return min(room, max_tokens - len(source.tokens))
 
 
 def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
@@ -86,8 +112,8 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
     for what, length in (("source", len(source.tokens)), ("prefix", len(source.prefix) + 1)):
         if length > max_tokens:
             raise MtkitError(
-                f"a {what} of {length:,} tokens, but the model has positions for {max_tokens:,}",
-                "give shorter lines, or export it again with a greater inference.max_source_tokens "
-                "if it is an exported model",
+                f"a {what} of {length:,} tokens, but the model has only {max_tokens:,} positions",
+                "give shorter lines; if this is an exported model, export it again with a larger "
+                "inference.max_source_tokens",
             )
     return min(limit, max_tokens)

@@ -30,12 +30,12 @@ from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
 _MAX_PROCESSES = 16
-"""Unless more are asked for: each needs memory of its own for a batch."""
+"""Maximum unless more are requested: each needs its own memory for a batch."""
 _BATCHES_OF_A_PROCESS = 4
 _MIN_SENTENCES = 8
-"""A process is given no fewer: the engine itself is as quick with them."""
+"""Minimum per process: with fewer, the engine itself is as fast."""
 _LOOK_SECONDS = 1.0
-"""How often a process looks whether the one that began it is still there."""
+"""How often a process checks whether its parent is still alive."""
 
 _Found = list[list[Hypothesis]]
 
@@ -62,7 +62,7 @@ class ParallelEngine:
     """Searches in processes of one thread each; scores, and searches for few, in this one.
 
     For a program that has one thread and doesn't fork otherwise, such as the command line: a fork
-    waits for ever for a lock that another thread held when it began.
+    waits forever for a lock that another thread held when it began.
 
     Args:
         engine: What searches, on a processor.
@@ -175,17 +175,16 @@ class _Worker:
         if isinstance(answer, MtkitError):
             raise answer
         if isinstance(answer, str):
-            raise RuntimeError(f"a process that was translating has failed:\n{answer}")  # noqa: TRY004
+            raise RuntimeError(f"a translation process failed:\n{answer}")  # noqa: TRY004
         found: _Found = answer
         return found
 
     def _explain_end(self) -> MtkitError:
         code = _find_exit_code(self.pid)
         return MtkitError(
-            "a process that was translating has ended"
+            "a translation process ended unexpectedly"
             + ("" if code is None else f", exit code {code}"),
-            "the system may be short of memory: set inference.processes lower, or "
-            "inference.batch_tokens",
+            "the machine may be out of memory: lower inference.processes or inference.batch_tokens",
         )
 
 

@@ -3,47 +3,59 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, find_room
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import sample
-from mtkit.inference.search.scoring import score_targets
+from mtkit.inference.search.scoring import score_targets, score_text
 from mtkit.inference.search.step_model import (
+    CausalSteps,
     EncoderDecoderSteps,
     EnsembleSteps,
+    FusedSteps,
     StepModel,
     log_of_mean,
 )
 from mtkit.inference.translation import Hypothesis
-from mtkit.model.folder import load_model_folder
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.model.config import ModelConfig
+from mtkit.model.digest import reading
+from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.network import CausalLanguageModel, EncoderDecoder, Network, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking
 from mtkit.network.device import find_device, limit_threads, send, suit_precision
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import Precision
-from mtkit.text.token_ids import PAD
+from mtkit.text.token_ids import BOS, PAD
 
 _MIN_WIDTH_IN_BFLOAT16 = 256
 """A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
 
 
+GeneratingNetwork = EncoderDecoder | CausalLanguageModel
+"""A network that emits text, token by token."""
+
+
 class TorchEngine:
-    """Searches with a network in memory, or with several that speak together; a batch at a time.
+    """Searches with a network in memory, or with an ensemble of several; a batch at a time.
 
     Args:
         model: The network, or those of an ensemble; between calls it may be trained on.
         device: Where its weights are.
+        language_model: What `inference.fusion` names, with the same target vocabulary.
 
     Attributes:
         max_tokens: The fewest learned positions of a model; None where positions have no end.
@@ -53,23 +65,43 @@ class TorchEngine:
     batches_at_once = 1
 
     def __init__(
-        self, model: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device | str
+        self,
+        model: GeneratingNetwork | Sequence[GeneratingNetwork],
+        device: torch.device | str,
+        *,
+        language_model: CausalLanguageModel | None = None,
     ) -> None:
-        self._models = [model] if isinstance(model, EncoderDecoder) else list(model)
+        self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
+        self._language_model = language_model
+        networks: list[GeneratingNetwork] = [*self._models]
+        self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
         # A network has one mode, training or evaluation, and tables that grow.
         self._lock = threading.Lock()
-        sizes = [model.model for model in self._models]
-        self.max_tokens = min(
-            (each.max_positions for each in sizes if each.positions == "learned"), default=None
-        )
+        bounds = [model.model.max_tokens for model in self._networks]
+        self.max_tokens = min((bound for bound in bounds if bound is not None), default=None)
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's `n_best` hypotheses, best first."""
+        """Returns each source's `n_best` hypotheses, best first.
+
+        Raises:
+            MtkitError: A coverage penalty without cross-attention.
+        """
+        if settings.coverage_penalty and any(
+            isinstance(model, CausalLanguageModel) for model in self._models
+        ):
+            raise MtkitError(
+                "inference.coverage_penalty counts attention to an encoder, and a decoder "
+                "alone has none",
+                "remove it: --set inference.coverage_penalty=0.0",
+            )
         limits = torch.tensor(
-            [find_limit(source, settings, self.max_tokens) for source in sources],
+            [
+                (find_room if source.is_text else find_limit)(source, settings, self.max_tokens)
+                for source in sources
+            ],
             device=self._device,
         )
         rules = OutputRules(
@@ -77,54 +109,128 @@ class TorchEngine:
             min_length=settings.min_length,
             no_repeat_ngram=settings.no_repeat_ngram,
         )
-        with self._lock, _evaluating(self._models):
-            model = self._read([source.tokens for source in sources], settings)
-            if settings.sampling is not None:
-                return sample(
-                    model,
-                    limits,
-                    sampling=settings.sampling,
-                    num_samples=settings.n_best,
-                    draws=[source.draw for source in sources],
-                    penalty=settings.length_penalty,
-                    rules=rules,
-                )
-            if settings.beam_size == 1:
-                return greedy_search(model, limits, settings.length_penalty, rules)
-            return beam_search(
+        with self._lock, _evaluating(self._networks):
+            found = self._search(sources, settings, limits, rules)
+            if self._language_model is None or settings.fusion is None:
+                return found
+            return self._tell_apart(sources, found)
+
+    def _search(
+        self,
+        sources: Sequence[EncodedSource],
+        settings: Inference,
+        limits: Int[Tensor, " batch"],
+        rules: OutputRules,
+    ) -> list[list[Hypothesis]]:
+        model = self._read(sources, settings)
+        if settings.sampling is not None:
+            return sample(
                 model,
                 limits,
-                beam_size=settings.beam_size,
-                n_best=settings.n_best,
+                sampling=settings.sampling,
+                num_samples=settings.n_best,
+                draws=[source.draw for source in sources],
                 penalty=settings.length_penalty,
-                coverage=settings.coverage_penalty,
-                stop_margin=settings.stop_margin,
                 rules=rules,
             )
+        if settings.beam_size == 1:
+            return greedy_search(model, limits, settings.length_penalty, rules)
+        return beam_search(
+            model,
+            limits,
+            beam_size=settings.beam_size,
+            n_best=settings.n_best,
+            penalty=settings.length_penalty,
+            coverage=settings.coverage_penalty,
+            stop_margin=settings.stop_margin,
+            rules=rules,
+        )
+
+    def _tell_apart(
+        self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with the translator's log-probabilities and the language model's.
+
+        A search with fusion leaves their weighted sum.
+        """
+        assert self._language_model is not None
+        of_rows = [source for source, each in zip(sources, found, strict=True) for _ in each]
+        outputs = [hypothesis.token_ids for each in found for hypothesis in each]
+        ours = self._score([source.tokens for source in of_rows], outputs)
+        theirs = score_text(self._language_model, self._pad(outputs)[0]).tolist()
+        rows = iter(zip(ours, theirs, strict=True))
+        return [
+            [
+                replace(
+                    hypothesis,
+                    log_probability=sum(own),
+                    token_log_probabilities=tuple(own),
+                    fused_log_probability=sum(fused[: len(own)]),
+                )
+                for hypothesis, (own, fused) in zip(each, rows, strict=False)
+            ]
+            for each in found
+        ]
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
         """Returns the log-probability of each token of each target, as `search` would have it."""
-        sources, targets = self._pad(source_batch), self._pad(target_batch)
         with self._lock, _evaluating(self._models):
-            log_probs = torch.stack(
-                [score_targets(model, *sources, targets[0]) for model in self._models]
+            return self._score(source_batch, target_batch)
+
+    def _score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        sources, (targets, _) = self._pad(source_batch), self._pad(target_batch)
+        means = log_of_mean(
+            torch.stack(
+                [
+                    self._score_joined(model, source_batch, target_batch)
+                    if isinstance(model, CausalLanguageModel)
+                    else score_targets(model, *sources, targets)
+                    for model in self._models
+                ]
             )
-            means = log_of_mean(log_probs)
+        )
         return [
             row[: len(target)] for row, target in zip(means.tolist(), target_batch, strict=True)
         ]
 
-    def _read(self, source_batch: Sequence[Sequence[int]], settings: Inference) -> StepModel:
-        tokens, layout = self._pad(source_batch)
-        members = [
-            EncoderDecoderSteps(
-                model, tokens, layout, keeps_attention=settings.coverage_penalty > 0.0
-            )
-            for model in self._models
+    def _score_joined(
+        self,
+        model: CausalLanguageModel,
+        source_batch: Sequence[Sequence[int]],
+        target_batch: Sequence[Sequence[int]],
+    ) -> Float[Tensor, "batch tgt_len"]:
+        """Returns `score_text` of the targets, each behind its source, which may be empty."""
+        pairs = list(zip(source_batch, target_batch, strict=True))
+        scored = score_text(model, self._pad([(*source, *target) for source, target in pairs])[0])
+        rows = [
+            row[len(source) : len(source) + len(target)]
+            for row, (source, target) in zip(scored, pairs, strict=True)
         ]
-        return members[0] if len(members) == 1 else EnsembleSteps(members)
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    def _read(self, sources: Sequence[EncodedSource], settings: Inference) -> StepModel:
+        members: list[StepModel] = []
+        for model in self._models:
+            match model:
+                case EncoderDecoder():
+                    tokens, layout = self._pad([source.tokens for source in sources])
+                    keeps_attention = settings.coverage_penalty > 0.0
+                    members.append(
+                        EncoderDecoderSteps(model, tokens, layout, keeps_attention=keeps_attention)
+                    )
+                case CausalLanguageModel():
+                    texts, layout = self._pad([(BOS, *source.tokens) for source in sources])
+                    members.append(CausalSteps(model, texts, layout))
+        steps = members[0] if len(members) == 1 else EnsembleSteps(members)
+        if self._language_model is None or settings.fusion is None:
+            return steps
+        begun, layout = self._pad([(BOS,)] * len(sources))
+        fused = CausalSteps(self._language_model, begun, layout)
+        return FusedSteps(steps, fused, settings.fusion.weight)
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
         tokens, layout = pad(batch)
@@ -148,12 +254,68 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     """
     limit_threads()
     chosen = find_device(device)
-    models = [load_model_folder(folder, device=chosen).model for folder in folders]
-    engine = TorchEngine([make_ready(model, settings, chosen) for model in models], chosen)
+    loaded = [load_model_folder(folder, device=chosen) for folder in folders]
+    models = [check_generates(each.model, each.config) for each in loaded]
+    language_model = _open_language_model(settings, loaded[0], chosen)
+    engine = TorchEngine(
+        [make_ready(model, settings, chosen) for model in models],
+        chosen,
+        language_model=language_model,
+    )
     return open_processes(engine, chosen, settings.processes)
 
 
-def make_ready(model: EncoderDecoder, settings: Inference, device: torch.device) -> EncoderDecoder:
+def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
+    """Returns a network that emits text.
+
+    Raises:
+        MtkitError: It doesn't.
+    """
+    if isinstance(model, GeneratingNetwork):
+        return model
+    raise MtkitError(
+        f"{config.recipe} is a masked language model, which emits no text",
+        "start a translator's encoder from it (training.start_from), or score text with it",
+    )
+
+
+def _open_language_model(
+    settings: Inference, translator: LoadedModel, device: torch.device
+) -> CausalLanguageModel | None:
+    """Returns the language model that `inference.fusion` names, if it does.
+
+    Raises:
+        MtkitError: There is none, or it has another vocabulary than the translator's target.
+    """
+    if settings.fusion is None:
+        return None
+    folder = settings.fusion.model
+    with reading(folder):
+        opened = load_model_folder(folder, device=device)
+    if not isinstance(opened.model, CausalLanguageModel):
+        raise MtkitError(
+            f"{folder}: not a causal language model (inference.fusion.model)",
+            'train one: objective = "causal-lm"',
+        )
+    if not isinstance(translator.model, EncoderDecoder):
+        raise MtkitError(
+            "inference.fusion is for translators, and this is a language model itself",
+            "remove it: --set '~inference.fusion'",
+        )
+    if opened.tokenizer.target_vocabulary != translator.tokenizer.target_vocabulary:
+        raise MtkitError(
+            f"{folder}: another vocabulary than the translator's target (inference.fusion.model)",
+            "train the language model with tokenizer.pretrained.source = the .spm file of the "
+            "translator's target in its model folder",
+        )
+    ready = make_ready(opened.model, settings, device)
+    assert isinstance(ready, CausalLanguageModel)
+    return ready
+
+
+def make_ready(
+    model: GeneratingNetwork, settings: Inference, device: torch.device
+) -> GeneratingNetwork:
     """Returns a network on `device` as it is quickest to search with; the one given is used up."""
     precision = choose_precision(settings, device, model.model)
     ready = copy_in_bfloat16(model) if precision == "bf16" else model

@@ -1,12 +1,12 @@
-"""How an output is found; no text here, and no knowledge of what network it comes from.
+"""Search for outputs, on token ids alone and for any network.
 
-step_model.py   what a search asks of a model; the encoder-decoder behind it, and an ensemble
-rules.py        what may not come next: repeated n-grams, an early end, all but a given prefix
-penalties.py    how outputs of different lengths are compared: what one that has ended scores
+step_model.py   the model interface of a search; an encoder-decoder, and an ensemble
+rules.py        forbidden tokens: repeated n-grams, an early end, anything but a given prefix
+penalties.py    length penalties, and the score of a finished output
 greedy.py       the likeliest token at each step
 beam.py         the best few outputs, with an exact rule for when to stop
-sampling.py     outputs drawn by chance
-scoring.py      the probability of outputs that are given
+sampling.py     random samples
+scoring.py      the probability of given outputs
 
 A new search is one file here and one line in the engine. Constraints on words belong into rules.py;
 choosing among an n-best list by another measure than the score comes after a search, as a

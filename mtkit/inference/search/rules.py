@@ -1,4 +1,4 @@
-"""What a search may emit next, whatever the model thinks of it."""
+"""Rules on which tokens a search may emit next."""
 
 from collections.abc import Sequence
 
@@ -69,7 +69,7 @@ class OutputRules:
 
 
 NO_RULES = OutputRules()
-"""Nothing is forbidden but what never is emitted."""
+"""Forbids only what is never emitted: padding and `<s>`."""
 
 
 def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:

@@ -1,4 +1,4 @@
-"""Outputs drawn by chance; what is drawn for a sentence depends on nothing but itself."""
+"""Samples outputs; a sentence's samples don't depend on the other sentences of its batch."""
 
 from collections.abc import Sequence
 
@@ -115,7 +115,7 @@ def trim(
 ) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
     """Returns the tokens that may be drawn, likeliest first, and their probabilities in fp64.
 
-    Those that are left out at the end have probability 0.
+    Tokens excluded by `top_k` and `top_p` have probability 0.
     """
     sorted_values, tokens = (log_probs.double() / sampling.temperature).sort(
         dim=-1, descending=True, stable=True

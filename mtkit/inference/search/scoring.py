@@ -1,10 +1,13 @@
-"""The probability of outputs that are given."""
+"""The probability of given outputs."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.text.token_ids import BOS
+
+_TOKENS_AT_ONCE = 1_024
 
 
 def score_targets(
@@ -22,10 +25,41 @@ def score_targets(
         target_tokens: Target pieces as a search finds them: closed by `</s>`, or cut by the length
             limit; padded at the end, where the result holds no meaning.
     """
-    begun_BT = target_tokens.roll(1, dims=1)
+    begun_BT, target_layout = _begin(target_tokens)
+    states_BTD = model(source_tokens, source_layout, begun_BT, target_layout)
+    return _pick(model.project(states_BTD), target_tokens)
+
+
+def score_text(
+    model: CausalLanguageModel, tokens: Int[Tensor, "batch length"]
+) -> Float[Tensor, "batch length"]:
+    """Returns the natural log-probability of each token of a text, given those before it.
+
+    Args:
+        model: The network, in evaluation mode.
+        tokens: Texts without `<s>`, padded at the end, where the result holds no meaning.
+    """
+    begun_BT, layout = _begin(tokens)
+    states_ND = model(begun_BT, layout).flatten(0, 1)
+    # A few at a time: logits of whole batches of long texts would take gigabytes.
+    parts = zip(
+        torch.split(states_ND, _TOKENS_AT_ONCE),
+        torch.split(tokens.flatten(), _TOKENS_AT_ONCE),
+        strict=True,
+    )
+    picked = [_pick(model.project(states), targets) for states, targets in parts]
+    return torch.cat(picked).view(tokens.shape)
+
+
+def _begin(tokens_BT: Tensor) -> tuple[Tensor, PaddedLayout]:
+    """Returns tokens behind `<s>` but for the last, and their layout."""
+    begun_BT = tokens_BT.roll(1, dims=1)
     begun_BT[:, 0] = BOS
     # No token sees those behind it, padding included.
-    target_layout = PaddedLayout.without_padding(target_tokens)
-    logits_BTV = model.project(model(source_tokens, source_layout, begun_BT, target_layout))
-    log_probs_BTV = logits_BTV.float().log_softmax(dim=-1)
-    return log_probs_BTV.gather(2, target_tokens[:, :, None])[:, :, 0]
+    return begun_BT, PaddedLayout.without_padding(tokens_BT)
+
+
+def _pick(logits: Float[Tensor, "*shape vocab"], tokens: Int[Tensor, "*shape"]) -> Tensor:
+    """Returns the log-probability of each token."""
+    log_probs = logits.float().log_softmax(dim=-1)
+    return log_probs.gather(-1, tokens[..., None])[..., 0]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 
 
 @runtime_checkable
@@ -75,11 +75,7 @@ class EncoderDecoderSteps:
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
-        logits = self._model.step(tokens, self._cache)
-        if logits.dtype != torch.float32:
-            return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
-        # In place: fresh memory of that size costs as much as the softmax (docs/log.md).
-        return torch.log_softmax(logits, dim=-1, out=logits)
+        return _log_softmax(self._model.step(tokens, self._cache))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
@@ -91,7 +87,7 @@ class EncoderDecoderSteps:
         The decoder's last layer's, the mean of its heads.
         """
         attention = self._cache.source_attention
-        assert attention is not None, "taken before the first step, or not asked for"
+        assert attention is not None, "read before the first step, or not requested"
         return attention
 
     def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
@@ -99,8 +95,53 @@ class EncoderDecoderSteps:
         return self._cache.source_is_token
 
 
+class CausalSteps:
+    """A causal language model that has read a batch of texts, and continues them.
+
+    Args:
+        model: The network, in evaluation mode.
+        texts: Each text's tokens, behind `<s>`, padded at the end.
+        layout: Where the texts stand.
+    """
+
+    def __init__(
+        self,
+        model: CausalLanguageModel,
+        texts: Int[Tensor, "batch length"],
+        layout: PaddedLayout,
+    ) -> None:
+        self._model = model
+        lengths_B = layout.is_token.sum(dim=1)
+        # A step takes the newest token: the last one of each text is read by the first step.
+        self._last_BW: Tensor | None = texts.gather(1, lengths_B[:, None] - 1)
+        begun = torch.arange(texts.shape[1] - 1, device=texts.device) < lengths_B[:, None] - 1
+        self._cache = (
+            model.read(texts[:, :-1], PaddedLayout(begun))
+            if begun.any()
+            else model.start(len(texts), texts.device)
+        )
+
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the next token's natural log-probabilities, in fp32."""
+        newest = tokens if self._last_BW is None else self._last_BW
+        self._last_BW = None
+        return _log_softmax(self._model.step(newest, self._cache))
+
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, and in each of them these hypotheses."""
+        self._cache.select(sentences, parents)
+
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """Must not be called: there is no source, and a coverage penalty was refused before."""
+        raise AssertionError("a language model has no source")
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """Nothing: there is no source."""
+        return self._cache.source_is_token
+
+
 class EnsembleSteps:
-    """Several models that speak together: the mean of their probabilities.
+    """An ensemble of models: the mean of their probabilities.
 
     Args:
         members: At least one; all have read the same batch, and know the same target vocabulary.
@@ -125,6 +166,45 @@ class EnsembleSteps:
     def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
         """False at padding."""
         return self._members[0].source_is_token()
+
+
+class FusedSteps:
+    """A model whose search a language model has a say in (arXiv 1503.03535, section 4.1).
+
+    Args:
+        model: What has read the batch.
+        language_model: What has read nothing but `<s>`, for as many sentences.
+        weight: What its log-probabilities are multiplied by.
+    """
+
+    def __init__(self, model: StepModel, language_model: StepModel, weight: float) -> None:
+        self._model, self._language_model, self._weight = model, language_model, weight
+
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the sum of both log-probabilities, which is at most 0."""
+        log_probs = self._model.step(tokens)
+        return log_probs.add_(self._language_model.step(tokens), alpha=self._weight)
+
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, and in each of them these hypotheses."""
+        self._model.select(sentences, parents)
+        self._language_model.select(sentences, parents)
+
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """The model's attention."""
+        return self._model.source_attention()
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """False at padding."""
+        return self._model.source_is_token()
+
+
+def _log_softmax(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:
+    """Returns log-probabilities in fp32; logits are written into."""
+    if logits.dtype != torch.float32:
+        return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
+    # In place: fresh memory of that size costs as much as the softmax (docs/log.md).
+    return torch.log_softmax(logits, dim=-1, out=logits)
 
 
 def log_of_mean(log_probs: Float[Tensor, "members *shape"]) -> Float[Tensor, "*shape"]:

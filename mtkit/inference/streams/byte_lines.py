@@ -54,8 +54,8 @@ def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
         if piece_bytes > _MAX_LINE_BYTES:
             raise LineError(
                 num_lines + 1,
-                f"more than {_MAX_LINE_BYTES >> 20} MiB without an end of line",
-                "is it text, one sentence a line?",
+                f"more than {_MAX_LINE_BYTES >> 20} MiB without a line break",
+                "is this text with one sentence per line?",
             )
     if piece_bytes:
         window.append(b"".join(pieces))
@@ -117,7 +117,7 @@ def write_lines(target: BinaryIO, lines: bytes, *, num_before: int) -> None:
     except OSError as error:
         raise MtkitError(
             f"can't write the output after {num_before:,} lines: {error.strerror or error}",
-            "mend that, then give the same command again: it begins with the first line",
+            "fix this, then run the same command again; it starts from the first line",
         ) from error
 
 

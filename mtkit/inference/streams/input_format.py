@@ -98,15 +98,15 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
         if key in input_format.reserved_keys:
             raise LineError(
                 line,
-                f'its key "{key}" is one of those that --json adds: one of them would be lost',
-                f"name it otherwise, for example: jq -c '.my_{key} = .{key} | del(.{key})'",
+                f'the key "{key}" is one that --json adds: one of the two would be lost',
+                f"rename it, for example: jq -c '.my_{key} = .{key} | del(.{key})'",
             )
     if input_format.needs_target and target is None and source.strip():
         raise LineError(
             line,
             "a source, but no translation to score",
-            "a tab between source and translation, or --input jsonl with objects that have "
-            '"source" and "target"',
+            "put a tab between source and translation, or use --input jsonl with objects that "
+            'have "source" and "target"',
         )
     return Request(source, target or "", extra=extra)
 
@@ -116,8 +116,8 @@ def _parse_tsv(text: str, line: int) -> _Parsed:
     if len(targets) > 1:
         raise LineError(
             line,
-            f"{len(targets)} tabs, where one separates source and target",
-            "take out the other columns, for example: cut -f1,2",
+            f"{len(targets)} tabs; expected one, between source and target",
+            "remove the other columns, for example: cut -f1,2",
         )
     return source, targets[0] if targets else None, None
 
@@ -128,14 +128,14 @@ def _parse_json(text: str, line: int) -> _Parsed:
     try:
         content = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float)
     except (ValueError, RecursionError) as error:
-        raise LineError(line, f"no JSON: {error}", 'expected {"source": "..."}') from error
+        raise LineError(line, f"invalid JSON: {error}", 'expected {"source": "..."}') from error
     if not isinstance(content, dict) or not isinstance(content.get("source"), str):
         raise LineError(
-            line, 'no object with a "source" that is a string', 'expected {"source": "..."}'
+            line, 'not a JSON object with a string "source"', 'expected {"source": "..."}'
         )
     target = content.get("target")
     if target is not None and not isinstance(target, str):
-        raise LineError(line, '"target" is no string', "put it in quotes")
+        raise LineError(line, '"target" is not a string', "put it in quotes")
     extra = {key: value for key, value in content.items() if key not in ("source", "target")}
     return (
         replace_surrogates(content["source"]),
@@ -150,7 +150,7 @@ def _parse_float(text: str) -> float:
 
 
 def _refuse_number(text: str) -> float:
-    raise ValueError(f"{text} is a number that JSON can't pass on")
+    raise ValueError(f"{text} is not a finite number")
 
 
 def replace_surrogates(text: str) -> str:

@@ -10,10 +10,10 @@ from mtkit.console import warn
 from mtkit.inference.translation import LineError, LineWarning, Translation
 
 WINDOW_LINES = 1_024
-"""Lines answered together at most: enough to batch sentences of like length, few enough to stream.
+"""Max lines translated together: enough to batch sentences of similar length, few enough to stream.
 """
 _MAX_OF_A_KIND = 5
-"""Warnings of a kind that are printed, lest they flood the screen."""
+"""Max warnings of a kind that are printed, so that they don't flood the screen."""
 
 Line = TypeVar("Line")
 Answer = Callable[[Sequence[Line], int], list[Translation]]

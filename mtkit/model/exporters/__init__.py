@@ -5,4 +5,6 @@ ctranslate2_names.py    its weights by CTranslate2's names
 ctranslate2_weights.py  a file of such, checked before the library reads it
 ctranslate2_files.py    the folder of an export: its files, and what they say of it
 ctranslate2_library.py  the package itself, its devices and threads
+
+transformers.py         a language model as a folder of transformers' GPT or BERT
 """

@@ -54,7 +54,7 @@ def check_quantization(quantization: str) -> None:
     """
     if quantization not in QUANTIZATIONS:
         raise MtkitError(
-            f"no quantization '{quantization}'" + suggest(quantization, QUANTIZATIONS),
+            f"unknown quantization '{quantization}'" + suggest(quantization, QUANTIZATIONS),
             "expected one of " + ", ".join(QUANTIZATIONS),
         )
 

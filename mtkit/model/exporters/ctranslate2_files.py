@@ -21,8 +21,8 @@ SIZES_KEY = "vocab_sizes"
 ORIGIN_KEY = "made_from"
 """The digest of the model that was exported; absent in older exports."""
 QUANTIZATION_KEY = "quantization"
-"""The number type that was asked for."""
-EXPORT_AGAIN = "make it again with `mtkit export`, or copy the whole folder again"
+"""The number type that was requested."""
+EXPORT_AGAIN = "export it again with `mtkit export`, or copy the complete folder again"
 
 MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
 _MAX_CONFIG_BYTES = 1 << 20
@@ -52,17 +52,21 @@ def check_output(output: Path, model_folder: Path) -> None:
         MtkitError: Something else lies there.
     """
     if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
-        raise MtkitError(f"{output}: holds the model itself", "name another folder with --output")
+        raise MtkitError(
+            f"{output}: contains the model itself", "choose another folder with --output"
+        )
     if not output.exists():
         return
-    hint = "name a new folder with --output, or remove this one first"
+    hint = "choose a new folder with --output, or remove this one first"
     if not output.is_dir():
-        raise MtkitError(f"{output}: is no folder", hint)
+        raise MtkitError(f"{output}: is not a folder", hint)
     found = sorted(output.iterdir())
     others = [path.name for path in found if not _may_lie_there(path)]
     if others or (found and output / ENGINE_FOLDER not in found):
         named = others[0] if others else found[0].name
-        raise MtkitError(f"{output}: holds something else than an exported model: {named}", hint)
+        raise MtkitError(
+            f"{output}: contains something other than an exported model: {named}", hint
+        )
 
 
 def _may_lie_there(path: Path) -> bool:
@@ -95,7 +99,7 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
         MtkitError: A file is missing or damaged.
     """
     if not (folder / MODEL_FILE).is_file():
-        raise MtkitError(f"{folder}: no model of CTranslate2's here (no model.bin)", EXPORT_AGAIN)
+        raise MtkitError(f"{folder}: no CTranslate2 model here (no model.bin)", EXPORT_AGAIN)
     added = _read_added(folder)
     shared, *of_sides = (folder / name for name in _VOCABULARY_FILES)
     source, target = (
@@ -132,7 +136,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
     names: list[str] = _read_json(path, max_bytes=size * _MAX_PIECE_BYTES)
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_list or len(names) != size:
-        raise MtkitError(f"{path}: damaged: no list of the model's {size} pieces", EXPORT_AGAIN)
+        raise MtkitError(f"{path}: damaged: not a list of the model's {size} pieces", EXPORT_AGAIN)
     return names
 
 

@@ -42,7 +42,7 @@ def find_device(name: str, library: Any) -> tuple[str, int]:
         return ("cuda", 0) if num_gpus else ("cpu", 0)
     if (index or 0) >= num_gpus:
         raise MtkitError(
-            f"no device '{name}': CTranslate2 finds {num_gpus} GPUs", "take cpu or auto"
+            f"no device '{name}': CTranslate2 finds {num_gpus} GPUs", "use cpu or auto"
         )
     return "cuda", index or 0
 

@@ -71,19 +71,19 @@ def check_convertible(model: Model) -> None:
         )
     if (model.d_key, model.d_value) != (width, width):
         lacks.append(
-            f"heads of another width than d_model / num_heads = {width:g} "
+            f"heads of a width other than d_model / num_heads = {width:g} "
             f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
         )
     if not model.scale_embeddings:
-        lacks.append("embeddings that aren't scaled (model.scale_embeddings = false)")
+        lacks.append("unscaled embeddings (model.scale_embeddings = false)")
     if model.embedding_norm:
-        lacks.append("norm of embeddings (model.embedding_norm = true)")
+        lacks.append("normalization of embeddings (model.embedding_norm = true)")
     if model.output_bias:
-        lacks.append("bias of the output (model.output_bias = true)")
+        lacks.append("an output bias (model.output_bias = true)")
     if lacks:
         raise MtkitError(
-            "CTranslate2 can't run this model: it has no " + ", and no ".join(lacks),
-            'translate with engine = "torch", or train a model without',
+            "CTranslate2 can't run this model: it doesn't support " + " or ".join(lacks),
+            'translate with engine = "torch", or train a model without them',
         )
 
 

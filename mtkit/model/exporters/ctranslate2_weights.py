@@ -1,7 +1,7 @@
 """CTranslate2's file of weights, checked before the library reads it.
 
-The library believes the file: what it says of its own sizes, and that they go together. A wrong
-one would have it write and read where nothing of it is.
+The library trusts the sizes in the file. Wrong ones would make it read and write outside its
+memory.
 """
 
 import struct
@@ -42,10 +42,10 @@ class _Variable:
 
 
 def check_engine_folder(folder: Path) -> None:
-    """Checks that a folder holds an export's files alone, and that their sizes go together.
+    """Checks that a folder holds an export's files alone, and that their sizes are consistent.
 
     Raises:
-        MtkitError: Something else lies there, a file is a link to another place, or the weights'
+        MtkitError: It contains something else, a file is a link to another place, or the weights'
             sizes aren't those of the file.
     """
     for path in folder.iterdir():
@@ -80,15 +80,15 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
             has = "is missing" if variable is None else f"has shape {list(variable.shape)}"
             raise _damaged(path, f"{name} {has}, expected {list(shape)}")
         if variable.kind not in (_MATRICES if name.endswith("/weight") else _FLOATS):
-            raise _damaged(path, f"{name} is of another type than weights are")
+            raise _damaged(path, f"{name} has a type that weights can't have")
         if name.endswith("/weight"):
             scale = found.pop(name.removesuffix("weight") + _SCALE, None)
             is_scaled = scale is not None and scale.shape in ((), shape[:1]) and scale.kind == 0
             if is_scaled != (variable.kind in _QUANTIZED):
-                raise _damaged(path, f"{name} doesn't go with its scale")
+                raise _damaged(path, f"{name} doesn't match its scale")
     for name, variable in found.items():
         if variable.shape or not _is_known(name.rpartition("/")[2], variable, model):
-            raise _damaged(path, f"{name} is nothing that an export has")
+            raise _damaged(path, f"{name} doesn't belong in an export")
 
 
 def _damaged(path: Path, reason: str) -> MtkitError:
@@ -108,21 +108,21 @@ def _read_variables(path: Path) -> dict[str, _Variable]:
     """Returns each variable of a file, by each of its names; weights' numbers are passed over.
 
     Raises:
-        MtkitError: Its sizes don't go together, or it is of another version.
+        MtkitError: Its sizes aren't consistent, or it is of another version.
     """
     left = check_file(path, inside=path.parent.parent)
     found: dict[str, _Variable] = {}
 
     def add(name: str, variable: _Variable | None) -> None:
         if name in found or variable is None:
-            raise _damaged(path, f"{name} stands there twice, or for nothing")
+            raise _damaged(path, f"{name} appears twice, or refers to nothing")
         found[name] = variable
 
     try:
         with path.open("rb") as stream:
             if (version := _read_number(stream, "I")) != _BINARY_VERSION:
                 raise MtkitError(
-                    f"{path}: of version {version}, expected {_BINARY_VERSION}", EXPORT_AGAIN
+                    f"{path}: version {version}, expected {_BINARY_VERSION}", EXPORT_AGAIN
                 )
             _read_name(stream)
             _read_number(stream, "I")
@@ -143,7 +143,7 @@ def _read_variables(path: Path) -> dict[str, _Variable]:
                     value = int.from_bytes(stream.read(num_bytes), "little", signed=True)
                 add(name, _Variable(shape, kind, value))
                 if stream.tell() > left:
-                    raise _damaged(path, "it is cut short")
+                    raise _damaged(path, "it is truncated")
             for _ in range(_read_number(stream, "I")):
                 name, of_name = _read_name(stream), _read_name(stream)
                 add(name, found.get(of_name))
@@ -151,7 +151,7 @@ def _read_variables(path: Path) -> dict[str, _Variable]:
                 if (scale := found.get(f"{of_name}_scale")) is not None:
                     add(f"{name}_scale", scale)
     except (struct.error, UnicodeDecodeError) as error:
-        raise _damaged(path, f"it is cut short, or something else: {error}") from error
+        raise _damaged(path, f"truncated or invalid: {error}") from error
     return found
 
 
@@ -162,7 +162,7 @@ def _read_number(stream: BinaryIO, form: str) -> int:
 
 
 def _read_name(stream: BinaryIO) -> str:
-    """Returns a string, which its length stands before and a zero behind."""
+    """Returns a string that is stored after its length and ends with a zero."""
     length = _read_number(stream, "H")
     if length > _MAX_NAME_BYTES:
         raise struct.error(f"a name of {length} bytes")

@@ -5,5 +5,5 @@ candidates.py    single checkpoints and sets to take the mean of, chosen and lis
 mean.py          means of weights, a file at a time
 measuring.py     weights measured on the development set, outside a training
 comparison.py    a mean beside the best single checkpoint
-record.py        what the manifest and the card say of the model
+record.py        the model's entry in the manifest and on the card
 """

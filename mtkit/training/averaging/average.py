@@ -24,7 +24,7 @@ from mtkit.training.averaging.candidates import (
 )
 from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
-from mtkit.training.averaging.measuring import measure_candidates
+from mtkit.training.averaging.measuring import describe_development, measure_candidates
 from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selection
 from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
@@ -56,7 +56,7 @@ def average(
         num_checkpoints: How many of them.
         device: What the mean is measured on: `cpu`, `cuda`, or `auto`, which takes a GPU where
             there is one.
-        options: What makes a command come to the same recipe and workspace, for what is said.
+        options: Options that select the same recipe and workspace, for printed commands.
 
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
@@ -66,16 +66,16 @@ def average(
     chosen = choose_checkpoints(run.saved, choose, num_checkpoints)
     if not chosen:
         raise MtkitError(
-            f"{workspace.checkpoints}: no checkpoint with a development score yet; training was "
-            "stopped before the first",
-            "go on with `mtkit train`, or set training.checkpoint_every lower",
+            f"{workspace.checkpoints}: no checkpoint has a development score yet; training was "
+            "stopped before the first validation",
+            "resume with `mtkit train`, or lower training.checkpoint_every",
         )
     if len(chosen) < num_checkpoints:
-        warn(f"{num_checkpoints} checkpoints wanted, {len(chosen)} found: averaging those")
+        warn(f"{num_checkpoints} checkpoints requested, {len(chosen)} found: averaging those")
     if choose == "best" and num_checkpoints > recipe.training.keep_best:
         warn(
-            f"only the best {recipe.training.keep_best} of all are sure to have been kept "
-            "(training.keep_best); the others are the best of the last"
+            f"training.keep_best keeps only the best {recipe.training.keep_best}; the others are "
+            "the best of the most recent checkpoints"
         )
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
     weights = run.read_mean(chosen)
@@ -102,7 +102,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     Args:
         recipe: The run's recipe.
         workspace: Where the checkpoints are and the model goes.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+        device: `cpu`, `cuda`, or `auto`, which uses a GPU where there is one.
 
     Raises:
         MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
@@ -113,13 +113,10 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     metric = recipe.training.validation.metric
     num_regular = len(choose_checkpoints(run.saved, "last", num_checkpoints))
     if num_regular < num_checkpoints:
-        outcome = "comparing means of those" if num_regular > 1 else "there is no mean to compare"
-        warn(f"{num_checkpoints} checkpoints wanted, {num_regular} found: {outcome}")
+        outcome = "comparing averages of those" if num_regular > 1 else "no averages to compare"
+        warn(f"{num_checkpoints} checkpoints requested, {num_regular} found: {outcome}")
     candidates = list_candidates(run.saved, num_checkpoints)
-    say(
-        f"comparing on the development set: {len(run.data.dev):,} sentences, beam "
-        f"{recipe.training.validation.beam_size}"
-    )
+    say("comparing on the development set: " + describe_development(recipe, run.data))
     measured = measure_candidates(recipe, run.data, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
@@ -132,8 +129,8 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     # The winner's mean is taken once more: all candidates' might not fit in memory.
     run.save(chosen, run.read_mean(chosen), selection=selection)
     say(
-        f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; the "
-        f"model is made of {_count(chosen)}"
+        f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; "
+        f"model/ is made from {_count(chosen)}"
     )
 
 
@@ -164,7 +161,7 @@ def update_model(
 ) -> None:
     """Fills `model/` with the mean that the recipe asks for, or what `select` chose before.
 
-    What it chose stays chosen until the run's checkpoints are others. For the arguments see
+    That choice is kept until the run's checkpoints are others. For the arguments see
     `average`.
 
     Raises:
@@ -174,7 +171,7 @@ def update_model(
     before = ModelRecord.read(workspace)
     if selected := _list_selected(before, run.saved):
         run.save(selected, run.read_mean(selected), selection=before.selection)
-        say(f"kept what was selected before: {_count(selected)}")
+        say(f"keeping the earlier selection: {_count(selected)}")
     else:
         averaging = recipe.training.averaging
         average(
@@ -188,7 +185,7 @@ def update_model(
 
 
 def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str] = ()) -> None:
-    """Warns again where `model/` is a mean that was found to do worse than a single checkpoint."""
+    """Warns again where `model/` is a mean that scored worse than a single checkpoint."""
     record = ModelRecord.read(workspace)
     if record.is_worse_mean and recipe.training.averaging.if_worse != "ignore":
         _report(record, options)
@@ -217,19 +214,19 @@ def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Che
 
 
 def _report(record: ModelRecord, options: Sequence[str]) -> None:
-    """Says what a mean is worth beside a single checkpoint, and warns where it is worse."""
+    """Prints how a mean compares with the best single checkpoint, and warns where it is worse."""
     comparison = record.comparison
     if comparison is None:
         return
     if not comparison.is_mean_worse:
-        say(f"the mean does no worse than a checkpoint alone: {comparison.describe()}")
+        say(f"the average scores no worse than the best single checkpoint: {comparison.describe()}")
         return
-    found = f"the mean does worse than a checkpoint alone: {comparison.describe()}"
+    found = f"the average scores worse than the best single checkpoint: {comparison.describe()}"
     if record.is_worse_mean:
         command = shlex.join(["mtkit", "average", *options, "--select"])
-        warn(f"{found}; to measure means of other numbers and keep the best: {command}")
+        warn(f"{found}; to compare averages of other sizes and keep the best: {command}")
     else:
-        warn(f"{found}; the model is that checkpoint (training.averaging.if_worse)")
+        warn(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,8 @@ class _Run:
 
     def read_mean(self, chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
         """Returns the mean of checkpoints whose files hold what was saved."""
-        shapes = ModelConfig.of(self.recipe, self.data.tokenizer).list_shapes()
+        data = self.data
+        shapes = ModelConfig.of(self.recipe, data.tokenizer, data.labels).list_shapes()
         for checkpoint in chosen:
             checkpoint.check(shapes.values())
             check_weights(checkpoint.weights_file, shapes)

@@ -14,7 +14,7 @@ from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import Candidate, Measured
-from mtkit.training.averaging.measuring import Measuring
+from mtkit.training.averaging.measuring import Measuring, describe_development
 from mtkit.training.averaging.record import MeanComparison, ModelRecord
 from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.validation import list_score_settings
@@ -62,9 +62,8 @@ def compare(
     if not is_to_be_compared(recipe, mean.checkpoints):
         return None
     say(
-        f"measuring the mean on the development set: {len(data.dev):,} sentences, beam "
-        f"{recipe.training.validation.beam_size} (--set training.averaging.if_worse=ignore leaves "
-        "this out)"
+        f"measuring the average on the development set: {describe_development(recipe, data)} "
+        "(--set training.averaging.if_worse=ignore skips this)"
     )
     try:
         measuring = Measuring(recipe, data, device)
@@ -74,7 +73,7 @@ def compare(
     except MtkitError as error:
         if recipe.training.averaging.if_worse == "replace":
             raise
-        warn(f"the mean was not compared with single checkpoints: {error.message}")
+        warn(f"the average was not compared with single checkpoints: {error.message}")
         return None
     return MeanComparison(
         metric=recipe.training.validation.metric,

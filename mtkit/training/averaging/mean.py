@@ -20,7 +20,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
         files: Oldest first, as `RunningMean` takes them, whose means are the same to the bit.
 
     Raises:
-        MtkitError: A file is damaged, or holds other weights than another.
+        MtkitError: A file is damaged, or its weights differ from another's in name or shape.
     """
     sums: dict[str, Tensor] = {}
     for path in reversed(files):
@@ -30,7 +30,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 class RunningMean:
-    """Means of one set of files after another; where a set only adds older files, it goes on.
+    """Means of one set of files after another; a set that only adds older files reuses the sums.
 
     Holds one set of fp64 sums between calls. They begin with the newest file: the last three
     checkpoints are the last two and an older one.
@@ -44,7 +44,7 @@ class RunningMean:
         """Returns what `mean_weights` does, to the bit.
 
         Raises:
-            MtkitError: A file is damaged, or holds other weights than another.
+            MtkitError: A file is damaged, or its weights differ from another's in name or shape.
         """
         newest_first = list(reversed(files))
         if newest_first[: len(self._added)] != self._added:
@@ -61,11 +61,11 @@ def _add_weights(sums: dict[str, Tensor], path: Path, *, first: Path) -> None:
         with for_library(path) as file, safe_open(file, framework="pt") as tensors:
             names = set(tensors.keys())
             if sums and names != sums.keys():
-                raise MtkitError(f"{path}: holds other weights than {first}")
+                raise MtkitError(f"{path}: its weights have other names than those in {first}")
             for name in sorted(names):
                 weight = tensors.get_tensor(name)
                 if name in sums and sums[name].shape != weight.shape:
-                    raise MtkitError(f"{path}: {name} is of another shape than in {first}")
+                    raise MtkitError(f"{path}: {name} has a different shape in {first}")
                 sums[name] = sums[name].add_(weight) if name in sums else weight.double()
     except (OSError, SafetensorError) as error:
         raise MtkitError(

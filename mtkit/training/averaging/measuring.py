@@ -17,9 +17,18 @@ from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import Candidate, Measured
 from mtkit.training.averaging.mean import RunningMean
+from mtkit.training.build import build_validator
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
-from mtkit.training.validation import ValidationResult, Validator
+from mtkit.training.validation import ValidationResult
+from mtkit.units import plural
+
+
+def describe_development(recipe: Recipe, data: PreparedData) -> str:
+    """Returns what a model is measured on, in words."""
+    if recipe.data.is_text:
+        return plural(len(data.dev), "block")
+    return f"{len(data.dev):,} sentences, beam {recipe.training.validation.beam_size}"
 
 
 class Measuring:
@@ -32,9 +41,9 @@ class Measuring:
     def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
         limit_threads()
         with _naming_memory(device):
-            self._validator = Validator(recipe, data, Processes(0, 1, device), forks=True)
-            model = build(ModelConfig.of(recipe, data.tokenizer), has_initial_weights=False)
-            self._model = model.to(device).eval()
+            self._validator = build_validator(recipe, data, Processes(0, 1, device), forks=True)
+            config = ModelConfig.of(recipe, data.tokenizer, data.labels)
+            self._model = build(config, has_initial_weights=False).to(device).eval()
         self._device = device
 
     def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
@@ -76,6 +85,6 @@ def _naming_memory(device: torch.device) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"out of memory on {device.type} while a model was measured on the development set",
+            f"out of memory on {device.type} while measuring a model on the development set",
             "--device cpu" if device.type == "cuda" else "close other programs",
         ) from error

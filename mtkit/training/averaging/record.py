@@ -56,14 +56,14 @@ class MeanComparison(_Record):
     basis: str
 
     def describe(self) -> str:
-        """Returns both scores: `development BLEU 40.38, the checkpoint of step 4,400 alone ...`."""
+        """Returns both scores: `development BLEU 40.38, against 40.10 for the checkpoint ...`."""
         mean, single = self.mean.metrics[self.metric], self.single.metrics[self.metric]
         texts = [write_metric(self.metric, value) for value in (mean, single)]
         if texts[0] == texts[1] and mean != single:
             texts = [write_metric(self.metric, value, more_decimals=3) for value in (mean, single)]
         return (
             f"development {LABELS.get(self.metric, self.metric)} {texts[0]}, "
-            f"the checkpoint of step {self.single.steps[0]:,} alone {texts[1]}"
+            f"against {texts[1]} for the checkpoint of step {self.single.steps[0]:,}"
         )
 
 
@@ -82,12 +82,12 @@ class Selection(_Record):
 
 
 class ModelRecord(_Record):
-    """What the manifest says of `model/`.
+    """The manifest's entry on `model/`.
 
     Attributes:
         made_by: `train` or `average`; empty where there is no model.
         steps: Those of the checkpoints that it is the mean of.
-        comparison: The mean that was asked for beside the best single checkpoint.
+        comparison: The requested mean beside the best single checkpoint.
         selection: What was compared, where `select` chose it.
         digest: Of its files; None where an earlier version made it.
     """
@@ -100,7 +100,7 @@ class ModelRecord(_Record):
 
     @classmethod
     def read(cls, workspace: Workspace) -> "ModelRecord":
-        """Returns a run's record; an empty one where there is none, or none that makes sense."""
+        """Returns a run's record; an empty one where there is none, or an invalid one."""
         try:
             return cls.model_validate(workspace.read_manifest().get("model", {}))
         except ValidationError:
@@ -113,20 +113,20 @@ class ModelRecord(_Record):
 
     @property
     def is_worse_mean(self) -> bool:
-        """Whether the model is a mean that does worse than a checkpoint alone."""
+        """Whether the model is a mean that scores worse than the best single checkpoint."""
         compared = self.comparison
         return compared is not None and compared.is_mean_worse and self.steps == compared.mean.steps
 
     def list_facts(self) -> dict[str, str]:
-        """Returns what the model's card says of other candidates, by name."""
+        """Returns the model card's facts on other candidates, by name."""
         if self.comparison is not None:
             candidates = [self.comparison.mean, self.comparison.single]
-            outcome = "no checkpoint does better alone than the mean"
+            outcome = "no single checkpoint scores better than the average"
             if self.comparison.is_mean_worse:
-                kept = "which was kept all the same"
+                kept = "which was kept anyway"
                 if not self.is_worse_mean:
-                    kept = "and was kept in its place"
-                outcome = f"a checkpoint does better alone than the mean, {kept}"
+                    kept = "and was kept instead"
+                outcome = f"a single checkpoint scores better than the average, {kept}"
         elif self.selection is not None:
             candidates, metric = self.selection.candidates, self.selection.metric
             outcome = f"the best by {LABELS.get(metric, metric)} was kept"

@@ -1,6 +1,12 @@
 """Losses that training minimises, with their batches and validation, behind a Protocol.
 
 translation.py    label-smoothed cross entropy of the target, given the source
+decoder_only.py   the same, by a decoder that reads source and target as one text
+causal_lm.py      cross entropy of each token of a text, given those before it
+masked_lm.py      cross entropy of hidden tokens, given all others; whether a segment follows
+denoising.py      batches for a translator's loss: a text, given it with hidden spans
+classification.py  cross entropy of a text's label, given the text
+passes.py         how updates are cut into passes, whatever is learned
 """
 
 from typing import Protocol, TypeVar
@@ -15,10 +21,10 @@ Batch = TypeVar("Batch")
 class Objective(Protocol[Batch]):
     """Batches to learn from, their loss, and what the model is worth on the development set.
 
-    Another objective, a language model's say, is a file here and a line in `build_objective`
-    (training/build.py). It needs a network and its line in `build_learner`, a subclass of
-    `TrainingBatches` over a store of its own, a loss that is a sum over tokens, and a score of its
-    own whose name isn't that of a loss.
+    Another objective is a file here and a line in `build_objective` and `build_validator`
+    (training/build.py). It needs a network, a line in `mtkit.model.build`, a subclass of
+    `TrainingBatches`, and a loss that is a sum over tokens, beside which another may be a sum over
+    examples.
     """
 
     @property
@@ -27,7 +33,7 @@ class Objective(Protocol[Batch]):
         ...
 
     def loss(self, batch: Batch) -> LossSums:
-        """Returns the loss of one batch, summed over its tokens, ready for `backward`."""
+        """Returns the loss of one batch, summed, ready for `backward`."""
         ...
 
     def validate(self) -> ValidationResult:

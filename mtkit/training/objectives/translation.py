@@ -1,16 +1,16 @@
 """A translator's objective: label-smoothed cross entropy of the target, given the source."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.epoch import plan_epoch
-from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
+from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.updates import TrainingBatches
+from mtkit.data.batches.updates import Batch, TrainingBatches
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.network import EncoderDecoder
@@ -19,18 +19,13 @@ from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
+from mtkit.training.objectives.passes import Passes
 from mtkit.training.translation_loss import measure_translation
-from mtkit.training.validation import ValidationResult, Validator
-
-_GRID_COST = 8_192
-"""The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
-_GRID_COST_WITH_KERNELS = 32_768
-"""The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
-multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
+from mtkit.training.validation import ModelValidator, ValidationResult
 
 
-class TranslationBatches(TrainingBatches[TranslationBatch]):
-    """Sentence pairs in updates that several processes share.
+class PairBatches(TrainingBatches[Batch]):
+    """Sentence pairs in updates that several processes share, as a network of either kind has them.
 
     `dtype` is what passes are computed in. With `packs` batches are packed; all processes must do
     the same.
@@ -60,12 +55,7 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
             )
         )
         self._device = processes.device
-        self._packs = packs
-        self._row_step = 1
-        self._grid_slots = max(_GRID_COST // recipe.model.d_model, 1)
-        if self._device.type == "cpu" and dtype == torch.bfloat16:
-            self._grid_slots = max(_GRID_COST_WITH_KERNELS // recipe.model.d_model, 1)
-            self._row_step = self._grid_slots
+        self._passes = Passes.of(recipe.model.d_model, self._device, dtype=dtype, packs=packs)
 
     @property
     def longest(self) -> int:
@@ -91,16 +81,31 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
         lengths = self._data.train.lengths(examples)
         if self._sampler is not None:
             lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
-        split: Callable[..., list[list[MicroBatch]]] = split_packed_update
-        if not self._packs:
-            split = partial(split_update, grid_slots=self._grid_slots, row_step=self._row_step)
-        return split(
+        return self._split(
             examples,
             lengths["source"],
             lengths["target"],
-            micro_batch_tokens=limit,
             num_processes=num_processes,
+            limit=limit,
         )
+
+    def _split(
+        self,
+        examples: Indices,
+        source_lengths: Indices,
+        target_lengths: Indices,
+        *,
+        num_processes: int,
+        limit: int,
+    ) -> list[list[MicroBatch]]:
+        """Returns each process's micro-batches of pairs whose sides have these lengths."""
+        return self._passes.split(
+            examples, source_lengths, target_lengths, num_processes=num_processes, limit=limit
+        )
+
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        """Returns the tokens of each side of sentence pairs, `</s>` counted."""
+        return self._data.train.lengths(examples)
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
@@ -108,7 +113,7 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
             return self._sampler.count_tokens(examples, epoch, "target")
         return int(self._data.train.lengths(examples)["target"].sum())
 
-    def gather(self, micro_batch: MicroBatch, epoch: int) -> TranslationBatch:
+    def gather(self, micro_batch: MicroBatch, epoch: int) -> Batch:
         """Returns a micro-batch with an epoch's segmentations, on the device."""
         sentences = micro_batch.sentences
         tokens = (
@@ -119,7 +124,7 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
         grid_sizes = micro_batch.grid_sizes or (len(sentences),)
         return self._collate(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
 
-    def largest(self, limit: int) -> TranslationBatch:
+    def largest(self, limit: int) -> Batch:
         """Returns a made-up batch: as many of the longest sentences as the limit of a pass lets."""
         strata = self._data.train_order.strata
         longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
@@ -127,27 +132,37 @@ class TranslationBatches(TrainingBatches[TranslationBatch]):
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, limit // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        return self._collate(side, side, (count,), self._row_step)
+        return self._collate(side, side, (count,), self._passes.row_step)
+
+    @abstractmethod
+    def _collate(
+        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
+    ) -> Batch:
+        """Returns sentence pairs as a batch on the device."""
+
+
+class TranslationBatches(PairBatches[TranslationBatch]):
+    """Sentence pairs with sides of their own, for an encoder and a decoder."""
 
     def _collate(
         self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
     ) -> TranslationBatch:
         batch = (
             pack(source, target)
-            if self._packs
+            if self._passes.packs
             else lay_out(source, target, grid_sizes, row_step=row_step)
         )
         return batch.to(self._device)
 
 
 class TranslationObjective:
-    """Label-smoothed cross entropy of the target, given the source."""
+    """Label-smoothed cross entropy of the target, given the source, wherever pairs come from."""
 
     def __init__(
         self,
         learner: Learner[EncoderDecoder],
-        batches: TranslationBatches,
-        validator: Validator,
+        batches: TrainingBatches[TranslationBatch],
+        validator: ModelValidator[EncoderDecoder],
         *,
         label_smoothing: float,
     ) -> None:

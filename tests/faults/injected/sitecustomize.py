@@ -18,16 +18,21 @@ def _inject(kind: str, steps: set[int]) -> None:
     import torch
 
     from mtkit.training import update
+    from mtkit.training.objectives.causal_lm import CausalObjective
+    from mtkit.training.objectives.masked_lm import MaskedObjective
     from mtkit.training.objectives.translation import TranslationObjective
 
-    seed_step, loss = update.seed_step, TranslationObjective.loss
+    seed_step = update.seed_step
     at_step = [0]
 
     def note_step(seed: int, step: int, rank: int) -> None:
         at_step[0] = step
         seed_step(seed, step, rank)
 
-    def fail(self, batch):
+    def wrap(loss):
+        return lambda self, batch: fail(loss, self, batch)
+
+    def fail(loss, self, batch):
         sums = loss(self, batch)
         if at_step[0] not in steps:
             return sums
@@ -46,7 +51,8 @@ def _inject(kind: str, steps: set[int]) -> None:
         return sums
 
     update.seed_step = note_step
-    TranslationObjective.loss = fail
+    for objective in (TranslationObjective, CausalObjective, MaskedObjective):
+        objective.loss = wrap(objective.loss)
 
 
 _fault = os.environ.get("MTKIT_TEST_FAULT", "")

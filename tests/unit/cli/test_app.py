@@ -72,15 +72,15 @@ def test_help_loads_nothing_heavy() -> None:
         (["train", "--steps", "3"], "No such option: --steps"),
         (["train", "--gpus", "many"], "'--gpus'"),
         (["train", "--gpus", "0"], "'--gpus'"),
-        (["train", "--gpus", "1", "--processes", "2"], "--gpus and --processes exclude each other"),
-        (["average", "--last", "1", "--best", "2"], "--last and --best exclude each other"),
-        (["translate", "--model", "m", "--recipe", "r"], "--model excludes --recipe"),
+        (["train", "--gpus", "1", "--processes", "2"], "--gpus and --processes can't be combined"),
+        (["average", "--last", "1", "--best", "2"], "--last and --best can't be combined"),
+        (["translate", "--model", "m", "--recipe", "r"], "--model can't be combined with --recipe"),
         (["translate", "my text.txt"], "mtkit translate < 'my text.txt'"),
-        (["score", "--hypothesis", "h"], "--hypothesis needs --reference, or --test-set"),
-        (["score", "--reference", "r"], "--reference and --source go with --hypothesis"),
+        (["score", "--hypothesis", "h"], "--hypothesis needs --reference or --test-set"),
+        (["score", "--reference", "r"], "--reference and --source need --hypothesis"),
         (
             ["score", "--test-set", "wmt14/full", "--hypothesis", "h", "--source", "s"],
-            "--test-set has a source and references of its own",
+            "--test-set can't be combined with --reference or --source",
         ),
         (["init"], "Missing argument"),
     ],
@@ -108,7 +108,7 @@ def test_an_interruption_is_one_line_and_exit_130(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("number", "words", "hint"),
     [
-        (errno.ENOSPC, "runs/x: No space left on device", "free some space"),
+        (errno.ENOSPC, "runs/x: No space left on device", "free some disk space"),
         (errno.EACCES, "runs/x: Permission denied", "--workspace"),
         (errno.ENOENT, "runs/x: No such file or directory", ""),
     ],
@@ -148,7 +148,7 @@ def test_init_then_a_second_init(empty_folder: Path) -> None:
     assert run("init", "phrasebook-en-de").exit_code == 0
     result = run("init", "phrasebook-en-de")
     assert result.exit_code == 1
-    assert "mtkit.toml exists already" in result.stderr
+    assert "mtkit.toml already exists" in result.stderr
 
 
 def test_files_are_scored_without_a_recipe(empty_folder: Path) -> None:
@@ -213,4 +213,4 @@ def test_translate_without_an_input_or_an_output_is_refused(tmp_path: Path, name
     )
     assert (done.returncode, done.stdout) == (1, b"")
     # Before the model is looked for.
-    assert done.stderr.startswith(f"error: {name} is closed\nhint: give a file or a pipe".encode())
+    assert done.stderr.startswith(f"error: {name} is closed\nhint: use a file or a pipe".encode())

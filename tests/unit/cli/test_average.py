@@ -44,7 +44,7 @@ def test_which_checkpoints_an_option_takes(trained, options: list[str], steps: l
 def test_the_best_two(trained) -> None:
     result = run(*trained.options, "--best", "2")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "warning: only the best 1 of all are sure to have been kept" in result.stderr
+    assert "warning: training.keep_best keeps only the best 1;" in result.stderr
     assert len(trained.workspace.read_manifest()["model"]["steps"]) == 2
 
 
@@ -60,7 +60,7 @@ def test_select_prints_a_table_with_one_winner(trained) -> None:
     ]
     [winner] = [row for row in rows if row[-1] == "winner"]
     assert winner[1] == " ".join(map(str, record["steps"]))
-    assert f"the winner by development BLEU is {winner[0]}; the model is made of" in result.stderr
+    assert f"the winner by development BLEU is {winner[0]}; model/ is made from" in result.stderr
 
 
 def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_run) -> None:
@@ -77,8 +77,9 @@ def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_ru
     assert losses == sorted(losses, reverse=True)
     result = run(*run_of_four.options, "--last", "4")
     found = re.search(
-        r"warning: the mean does worse than a checkpoint alone: development loss ([\d.]+), the "
-        r"checkpoint of step 12 alone ([\d.]+); .*: (mtkit average .* --select)\n",
+        r"warning: the average scores worse than the best single checkpoint: development loss "
+        r"([\d.]+), against ([\d.]+) for the checkpoint of step 12; .*: "
+        r"(mtkit average .* --select)\n",
         result.stderr,
     )
     assert found is not None, result.stderr
@@ -103,9 +104,9 @@ def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_ru
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--last", "1", "--spaced", "2"], "--last and --spaced exclude each other"),
-        (["--best", "1", "--select"], "--best and --select exclude each other"),
-        (["--spaced", "1", "--select"], "--spaced and --select exclude each other"),
+        (["--last", "1", "--spaced", "2"], "--last and --spaced can't be combined"),
+        (["--best", "1", "--select"], "--best and --select can't be combined"),
+        (["--spaced", "1", "--select"], "--spaced and --select can't be combined"),
         (["--spaced", "0"], "'--spaced'"),
     ],
 )
@@ -127,5 +128,5 @@ def test_no_checkpoints_yet(tiny_run) -> None:
 def test_checkpoints_of_another_run(trained) -> None:
     result = run(*trained.options, "--set", "model.num_heads=4", "--select")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"{trained.workspace.checkpoints} holds checkpoints of another run" in result.stderr
+    assert f"{trained.workspace.checkpoints} contains checkpoints of another run" in result.stderr
     assert "model.num_heads was 2, now 4" in result.stderr

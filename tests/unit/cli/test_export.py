@@ -63,7 +63,7 @@ def test_what_was_exported_translates(trained) -> None:
         stdin=lines,
     )
     assert refused.exit_code == 1
-    assert "nothing was exported for CTranslate2 here" in refused.stderr
+    assert "not exported for CTranslate2" in refused.stderr
 
 
 def test_a_model_folder_is_exported_anywhere_and_compared_on_a_file(trained, tmp_path) -> None:
@@ -92,8 +92,8 @@ def test_the_phrasebook_stands_in_for_text_of_its_languages(trained, tmp_path) -
     result = run(*arguments)
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: nothing to compare both engines on\n"
-        "hint: name a file of fi sentences with --lines FILE\n"
+        "error: no text to compare the engines on\n"
+        "hint: give a file of fi sentences with --lines FILE\n"
     )
 
 
@@ -101,7 +101,10 @@ def test_the_phrasebook_stands_in_for_text_of_its_languages(trained, tmp_path) -
     ("arguments", "fault"),
     [
         (["--model", "m"], "--model needs --output"),
-        (["--model", "m", "--output", "o", "--recipe", "r"], "--model excludes --recipe"),
+        (
+            ["--model", "m", "--output", "o", "--recipe", "r"],
+            "--model can't be combined with --recipe",
+        ),
     ],
 )
 def test_options_that_lack_or_exclude_others(arguments: list[str], fault: str) -> None:

@@ -46,19 +46,23 @@ OPTIONS = {
 
 
 KEYS = {
-    "": "name seed data tokenizer model training inference evaluation",
-    "data": "source_language target_language data_root train dev cleaning",
+    "": "name seed objective data tokenizer model training inference evaluation",
+    "data": "language source_language target_language block_tokens data_root train dev cleaning",
     "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
     "max_pairs",
     "data.train[HubTrainingCorpus]": "tag dataset configuration split source_column target_column "
     "name weight max_pairs",
     "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs",
+    "data.train[TextTrainingCorpus]": "text documents name weight max_pairs",
+    "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight max_pairs",
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
     "data.dev[HeldOutPhrasebook]": "tag builtin sentences",
     "data.dev[PublishedCorpus]": "tag sacrebleu",
+    "data.dev[TextCorpus]": "text documents",
+    "data.dev[TextTableCorpus]": "path text_column document_column",
     "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
     "urls repetition language overlap duplicates",
     "data.cleaning.encoding": "enabled invalid_utf8",
@@ -80,28 +84,31 @@ KEYS = {
     "tokenizer.sampling": "alpha max_growth",
     "model": "num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key d_value "
     "attention_window norm activation positions max_positions sinusoids first_position "
-    "tied_embeddings scale_embeddings embedding_norm output_bias dropout attention_dropout "
-    "activation_dropout",
+    "tied_embeddings scale_embeddings embedding_norm output_bias initial_std norm_epsilon "
+    "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
-    "precision optimizer schedule clipping early_stopping moving_average recovery start_from "
-    "freeze checkpoint_every checkpoint_minutes keep_last keep_best keep_every keep_minutes "
-    "validation averaging log_every log_digests trackers stuck_after_seconds",
+    "masking precision optimizer schedule clipping early_stopping moving_average recovery "
+    "start_from freeze checkpoint_every checkpoint_minutes keep_last keep_best keep_every "
+    "keep_minutes validation averaging log_every log_digests trackers stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
     "training.schedule[PaperSchedule]": "kind warmup_steps factor",
     "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
     "training.schedule[CosineSchedule]": "kind peak warmup_steps final",
     "training.schedule[LinearSchedule]": "kind peak warmup_steps final",
     "training.schedule[ConstantSchedule]": "kind peak warmup_steps",
+    "training.masking": "share mask random next_sentence short_tokens short_updates",
     "training.clipping": "max_norm",
     "training.early_stopping": "patience",
     "training.moving_average": "decay",
     "training.recovery": "max_skipped rate_factor max_returns",
-    "training.start_from": "model vocabulary",
+    "training.start_from": "model encoder decoder vocabulary",
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision beam_size n_best length_penalty coverage_penalty stop_margin "
-    "min_length no_repeat_ngram sampling max_extra_tokens max_source_tokens batch_tokens processes",
+    "min_length no_repeat_ngram sampling fusion max_extra_tokens max_source_tokens batch_tokens "
+    "processes",
     "inference.length_penalty": "kind alpha",
+    "inference.fusion": "model weight",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
     "comet origins training_text",
@@ -111,6 +118,8 @@ KEYS = {
     "target_column name",
     "evaluation.test_sets[PhrasebookTestSet]": "tag builtin sentences name",
     "evaluation.test_sets[PublishedTestSet]": "tag sacrebleu name",
+    "evaluation.test_sets[TextTestSet]": "text documents name",
+    "evaluation.test_sets[TextTableTestSet]": "path text_column document_column name",
     "evaluation.significance": "test resamples seed confidence",
     "evaluation.comet": "command model gpus",
 }

@@ -74,4 +74,4 @@ def test_model_folders_may_lie_in_a_folder_named_checkpoints(trained, tmp_path: 
     shutil.copytree(trained.workspace.root, run)
     refused = translate("--model", run)
     assert refused.exit_code == 1
-    assert f"hint: there is one in it: {run / 'model'}" in refused.stderr
+    assert f"hint: did you mean {run / 'model'}?" in refused.stderr

@@ -138,7 +138,7 @@ def test_another_recipes_data_are_refused(project: Path) -> None:
     assert fault.value.message.endswith(
         f": data.train.0.weight was 1.0, now 2.0; tokenizer.vocab_size was {size}, now 299"
     )
-    assert "give the same --set as to `mtkit prepare`" in fault.value.hint
+    assert "use the same --set as for `mtkit prepare`" in fault.value.hint
 
 
 def test_a_project_that_moved_is_still_prepared(project: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_failed_prepare_leaves_the_earlier_data_alone(project: Path) -> None:
 def test_nothing_left_after_cleaning(project: Path) -> None:
     recipe, workspace = open_run(project, "data.cleaning.max_tokens=1")
     with pytest.raises(
-        MtkitError, match="no pair is left: all 300 that passed the filters are longer"
+        MtkitError, match="no pairs left: all 300 that passed the filters are longer"
     ):
         prepare(recipe, workspace)
     assert not workspace.data.exists()
@@ -389,4 +389,4 @@ def test_a_text_stage_of_before_is_taken_over(project: Path, capsys) -> None:
     assert '"balance": ' in path.read_text()
     capsys.readouterr()
     prepare(*open_run(project, "tokenizer.vocab_size=90"))
-    assert "text: unchanged, taken over" in capsys.readouterr().err
+    assert "text: unchanged, reused" in capsys.readouterr().err

@@ -12,9 +12,11 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import fingerprint, open_prepared
+from mtkit.data.tokenizer_choice import find_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.workspace import Workspace
@@ -65,7 +67,7 @@ def test_prepared_with_the_pieces_of_the_model(project: Path, capsys) -> None:
     data, start = open_prepared(recipe, workspace), SubwordTokenizer.load(project / "start")
     pieces = data.tokenizer.source_vocabulary.pieces
     assert pieces == (*start.source_vocabulary.pieces, "<new>", "<ph>")
-    said = f"keeping the vocabulary of {project / 'start'}, with <new> <ph> added"
+    said = f"reusing the vocabulary of {project / 'start'}, with <new> <ph> added"
     assert said in capsys.readouterr().err
     source, target = data.train.gather(np.arange(200)).values()
     assert source.to_lists() == [[300, *tokens] for tokens in start.encode_source(SOURCES[:200])]
@@ -136,16 +138,16 @@ def test_what_the_model_never_saw_is_warned_of_with_what_helps(project: Path, ca
     prepare(*open_run(project, *overrides))
     said = capsys.readouterr().err
     assert "of the tokens are unknown (" in said
-    assert 'training.start_from.vocabulary = "new" trains pieces for all' in said
+    assert 'training.start_from.vocabulary = "new"' in said
     assert "byte_fallback" not in said
 
 
 FAULTS = {
     "no model": (
         "training.start_from.model=/absent",
-        "/absent: no model here, whose vocabulary could be kept (training.start_from.model)",
-        "name a model folder, such as another run's model/; a relative path in a recipe starts "
-        "from data.data_root",
+        "/absent: no model here to reuse the vocabulary of (training.start_from.model)",
+        "give a model folder, such as another run's model/; a path in a recipe is "
+        "relative to data.data_root",
     ),
     "two vocabularies wanted": (
         "tokenizer.joint=false",
@@ -155,7 +157,7 @@ FAULTS = {
     ),
     "one vocabulary wanted": (
         "training.start_from.model=two",
-        "two: this model has a vocabulary for each language, but tokenizer.joint = true",
+        "two: this model has a separate vocabulary for each language, but tokenizer.joint = true",
         "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json; or train a "
         "new vocabulary: --set training.start_from.vocabulary=new",
     ),
@@ -194,3 +196,30 @@ def test_a_tokenizer_of_ones_own_and_that_of_a_model(project: Path) -> None:
         open_run(project, "tokenizer.pretrained.source=own.model")
     own = ("tokenizer.pretrained.source=own.model", "training.start_from.vocabulary=new")
     assert open_run(project, *own)[0].tokenizer.pretrained is not None
+
+
+def test_encoder_and_decoder_keep_one_vocabulary(project: Path) -> None:
+    symbols = extend_vocabulary(SubwordTokenizer.load(project / "start"), symbols=["<mask>"])
+    symbols.save(project / "masked")
+    train(kind="unigram").save(project / "other")
+
+    def parts(encoder: str, decoder: str) -> list[str]:
+        named = {"encoder": encoder, "decoder": decoder}
+        return [
+            "~training.start_from",
+            *(f"training.start_from.{key}={project / name}" for key, name in named.items()),
+        ]
+
+    # A masked language model's has `<mask>` behind the pieces of the causal one.
+    recipe, workspace = open_run(project, *parts("masked", "start"))
+    prepare(recipe, workspace)
+    pieces = open_prepared(recipe, workspace).tokenizer.source_vocabulary.pieces
+    assert pieces == (*symbols.source_vocabulary.pieces, "<new>", "<ph>")
+    for encoder, decoder in (("start", "other"), ("start", "masked")):
+        recipe, _ = open_run(project, *parts(encoder, decoder))
+        with pytest.raises(MtkitError, match=r"vocabulary isn't that of .*/start, but") as caught:
+            find_tokenizer(recipe)
+        assert caught.value.hint.endswith("--set training.start_from.vocabulary=new")
+    recipe, _ = open_run(project, *parts("start", "absent"))
+    with pytest.raises(MtkitError, match=r"of \(training\.start_from\.decoder\)$"):
+        find_tokenizer(recipe)

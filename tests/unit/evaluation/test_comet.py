@@ -101,7 +101,9 @@ def test_a_score_that_is_no_finite_number_is_refused_with_its_sentence(
     systems = {"first": ["ja", "nein"], "second": ["ja", "nee"]}
     with pytest.raises(MtkitError) as caught:
         evaluate(systems, TEXT, settings(command))
-    assert f"the score of sentence 2 of {system} is {told}, where" in caught.value.message
+    assert (
+        f"the score of sentence 2 of {system} is {told}, not a valid score" in caught.value.message
+    )
     assert "line 2 of the translations" in caught.value.hint
 
 
@@ -115,7 +117,7 @@ def test_a_score_that_is_no_finite_number_is_refused_with_its_sentence(
     ],
 )
 def test_scores_that_do_not_pair_with_the_sentences_are_refused(tmp_path: Path, found: str) -> None:
-    with pytest.raises(MtkitError, match="left no scores"):
+    with pytest.raises(MtkitError, match="didn't write scores"):
         evaluate({"only": ["ja", "nein"]}, TEXT, settings(leaving(tmp_path, found)))
 
 
@@ -144,7 +146,7 @@ def test_a_broken_score_ends_the_command_without_output(tmp_path: Path) -> None:
 def test_what_stands_in_its_way_is_said(command: str, tmp_path: Path) -> None:
     systems = {"a": ["ja", "nein"]}
     without_sources = ReferenceText("test", TEXT.references)
-    with pytest.raises(MtkitError, match="looks at the source") as caught:
+    with pytest.raises(MtkitError, match="needs the source text") as caught:
         evaluate(systems, without_sources, settings(command))
     assert "--source FILE" in caught.value.hint
     with pytest.raises(MtkitError, match="can't run") as caught:
@@ -157,7 +159,7 @@ echo '{"a": [{"src": "x"}]}' > "$2"
 """
     broken.write_text(script)
     broken.chmod(0o755)
-    with pytest.raises(MtkitError, match="left no scores"):
+    with pytest.raises(MtkitError, match="didn't write scores"):
         evaluate(systems, TEXT, settings(str(broken)))
     with pytest.raises(MtkitError, match="absent failed:\nModel 'absent' not supported") as caught:
         evaluate(systems, TEXT, settings(command, "absent"))
@@ -202,7 +204,10 @@ def test_a_program_that_a_recipe_names_is_not_run(load, command, tmp_path, monke
     settings = Evaluation(comet=load(f'command = "{name}"'))
     with pytest.raises(MtkitError, match=r"evaluation\.comet\.command: the recipe names") as caught:
         evaluate({"a": ["ja", "nein"]}, TEXT, settings)
-    assert caught.value.hint == f"if you trust it, type it: --set evaluation.comet.command={name}"
+    assert (
+        caught.value.hint
+        == f"if you trust it, give it on the command line: --set evaluation.comet.command={name}"
+    )
     assert not mark.exists()
 
 

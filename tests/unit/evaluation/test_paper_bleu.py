@@ -163,6 +163,6 @@ def test_missing_sacremoses_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("language", ["", "German"])
 def test_a_language_must_be_known(language: str) -> None:
-    with pytest.raises(MtkitError, match="goes by the language") as caught:
+    with pytest.raises(MtkitError, match="needs a language code") as caught:
         paper_bleu(["a"], [["a"]], language=language)
     assert "evaluation.language=de" in caught.value.hint

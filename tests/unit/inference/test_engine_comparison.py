@@ -75,7 +75,7 @@ def test_outputs_that_score_nearly_the_same_may_change_places():
 def test_one_line_may_go_another_way_but_no_more():
     other = [(7, 3), (5, 3)]
     assert compare({1: other, 2: _AS_OURS}).num_different == 1
-    with pytest.raises(MtkitError, match="2 of 3 lines have other outputs"):
+    with pytest.raises(MtkitError, match="2 of 3 lines have different outputs"):
         compare({1: other, 2: _AS_OURS, 3: other})
     # Two in a hundred.
     assert compare(dict.fromkeys(range(98), _AS_OURS) | {98: other, 99: other}).num_different == 2
@@ -87,16 +87,16 @@ def test_a_list_that_is_too_short_is_no_near_tie():
 
 def test_scores_that_differ_are_refused_though_the_lists_are_equal():
     assert compare({1: _AS_OURS}, off=1e-3).largest_gap == pytest.approx(1e-3 / 2**0.6)
-    with pytest.raises(MtkitError, match="scores of one output differ by"):
+    with pytest.raises(MtkitError, match="scores of the same output differ by"):
         compare({1: _AS_OURS}, off=2e-3)
 
 
 def test_a_model_that_gives_much_to_pad_and_bos_is_warned_of(capsys):
     other = {1: [(7, 3), (5, 3)], 2: [(7, 3), (5, 3)]}
-    with pytest.raises(MtkitError, match="2 of 2 lines have other outputs"):
+    with pytest.raises(MtkitError, match="2 of 2 lines have different outputs"):
         compare(other, shift=5e-3)
     assert capsys.readouterr().err == ""
     parity = compare(other, shift=0.1)
     assert parity.num_different == 2
     assert parity.largest_shift == pytest.approx(0.1 / 2**0.6)
-    assert capsys.readouterr().err.startswith("warning: 2 of 2 lines have other outputs")
+    assert capsys.readouterr().err.startswith("warning: 2 of 2 lines have different outputs")

@@ -116,7 +116,7 @@ def test_engines_that_differ_leave_what_was_there(
     before = files_of(output)
     other = make_model(make_recipe(), seed=2).eval()
     monkeypatch.setattr(export_module, "open_reference", lambda _: TorchEngine(other, "cpu"))
-    with pytest.raises(MtkitError, match="both engines' scores of one output differ by"):
+    with pytest.raises(MtkitError, match="the engines' scores of the same output differ by"):
         export(folder, output, lines=_LINES)
     assert files_of(output) == before
     assert not list(output.parent.glob(".*"))
@@ -139,9 +139,9 @@ def test_a_diverged_model_is_refused(tmp_path, make_recipe, make_model, tokenize
     ("shape", "message"),
     [
         ({"attention_window": 3}, r"restricted self-attention \(model.attention_window = 3\)"),
-        ({"scale_embeddings": False}, r"aren't scaled \(model.scale_embeddings = false\)"),
-        ({"embedding_norm": True}, r"norm of embeddings \(model.embedding_norm = true\)"),
-        ({"output_bias": True}, r"bias of the output \(model.output_bias = true\)"),
+        ({"scale_embeddings": False}, r"unscaled embeddings \(model.scale_embeddings = false\)"),
+        ({"embedding_norm": True}, r"normalization of embeddings \(model.embedding_norm = true\)"),
+        ({"output_bias": True}, r"an output bias \(model.output_bias = true\)"),
         ({"d_key": 4, "d_value": 8}, r"d_model / num_heads = 8 \(model.d_key = 4"),
         ({"d_key": 8, "d_value": 4}, "model.d_value = 4"),
     ],
@@ -168,19 +168,19 @@ def test_settings_that_ctranslate2_cant_follow(folder, output):
 
 
 def test_an_unknown_quantization(folder, output):
-    with pytest.raises(MtkitError, match=r"no quantization 'int4' \(did you mean 'int"):
+    with pytest.raises(MtkitError, match=r"unknown quantization 'int4' \(did you mean 'int"):
         export(folder, output, lines=_LINES, quantization="int4")
 
 
 def test_nothing_but_an_older_export_is_replaced(folder, output):
     output.mkdir()
     (output / "thesis.txt").write_text("ten years of work")
-    with pytest.raises(MtkitError, match="holds something else than an exported model"):
+    with pytest.raises(MtkitError, match="contains something other than an exported model"):
         export(folder, output, lines=_LINES)
     assert (output / "thesis.txt").read_text() == "ten years of work"
     for holder in (folder, folder.parent):
         before = files_of(folder)
-        with pytest.raises(MtkitError, match="holds the model itself"):
+        with pytest.raises(MtkitError, match="contains the model itself"):
             export(folder, holder, lines=_LINES)
         assert files_of(folder) == before
 
@@ -199,7 +199,7 @@ def test_what_is_put_there_meanwhile_stays(folder, output, monkeypatch):
         check_quality(*arguments)
 
     monkeypatch.setattr(export_module, "check_quality", judge_with_pause)
-    with pytest.raises(MtkitError, match=r"something else than an exported model: thesis\.txt"):
+    with pytest.raises(MtkitError, match=r"something other than an exported model: thesis\.txt"):
         export(folder, output, lines=_LINES)
     assert [path.name for path in output.iterdir()] == ["thesis.txt"]
     assert not list(output.parent.glob(".*"))
@@ -231,7 +231,7 @@ def test_an_export_with_something_else_beside_it_isnt_replaced(both, folder, out
     shutil.copytree(both / "exported", output)
     change(output)
     before = files_of(output)
-    with pytest.raises(MtkitError, match=f"else than an exported model: {named}$") as caught:
+    with pytest.raises(MtkitError, match=f"other than an exported model: {named}$") as caught:
         export(folder, output, lines=_LINES)
     assert "--output" in caught.value.hint
     assert files_of(output) == before
@@ -239,14 +239,14 @@ def test_an_export_with_something_else_beside_it_isnt_replaced(both, folder, out
 
 def test_a_file_isnt_replaced(folder, output):
     output.write_text("ten years of work")
-    with pytest.raises(MtkitError, match="exported: is no folder"):
+    with pytest.raises(MtkitError, match="exported: is not a folder"):
         export(folder, output, lines=_LINES)
     assert output.read_text() == "ten years of work"
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["fox " * 300]])
 def test_no_line_to_compare_on(folder, output, lines):
-    with pytest.raises(MtkitError, match="no line to compare") as caught:
+    with pytest.raises(MtkitError, match="no lines to compare") as caught:
         export(folder, output, lines=lines)
     assert "--lines FILE" in caught.value.hint
 
@@ -260,7 +260,7 @@ def test_a_loss_of_more_than_one_bleu_is_refused(capsys):
     check_quality(compared(bleu=(30.0, 29.0)), "int8")
     check_quality(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
     assert capsys.readouterr().err == ""
-    with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU where torch has 30.0 on 200 lines"):
+    with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU against torch's 30.0 on 200 lines"):
         check_quality(compared(bleu=(30.0, 28.9)), "int8")
 
 

@@ -147,19 +147,19 @@ OVERFLOW = b'{"x": {"dtype": "F32", "shape": [%d, %d], "data_offsets": [0, 4]}}'
 )
 CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a million layers": (model(num_encoder_layers=10**6), "num_encoder_layers"),
-    "layers that are allowed": (model(num_decoder_layers=1_000), "doesn't fit the model"),
+    "layers that are allowed": (model(num_decoder_layers=1_000), "doesn't match the model"),
     "d_ff of 10^15": (model(d_ff=10**15), "d_ff"),
-    "d_ff that is allowed": (model(d_ff=1_000_000), "doesn't fit the model"),
+    "d_ff that is allowed": (model(d_ff=1_000_000), "doesn't match the model"),
     "every width there is": (
         model(d_model=100_000, d_ff=10**6, num_heads=10_000, d_key=10**5, d_value=10**5),
-        "a network of",
+        "the network needs",
     ),
     "heads of 10^9": (model(num_heads=10**9, d_key=1, d_value=1), "num_heads"),
     "keys of 10^15": (model(d_key=10**15), "d_key"),
     "positions of 10^12": (model(positions="learned", max_positions=10**12), "max_positions"),
     "positions that are allowed": (
         model(positions="learned", max_positions=10**6),
-        "doesn't fit the model",
+        "doesn't match the model",
     ),
     "a window of 10^30": (model(attention_window=10**30), "attention_window"),
     "a vocabulary of 10^12": (
@@ -182,7 +182,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a large config": (write("config.json", " " * (2 << 20)), "expected 1,048,576 at most"),
     "a config of a terabyte": (grow("config.json", TERABYTE), "at most"),
     "a tokenizer of a terabyte": (grow("joint.spm", TERABYTE), "at most"),
-    "no UTF-8": (write("config.json", b"\xff\xfe{}"), "no JSON"),
+    "no UTF-8": (write("config.json", b"\xff\xfe{}"), "invalid JSON"),
     "surrogates": (edit("config.json", recipe="\ud800"), "config.json"),
     "n_best of 10^9": (inference(beam_size=10**9, n_best=10**9), "beam_size"),
     "samples of 10^9": (inference(n_best=10**9, sampling={"top_k": 5}), "n_best"),
@@ -222,7 +222,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
             "model.safetensors",
         )
     },
-    "a header of 10^18 bytes": (header(b"{}", length=10**18), "header of 1,000,000"),
+    "a header of 10^18 bytes": (header(b"{}", length=10**18), "header claims 1,000,000"),
     "a header of 64 MiB of hole": (header(b"{}", length=64 << 20, num_bytes=64 << 20), "header"),
     "no header": (write("model.safetensors", b""), "damaged"),
     "half a length": (write("model.safetensors", b"\x01"), "damaged"),
@@ -232,7 +232,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "another shape than its bytes": (header(LIE % (1 << 50, 100), num_bytes=100), "damaged"),
     "a terabyte of hole": (
         header(LIE % (TERABYTE // 4, TERABYTE), num_bytes=TERABYTE),
-        "doesn't fit the model",
+        "doesn't match the model",
     ),
     "integers for weights": (
         retype("encoder.layers.0.feed_forward.inner.bias", "int64", 8),
@@ -240,7 +240,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "complex weights": (
         retype("encoder.layers.0.feed_forward.inner.bias", "complex64", 8),
-        "is of C64",
+        "has type C64",
     ),
     "half a character for a tag": (
         write("tokenizer.json", b'{"tags": ["\\ud800"]}'),

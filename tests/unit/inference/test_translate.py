@@ -149,7 +149,9 @@ def test_lines_before_a_fault_are_answered_whatever_the_stream():
         found: list[str] = []
         with pytest.raises(MtkitError) as caught:
             collect(found)
-        assert caught.value.message.startswith("input line 2: 5 tags before the text, which a part")
+        assert caught.value.message.startswith(
+            "input line 2: 5 tags before the text leave too little room"
+        )
         assert found == ["[a]"]
 
 
@@ -304,9 +306,7 @@ def test_a_translation_too_long_to_be_scored_is_named():
     engine.max_tokens = 5
     with pytest.raises(MtkitError) as caught:
         translator.score([("abcd", "a"), ("a", "abcde")])
-    assert caught.value.message == (
-        "input line 2: 6 tokens, but a text that is scored has at most 5"
-    )
+    assert caught.value.message == ("input line 2: 6 tokens, but at most 5 can be scored")
 
 
 def test_what_cannot_be_cut_is_bounded_where_the_model_takes_any_length():
@@ -318,8 +318,7 @@ def test_what_cannot_be_cut_is_bounded_where_the_model_takes_any_length():
     with pytest.raises(MtkitError) as caught:
         translator.search(["a", Request("b", longest + "a")], first_line=3)
     assert caught.value.message == (
-        "input line 4: the beginning of its translation that is given has 4,097 tokens, but the "
-        "model takes at most 4,096"
+        "input line 4: the target prefix has 4,097 tokens, but the model takes at most 4,096"
     )
 
 
@@ -356,10 +355,10 @@ def test_no_model_at_all_is_no_ensemble():
 @pytest.mark.parametrize(
     ("file", "key", "value", "message"),
     [
-        ("config.json", "source_language", "fr", "another source language"),
-        ("config.json", "target_language", "fr", "another target language"),
-        ("tokenizer.json", "tags", ["e"], "other tags before its sources"),
-        ("tokenizer.json", "punctuation", ["en", "de"], "other rules of punctuation"),
+        ("config.json", "source_language", "fr", "a different source language"),
+        ("config.json", "target_language", "fr", "a different target language"),
+        ("tokenizer.json", "tags", ["e"], "different source tags"),
+        ("tokenizer.json", "punctuation", ["en", "de"], "different punctuation rules"),
     ],
 )
 def test_models_of_an_ensemble_read_and_write_the_same(
@@ -373,7 +372,7 @@ def test_models_of_an_ensemble_read_and_write_the_same(
     (other / file).write_text(json.dumps({**content, key: value}))
     with pytest.raises(MtkitError) as caught:
         Translator([folder, other])
-    assert caught.value.message == f"{other} has {message} than {folder}: they can't speak together"
+    assert caught.value.message == f"{other} has {message} than {folder}: they can't be ensembled"
 
 
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling()}])
@@ -431,4 +430,4 @@ def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, 
     translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
     (found,) = translator.search(["a"], first_line=3)
     assert found.reached_limit
-    assert capsys.readouterr().err.startswith("warning: input line 3: its translation was cut")
+    assert capsys.readouterr().err.startswith("warning: input line 3: the translation was cut")

@@ -1,9 +1,17 @@
+import pytest
 import torch
 
+from mtkit.errors import MtkitError
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
+from mtkit.model.folder import take_translator
 from mtkit.model.weights import load_weights, pack_weights
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network import (
+    CausalLanguageModel,
+    EncoderDecoder,
+    MaskedLanguageModel,
+    PaddedLayout,
+)
 from mtkit.recipe.model import Model
 
 MODEL = Model(num_encoder_layers=1, num_decoder_layers=1, d_model=16, d_ff=24, num_heads=2)
@@ -36,3 +44,39 @@ def test_weights_that_are_not_drawn_leave_the_generator_as_it_was() -> None:
     with torch.no_grad():
         outputs = [model.eval()(tokens, layout, tokens, layout) for model in (drawn, empty)]
     assert torch.equal(*outputs)
+
+
+def test_the_objective_says_which_network() -> None:
+    causal = CONFIG.model_copy(update={"objective": "causal-lm"})
+    assert isinstance(build(causal), CausalLanguageModel)
+    masked = CONFIG.model_copy(update={"objective": "masked-lm"})
+    network = build(masked)
+    assert isinstance(network, MaskedLanguageModel)
+    assert network.next_sentence is not None
+    network = build(masked.model_copy(update={"next_sentence": False}))
+    assert isinstance(network, MaskedLanguageModel)
+    assert network.next_sentence is network.pooler is None
+
+
+def test_a_translators_config_is_written_as_older_versions_know_it() -> None:
+    assert {"objective", "next_sentence"}.isdisjoint(CONFIG.model_dump())
+    causal = CONFIG.model_copy(update={"objective": "causal-lm"}).model_dump()
+    assert causal["objective"] == "causal-lm"
+    assert "next_sentence" not in causal
+    masked = CONFIG.model_copy(update={"objective": "masked-lm"})
+    assert masked.model_dump()["next_sentence"] is True
+    for config in (CONFIG, masked):
+        assert ModelConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_a_language_model_has_one_vocabulary() -> None:
+    keys = CONFIG.model_dump() | {"objective": "masked-lm", "target_vocab_size": 40}
+    with pytest.raises(ValueError, match="one vocabulary, but source_vocab_size = 41"):
+        ModelConfig.model_validate(keys)
+
+
+def test_no_command_takes_a_language_model_for_a_translator() -> None:
+    take_translator(build(CONFIG), CONFIG, "translation")
+    causal = CONFIG.model_copy(update={"objective": "causal-lm"})
+    with pytest.raises(MtkitError, match=r'"causal-lm".*translation is for translators alone'):
+        take_translator(build(causal), causal, "translation")

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.data.batches.collate import lay_out, pack
+from mtkit.data.batches.collate import (
+    MaskedBatch,
+    collate_text,
+    lay_out,
+    lay_out_side,
+    pack,
+    pack_side,
+)
 from mtkit.data.batches.ragged import Ragged
 from mtkit.model.costs import (
     bytes_of_weights,
@@ -18,13 +25,15 @@ from mtkit.model.costs import (
     count_operations,
     count_weights,
 )
-from mtkit.network import EncoderDecoder
+from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel
 from mtkit.network.cpu import attention as cpu_attention
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
+from mtkit.recipe.recipe import Objective
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.training.learner import Learner, freeze
+from mtkit.training.text_loss import measure_causal, measure_masked
 from mtkit.training.translation_loss import measure_translation
 
 models = st.builds(
@@ -59,6 +68,26 @@ def test_weights_are_the_networks(model: Model, source_size: int, target_size: i
     output = network.output_embedding.weight.numel() if model.tied_embeddings == "none" else 0
     assert counted.output == output + (target_size if model.output_bias else 0)
     assert counted.decoder == sum(weight.numel() for weight in network.decoder.parameters())
+
+
+@settings(max_examples=40)
+@given(
+    model=models,
+    size=st.integers(5, 40),
+    objective=st.sampled_from(["causal-lm", "masked-lm"]),
+    next_sentence=st.booleans(),
+)
+def test_weights_of_language_models_are_the_networks(
+    model: Model, size: int, objective: Objective, *, next_sentence: bool
+) -> None:
+    with torch.device("meta"):
+        network = (
+            CausalLanguageModel(model, size)
+            if objective == "causal-lm"
+            else MaskedLanguageModel(model, size, next_sentence=next_sentence)
+        )
+    counted = count_weights(model, size, size, objective=objective, next_sentence=next_sentence)
+    assert counted.total == sum(weight.numel() for weight in network.parameters())
 
 
 def product_operations(_: torch.Size, left: torch.Size, right: torch.Size, **__: object) -> int:
@@ -99,6 +128,51 @@ def test_operations_are_what_torch_counts(
     )
 
 
+@settings(max_examples=20)
+@given(
+    model=models,
+    length=st.integers(4, 9),
+    objective=st.sampled_from(["causal-lm", "masked-lm"]),
+)
+def test_operations_of_language_models_are_what_torch_counts(
+    model: Model, length: int, objective: Objective
+) -> None:
+    model = model.model_copy(update={"output_bias": False})
+    num_texts = 3
+    text = Ragged.of([[UNK] * (length - 1) + [EOS]] * num_texts)
+    layout = lay_out_side(text.lengths, [num_texts])
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        FlopCounterMode(
+            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
+        ) as counter,
+    ):
+        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+        if objective == "causal-lm":
+            causal = CausalLanguageModel(model, 11)
+            sums = measure_causal(causal, collate_text(text, layout), label_smoothing=0.0)
+        else:
+            masked = MaskedLanguageModel(model, 11, next_sentence=False)
+            # The output's bias costs products with its own column.
+            masked.register_parameter("output_bias", None)
+            # Half of the texts' tokens are predicted.
+            indices = torch.arange(0, num_texts * length, 2)
+            inputs = collate_text(text, layout).inputs
+            batch = MaskedBatch(
+                inputs, torch.zeros_like(inputs), layout, indices, torch.full_like(indices, 5), None
+            )
+            sums = measure_masked(masked, batch, label_smoothing=0.0)
+        sums.loss.backward()
+    share = 1.0 if objective == "causal-lm" else len(indices) / (num_texts * length)
+    per_token = count_operations(model, 11, objective=objective, predicted_share=share)
+    assert per_token.per_source_token == 0
+    layers = model.num_decoder_layers if objective == "causal-lm" else model.num_encoder_layers
+    expected = num_texts * length * per_token.per_target_token
+    expected += num_texts * layers * length**2 * per_token.per_attended_pair
+    # Operations per token are a whole number, rounded.
+    assert counter.get_total_flops() == pytest.approx(expected, abs=6 * num_texts * length)
+
+
 @contextmanager
 def saved_bytes(network: torch.nn.Module, found: dict[int, Tensor]) -> Iterator[None]:
     """Leaves what autograd keeps while the block runs in `found`, one tensor for each storage."""
@@ -131,6 +205,41 @@ def test_memory_of_a_token_is_what_autograd_keeps(
     found: dict[int, Tensor] = {}
     with saved_bytes(network, found):
         sums = measure_translation(network, pack(side, side), label_smoothing=0.1)
+    kept = _count_kept(found, num_tokens, is_half=is_half)
+    assert sums.loss.requires_grad
+    per_source, per_target = bytes_per_token(model, is_half=is_half)
+    assert (per_source + per_target) * num_tokens == pytest.approx(kept, rel=0.05)
+
+
+@pytest.mark.parametrize("is_half", [False, True], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("objective", ["causal-lm", "masked-lm"])
+def test_memory_of_a_language_models_token_is_what_autograd_keeps(
+    objective: Objective, *, is_half: bool
+) -> None:
+    sizes = {"num_encoder_layers": 3, "num_decoder_layers": 3, "d_model": 64, "d_ff": 256}
+    model = Model(**sizes, num_heads=4, activation="gelu", embedding_norm=objective != "causal-lm")
+    num_texts, length = 6, 10
+    num_tokens = num_texts * length
+    text = Ragged.of([[UNK] * (length - 1) + [EOS]] * num_texts)
+    batch = collate_text(text, pack_side(text.lengths))
+    found: dict[int, Tensor] = {}
+    if objective == "causal-lm":
+        causal = CausalLanguageModel(model, 16).train()
+        causal = copy_in_bfloat16(causal).train() if is_half else causal
+        with saved_bytes(causal, found):
+            measure_causal(causal, batch, label_smoothing=0.0)
+    else:
+        masked = MaskedLanguageModel(model, 16, next_sentence=False).train()
+        masked = copy_in_bfloat16(masked).train() if is_half else masked
+        with saved_bytes(masked, found):
+            masked(batch.inputs, torch.zeros_like(batch.inputs), batch.layout)
+    kept = _count_kept(found, num_tokens, is_half=is_half)
+    _, per_token = bytes_per_token(model, is_half=is_half, objective=objective)
+    assert per_token * num_tokens == pytest.approx(kept, rel=0.05)
+
+
+def _count_kept(found: dict[int, Tensor], num_tokens: int, *, is_half: bool) -> int:
+    """Returns the bytes that a GPU would keep of what a processor keeps."""
     kept = 0
     for tensor in found.values():
         if tensor.shape == (num_tokens, num_tokens):
@@ -145,9 +254,7 @@ def test_memory_of_a_token_is_what_autograd_keeps(
             is_half and tensor.dtype == torch.float32 and tensor.shape == (1, num_tokens, 64)
         )
         kept += num_bytes // 2 if halves else num_bytes
-    assert sums.loss.requires_grad
-    per_source, per_target = bytes_per_token(model, is_half=is_half)
-    assert (per_source + per_target) * num_tokens == pytest.approx(kept, rel=0.05)
+    return kept
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -81,14 +81,14 @@ def test_weights_of_another_file_than_the_folders(folder, tmp_path, make_recipe,
 def test_no_model_says_how_to_get_one(tmp_path):
     message, hint = _fault(load_model_folder, tmp_path / "model")
     assert message == f"{tmp_path / 'model'}: no model here (no config.json)"
-    assert hint == "train one with `mtkit train`, or let `mtkit run` do everything that is missing"
+    assert hint == "train one with `mtkit train`, or let `mtkit run` run all missing steps"
 
 
 def test_a_workspace_in_place_of_its_model_says_where_that_is(folder):
     message, hint = _fault(load_model_folder, folder.parent)
     assert message == f"{folder.parent}: no model here (no config.json)"
     assert folder.name == "model"
-    assert hint == f"there is one in it: {folder}"
+    assert hint == f"did you mean {folder}?"
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, -10])
@@ -96,8 +96,8 @@ def test_truncated_weights(folder, size):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
     message, hint = _fault(load_model_folder, folder)
-    assert message.startswith(f"{path}: damaged, or no safetensors file: ")
-    assert hint == "copy it again from where it came from, or make it again"
+    assert message.startswith(f"{path}: damaged, or not a safetensors file: ")
+    assert hint == "copy it again from its source, or create it again"
 
 
 def test_missing_weights(folder):
@@ -113,14 +113,14 @@ def test_damaged_json(folder, name):
     path = folder / name
     path.write_text(path.read_text()[:-5])
     message, _ = _fault(load_model_folder, folder)
-    assert message.startswith(f"{path}: damaged, no JSON: ")
+    assert message.startswith(f"{path}: damaged, invalid JSON: ")
 
 
 def test_a_missing_file_of_settings(folder):
     (folder / "inference.json").unlink()
     assert _fault(load_model_folder, folder) == (
         f"{folder / 'inference.json'}: missing from the model folder",
-        "copy the whole folder again",
+        "copy the complete folder again",
     )
 
 
@@ -129,11 +129,11 @@ def test_a_missing_file_of_settings(folder):
     [
         ("target_vocab_size", "many", "target_vocab_size: Input should be a valid integer"),
         ("attention", 3, "attention: Extra inputs are not permitted"),
-        ("format_version", 3, "format 3, but this mtkit reads up to 2"),
+        ("format_version", 3, "format 3, but this version of mtkit reads formats up to 2"),
         (
             "special_tokens",
             {"pad": 1, "unk": 0, "bos": 2, "eos": 3},
-            "special tokens {'pad': 1, 'unk': 0, 'bos': 2, 'eos': 3}, but this mtkit knows only "
+            "special tokens {'pad': 1, 'unk': 0, 'bos': 2, 'eos': 3}, but mtkit supports only "
             "{'pad': 0, 'unk': 1, 'bos': 2, 'eos': 3}",
         ),
     ],
@@ -148,8 +148,8 @@ def test_a_tokenizer_of_another_size(folder):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "target_vocab_size": 49}))
     message, hint = _fault(load_model_folder, folder)
-    assert message == f"{folder}: the tokenizer has 48 target pieces, but the model 49"
-    assert hint == "the tokenizer must be the one that the model was trained with"
+    assert message == f"{folder}: the tokenizer has 48 target pieces, but the model has 49"
+    assert hint == "use the tokenizer that the model was trained with"
 
 
 def test_weights_of_another_shape_than_the_configuration(folder):
@@ -159,7 +159,7 @@ def test_weights_of_another_shape_than_the_configuration(folder):
     save_file(weights, path)
     message, _ = _fault(load_model_folder, folder)
     assert message == (
-        f"{path}: doesn't fit the model: encoder.layers.0.feed_forward.inner.bias "
+        f"{path}: doesn't match the model: encoder.layers.0.feed_forward.inner.bias "
         "has shape [31], expected [32]"
     )
 

@@ -60,24 +60,25 @@ def test_weights_of_another_type_are_packed_as_fp32_and_unpacked_in_their_own(
     [
         (
             lambda weights: weights.pop("decoder.layers.0.feed_forward.inner.bias"),
-            "some.file: doesn't fit the model: decoder.layers.0.feed_forward.inner.bias is missing",
+            "some.file: doesn't match the model: decoder.layers.0.feed_forward.inner.bias "
+            "is missing",
         ),
         (
             lambda weights: weights.update(extra=torch.zeros(1)),
-            "some.file: doesn't fit the model: extra is no weight of this model",
+            "some.file: doesn't match the model: extra is not a weight of this model",
         ),
         (
             lambda weights: weights.update(
                 {"decoder.layers.0.feed_forward.inner.bias": torch.zeros(31)}
             ),
-            "some.file: doesn't fit the model: decoder.layers.0.feed_forward.inner.bias "
+            "some.file: doesn't match the model: decoder.layers.0.feed_forward.inner.bias "
             "has shape [31], expected [32]",
         ),
         (
             # An embedding, 12 weights and biases in the encoder layer, 20 in the decoder layer.
             lambda weights: weights.clear(),
-            "some.file: doesn't fit the model: decoder.layers.0.cross_attention.key_value.bias "
-            "is missing (and 32 more such faults)",
+            "some.file: doesn't match the model: decoder.layers.0.cross_attention.key_value.bias "
+            "is missing (and 32 more problems)",
         ),
     ],
     ids=["missing", "unexpected", "shape", "all missing"],
@@ -94,7 +95,7 @@ def test_weights_that_do_not_fit_are_refused_and_leave_the_model_alone(
         load_weights(model, weights, origin="some.file")
     assert caught.value.message == expected
     assert caught.value.hint == (
-        "the recipe's [model] and [tokenizer] must be those that the weights were trained with"
+        "use the [model] and [tokenizer] that the weights were trained with"
     )
     for name, weight in pack_weights(model).items():
         assert torch.equal(weight, before[name])

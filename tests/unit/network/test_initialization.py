@@ -81,6 +81,27 @@ def test_biases_are_zero_and_norms_one() -> None:
             assert part.weight.eq(1).all()
 
 
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_one_deviation_serves_every_matrix_where_the_recipe_names_it(activation: str) -> None:
+    keys = {"positions": "learned", "max_positions": 2000, "activation": activation}
+    model = _build(initial_std=0.02, norm="pre", **keys)
+    matrices = {name: weight for name, weight in model.named_parameters() if weight.dim() > 1}
+    # Four of an encoder layer, seven of a decoder layer, token vectors, two tables of positions.
+    assert len(matrices) == 14
+    for name, weight in matrices.items():
+        # GPT and BERT draw all of them from N(0, 0.02). The estimate's own deviation is
+        # 0.02 / sqrt(2 n), at most 0.02 / 111 for the 6,144 numbers of the smallest.
+        assert weight.std().item() == pytest.approx(0.02, rel=0.05), name
+        # A normal distribution has 0.27 % of its mass beyond three deviations; an even one none.
+        beyond = weight.abs().gt(0.06).float().mean().item()
+        assert 0.0 < beyond < 0.007, name
+    for part in model.modules():
+        if isinstance(part, nn.Linear | nn.LayerNorm):
+            assert not part.bias.any()
+        if isinstance(part, nn.LayerNorm):
+            assert part.weight.eq(1).all()
+
+
 def test_the_seed_decides_every_weight() -> None:
     first, again = _build().state_dict(), _build().state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)

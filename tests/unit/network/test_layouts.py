@@ -121,3 +121,11 @@ def test_packed_attention_drops_no_weights() -> None:
     heads = target.split_heads(torch.randn(1, sum(TARGET), 12), 2, (4, 4, 4))
     with pytest.raises(AssertionError):
         target.attend(*heads, target, AttentionOptions(dropout=0.1))
+
+
+@with_every_layout
+def test_the_first_token_of_each_sentence_in_their_order(kind: str) -> None:
+    layout, _ = _layouts(kind)
+    # Eight tokens of three sentences, numbered one after the other: 4, 1 and 3 of them.
+    states = _spread(torch.arange(8.0)[:, None], layout)
+    assert layout.select_first(states).tolist() == [[0.0], [4.0], [5.0]]

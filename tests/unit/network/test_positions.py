@@ -71,7 +71,7 @@ def test_learned_positions_are_rows_of_their_matrix() -> None:
 
 @pytest.mark.parametrize(("first", "length"), [(0, 6), (5, 1), (4, 2)])
 def test_learned_positions_past_the_end_are_refused(first: int, length: int) -> None:
-    with pytest.raises(ValueError, match=r"position 5 wanted.*only 5 \(model\.max_positions\)"):
+    with pytest.raises(ValueError, match=r"position 5 requested.*only 5 \(model\.max_positions\)"):
         LearnedPositions(5, 2)(first, length)
 
 

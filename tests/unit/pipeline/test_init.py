@@ -18,7 +18,7 @@ def test_the_copy_is_the_shipped_recipe_with_its_comments(name: str, tmp_path: P
 
 def test_a_recipe_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "mtkit.toml").write_text("mine")
-    with pytest.raises(MtkitError, match=r"mtkit\.toml exists already"):
+    with pytest.raises(MtkitError, match=r"mtkit\.toml already exists"):
         init("phrasebook-en-de", tmp_path)
     assert (tmp_path / "mtkit.toml").read_text() == "mine"
 

@@ -58,8 +58,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 def test_a_new_training_takes_a_process_a_core_and_says_why(machine: Machine, capsys) -> None:
     assert machine.choose() == (2, "cpu")
     assert capsys.readouterr().err == (
-        "training in 2 processes of 1 thread: they keep their share of the machine beside other "
-        "programs (training.processes)\n"
+        "training in 2 processes of 1 thread: faster than threads when other programs are "
+        "running (training.processes)\n"
     )
 
 
@@ -93,7 +93,7 @@ def test_processes_take_half_of_the_free_memory_at_most(machine: Machine, capsys
     machine.cores = 4
     machine.free = 5 * GIB
     assert machine.choose("training.batch_tokens=4096") == (2, "cpu")
-    assert "4 processes would take 4.0 GiB, and 5.0 GiB of memory are free" in (
+    assert "4 processes would take 4.0 GiB, more than half of the 5.0 GiB of free memory" in (
         capsys.readouterr().err
     )
     machine.free = GIB
@@ -133,7 +133,7 @@ def test_a_training_resumes_as_it_last_ran(machine: Machine, capsys) -> None:
     assert capsys.readouterr().err == ""
     machine.begun(processes=2, device="cpu", machines=1)
     assert machine.choose() == (2, "cpu")
-    assert "as this training last ran" in capsys.readouterr().err
+    assert "as in the last run" in capsys.readouterr().err
     machine.begun(processes=4, device="cpu", machines=2)
     assert machine.choose() == (2, "cpu")
     # Begun on GPUs: nothing to keep to.
@@ -150,14 +150,14 @@ def test_a_training_that_began_on_a_larger_machine_takes_this_one_s_cores(
 ) -> None:
     machine.begun(processes=8, device="cpu", machines=1)
     assert machine.choose() == (2, "cpu")
-    assert "it last ran in 8, but there are 2 cores" in capsys.readouterr().err
+    assert "the last run had 8, but there are 2 cores" in capsys.readouterr().err
 
 
 def test_threads_beside_other_programs_are_warned_of_on_resume(machine: Machine, capsys) -> None:
     machine.begun(processes=1, device="cpu")
     machine.load = 0.9
     assert machine.choose() == (1, "auto")
-    assert "--processes 2 is faster" in capsys.readouterr().err
+    assert "--processes 2 would be faster" in capsys.readouterr().err
     # Asked for by name: no advice.
     machine.choose(hardware=Hardware(num_processes=1, device="cpu"))
     machine.load = 0.2

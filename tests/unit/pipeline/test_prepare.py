@@ -45,5 +45,5 @@ def test_a_checkpoint_of_a_run_on_other_data_is_refused(tiny_run) -> None:
     assert load_models([checkpoint], device="cpu")
     state = checkpoint / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "data_digest": "other"}))
-    with pytest.raises(MtkitError, match="was trained on other data than"):
+    with pytest.raises(MtkitError, match="was trained on different data than"):
         load_models([checkpoint], device="cpu")

@@ -84,7 +84,7 @@ def test_what_is_up_to_date_is_skipped_and_said(
     assert run_all() == 0
     assert stages.done == ["average", "score"]
     said = capsys.readouterr().err.splitlines()
-    assert said[:2] == ["prepare: up to date", "train: finished already"]
+    assert said[:2] == ["prepare: up to date", "train: already finished"]
 
 
 def test_a_mean_that_does_worse_is_told_of_whether_it_is_made_or_up_to_date(

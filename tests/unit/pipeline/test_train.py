@@ -105,9 +105,9 @@ def test_a_stop_has_its_own_exit_code_and_says_what_goes_on(
 ) -> None:
     rooms.is_finished = False
     assert train_with(Hardware()) == STOPPED == 75
-    assert capsys.readouterr().err == "go on with: mtkit train --set seed=2\n"
+    assert capsys.readouterr().err == "to resume: mtkit train --set seed=2\n"
     assert train_with(Hardware(num_processes=2, device="cpu")) == STOPPED
-    assert capsys.readouterr().err == "go on with: mtkit train --set seed=2 --processes 2\n"
+    assert capsys.readouterr().err == "to resume: mtkit train --set seed=2 --processes 2\n"
 
 
 def test_missing_data_are_told_before_workers_start(

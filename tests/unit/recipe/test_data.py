@@ -96,35 +96,36 @@ def test_the_ending_tells_the_format(name: str, kind: str) -> None:
     ("corpus", "message"),
     [
         ('{path="a.csv"}',
-         "data.train.0.path: expected a name that ends in .tsv, .tab, .txt, .jsonl, .ndjson, "
-         ".json, .parquet, .tmx, .zip, found a.csv; two text files are named by `source` and "
-         "`target` instead"),
-        ('{path="a.gz"}', "data.train.0.path: expected a name that ends in .tsv, "),
+         "data.train.0.path: expected a file name ending in .tsv, .tab, .txt, .jsonl, .ndjson, "
+         ".json, .parquet, .tmx, .zip, found a.csv; for two text files use `source` and "
+         "`target`, for a folder of .csv files `dataset`"),
+        ('{path="a.gz"}', "data.train.0.path: expected a file name ending in .tsv, "),
         ('{path="a.parquet.gz"}', "data.train.0.path: a.parquet.gz is compressed twice: "),
         ('{path="https://opus.nlpl.eu/a.zip"}',
-         "data.train.0.path: https://opus.nlpl.eu/a.zip is a URL, and files are read from disk: "
+         "data.train.0.path: https://opus.nlpl.eu/a.zip is a URL, but files are read from disk: "
          "download it first"),
         ('{source="s3://x/a.en", target="a.de"}', "data.train.0.source: s3://x/a.en is a URL"),
         ('{path="a.tmx", source_column="en"}',
          "data.train.0.path: a.tmx has no columns: remove source_column and target_column"),
         ('{path="a.zip", target_column=1}', "data.train.0.path: a.zip has no columns"),
         ('{path="a.jsonl", source_column=1, target_column=2}',
-         "data.train.0.path: the columns of a.jsonl have names, not numbers"),
+         "data.train.0.path: columns of a.jsonl are given by name, not by number"),
         ('{path="a.parquet", source_column="en"}',
-         "data.train.0.path: give both of source_column and target_column, or none"),
+         "data.train.0.path: give both source_column and target_column, or neither"),
         ('{dataset="x", split="y", target_column="en"}',
-         "data.train.0.dataset: give both of source_column and target_column, or none"),
+         "data.train.0.dataset: give both source_column and target_column, or neither"),
         ('{dataset="x", split="y", target_column="en", source_column="en"}',
          "data.train.0.dataset: source_column and target_column are the same"),
         ('{path="a.tsv", source_column=2}',
          "data.train.0.path: source_column and target_column are the same"),
         ('{path="a.tsv", source_column=0}',
-         "data.train.0.source_column: expected a name in quotes or a number from 1, found 0"),
+         "data.train.0.source_column: expected a name in quotes or a number, 1 or more, found 0"),
         ('{path="a.tsv", source_column=true}',
-         "data.train.0.source_column: expected a name in quotes or a number from 1, found true"),
+         "data.train.0.source_column: expected a name in quotes or a number, 1 or more, found "
+         "true"),
         ('{path="a.tsv", source="a.en"}',
-         "data.train.0.source: 'source' doesn't go with the keys beside it, which are of another "
-         "kind"),
+         "data.train.0.source: 'source' can't be combined with the keys beside it, which are of "
+         "another kind"),
         ('{path="a.tsv", source_colum=1}',
          "data.train.0.source_colum: unknown key 'source_colum' (did you mean 'source_column'?)"),
         ('{path="a.tsv", wieght=1}',

@@ -4,8 +4,10 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.faults import known_keys
 from mtkit.recipe.training import Clipping
 
-CORPUS = {"builtin", "configuration", "dataset", "path", "sentences", "source", "source_column",
-          "split", "tag", "target", "target_column"}  # fmt: skip
+CORPUS = {"builtin", "configuration", "dataset", "document_column", "documents", "label_column",
+          "path", "second_column",
+          "sentences", "source", "source_column", "split", "tag", "target", "target_column",
+          "text", "text_column"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,10 @@ def test_the_model_to_start_from_is_relative_to_where_it_is_named(project: Path)
         assert model("data.data_root=text", override) == here
         assert model(override, "training.start_from.vocabulary=new") == here
     assert model("training.start_from.model=/models/x") == Path("/models/x")
+    parts = "training.start_from={encoder='y/model', decoder='/models/x'}"
+    start_from = load_recipe(path, ["data.data_root=text", parts]).training.start_from
+    assert start_from is not None
+    assert start_from.folders == {"encoder": here, "decoder": Path("/models/x")}
     assert load_recipe(path, ["~training.start_from"]).training.start_from is None
     assert "training.start_from.model: expected a string in quotes, found 3" in fault_of(
         "training.start_from.model=3"
@@ -136,7 +140,7 @@ def test_an_unknown_recipe_is_told_from_the_shipped_ones(project: Path) -> None:
 def test_bad_toml_is_told_by_file_and_line(project: Path) -> None:
     path = project / "recipes" / "bad.toml"
     path.write_text("name = small\n")
-    with pytest.raises(MtkitError, match=r"bad\.toml: not TOML: .*line 1") as fault:
+    with pytest.raises(MtkitError, match=r"bad\.toml: invalid TOML: .*line 1") as fault:
         load_recipe(path)
     assert "quotes" in fault.value.hint
 
@@ -145,9 +149,9 @@ def test_bad_toml_is_told_by_file_and_line(project: Path) -> None:
 def test_what_stands_twice_is_told(project: Path, addition: str) -> None:
     path = project / "recipes" / "twice.toml"
     path.write_text(RECIPE + addition)
-    with pytest.raises(MtkitError, match=r"twice\.toml: not TOML: ") as fault:
+    with pytest.raises(MtkitError, match=r"twice\.toml: invalid TOML: ") as fault:
         load_recipe(path)
-    assert "stands there twice" in fault.value.hint
+    assert "is defined twice" in fault.value.hint
 
 
 @pytest.mark.parametrize("key", ["data.target_language", "evaluation.language"])
@@ -195,7 +199,7 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
          "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)"),
         ('evaluation.metrics=["COMET"]',
          'evaluation.metrics.0: expected "bleu" or "chrf" or "chrf++" or "ter", found "COMET"; '
-         "COMET has a section of its own, [evaluation.comet]"),
+         "COMET has its own section, [evaluation.comet]"),
         ("modle.dropout=0.1", "modle: unknown key 'modle' (did you mean 'model'?)"),
         ("data.train.0.sorce=x",
          "data.train.0.sorce: unknown key 'sorce' (did you mean 'source'?)"),
@@ -224,7 +228,7 @@ def test_a_fault_names_the_override_or_the_file_that_it_stands_in(project: Path)
 
 def test_a_corpus_of_no_kind_is_told_the_three_kinds(project: Path) -> None:
     message = fault_of("data.train.0={}")
-    assert message.startswith("--set data.train.0={}: data.train.0: no corpus is named")
+    assert message.startswith("--set data.train.0={}: data.train.0: no corpus given")
     assert all(key in message for key in ("`source`", "`target`", "`dataset`", "`builtin ="))
     assert "\n" not in message
 
@@ -243,7 +247,9 @@ def test_sections_that_disagree_are_told(project: Path) -> None:
     assert 'model.tied_embeddings = "three-way" needs one vocabulary' in fault_of(
         "tokenizer.joint=false"
     )
-    assert "model: d_model = 100 is no multiple of num_heads = 8" in fault_of("model.d_model=100")
+    assert "model: d_model = 100 is not a multiple of num_heads = 8" in fault_of(
+        "model.d_model=100"
+    )
 
 
 def test_a_head_without_width_is_told_by_its_key(project: Path) -> None:
@@ -253,7 +259,7 @@ def test_a_head_without_width_is_told_by_its_key(project: Path) -> None:
 def test_an_unknown_key_is_told_which_there_are(project: Path) -> None:
     with pytest.raises(MtkitError) as caught:
         load_recipe("../recipes/small.toml", ["training.validation.beam=3"])
-    assert caught.value.hint == "training.validation has the keys beam_size, metric, num_samples"
+    assert caught.value.hint == "training.validation has these keys: beam_size, metric, num_samples"
 
 
 def test_a_byte_order_mark_in_front_is_no_fault(project: Path) -> None:
@@ -272,8 +278,8 @@ def test_a_data_sets_folder_starts_from_data_root(project: Path) -> None:
 def test_a_key_of_another_kind_is_no_unknown_one(project: Path) -> None:
     message = fault_of("training.schedule={kind='cosine', peak=1e-3, factor=2.0}")
     assert message.endswith(
-        "training.schedule.factor: 'factor' doesn't go with the keys beside it, which are of "
-        "another kind"
+        "training.schedule.factor: 'factor' can't be combined with the keys beside it, which are "
+        "of another kind"
     )
 
 
@@ -327,7 +333,7 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         "--set evaluation.tokenise=none: evaluation.tokenise: unknown key 'tokenise' "
         "(did you mean 'tokenize'?)"
     )
-    assert caught.value.hint.startswith("evaluation has the keys comet, ")
+    assert caught.value.hint.startswith("evaluation has these keys: comet, ")
 
 
 @pytest.mark.parametrize(
@@ -335,10 +341,10 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
     [
         ("[evaluation]\nmetrics = " + "[" * 100_000, "nested too deeply"),
         ("[evaluation]\nmetrics = " + "[" * 300 + "]" * 300, "recursion limit"),
-        ("[inference]\nn_best = " + "9" * 5_000, "a number of too many digits"),
-        ("[inference]\nn_best = 0x" + "f" * 50_000, "a number of too many digits"),
+        ("[inference]\nn_best = " + "9" * 5_000, "a number with too many digits"),
+        ("[inference]\nn_best = 0x" + "f" * 50_000, "a number with too many digits"),
         ("a." * 5_000 + "b = 1", "nested too deeply"),
-        ("#" * 2_000_000, "bytes are no recipe"),
+        ("#" * 2_000_000, "bytes is too large for a recipe"),
         ("[inference]\nn_best = " + "9" * 4_000, "found 999"),
         ("[inference]\nbeam_size = 1_001", "inference.beam_size: expected a value less than"),
         ("[inference]\nmax_extra_tokens = 10_001", "inference.max_extra_tokens: expected a value"),

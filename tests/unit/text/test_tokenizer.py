@@ -104,9 +104,9 @@ def test_without_tags_nothing_stands_before_a_line() -> None:
 
 
 def test_too_little_text_for_the_vocabulary() -> None:
-    with pytest.raises(MtkitError, match="no vocabulary of 5000 pieces") as caught:
+    with pytest.raises(MtkitError, match="can't make a vocabulary of 5000 pieces") as caught:
         train_tokenizer(Tokenizer(vocab_size=5000), ["a b"], ["c d"], seed=1)
-    assert "smaller tokenizer.vocab_size" in caught.value.hint
+    assert "lower tokenizer.vocab_size" in caught.value.hint
 
 
 @pytest.mark.parametrize("fault", ["missing", "damaged"])
@@ -182,7 +182,7 @@ def test_a_model_from_elsewhere_keeps_its_pieces(tmp_path: Path, options: dict) 
 
 def test_faults_of_a_model_from_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "own.vocab").write_text("the 0\nman -1\n")
-    for name, message in (("absent.model", "no such file"), ("own.vocab", "no SentencePiece")):
+    for name, message in (("absent.model", "no such file"), ("own.vocab", "not a SentencePiece")):
         with pytest.raises(MtkitError, match=message):
             read_pretrained(Tokenizer(pretrained=Pretrained(source=tmp_path / name)))
     models = read_pretrained(Tokenizer(pretrained=Pretrained(source=train_elsewhere(tmp_path))))

@@ -188,7 +188,7 @@ def test_a_stop_does_not_push_the_best_out(tmp_path: Path) -> None:
     save(folder, 2, None, is_regular=False)
     save(folder, 3, None, is_regular=False)
     folder.prune(keeping())
-    # The last is what training goes on from, whatever its score.
+    # The last is what training resumes from, whatever its score.
     assert steps(folder) == [1, 3]
 
 
@@ -238,15 +238,15 @@ def test_damaged_numbers_are_put_aside_for_the_checkpoint_before(
     tmp_path: Path, name: str, damage, capsys
 ) -> None:
     folder = CheckpointFolder(tmp_path)
-    sound = save(folder, 6, 1.0, learner=build(2))
+    intact = save(folder, 6, 1.0, learner=build(2))
     damaged = save(folder, 7, 2.0)
     damage(damaged.folder / name)
     learner = build(1)
-    assert folder.restore_newest(learner) == sound
+    assert folder.restore_newest(learner) == intact
     assert bits(learner) == bits(build(2))
     said = capsys.readouterr().err
     assert f"warning: {damaged.folder}: damaged checkpoint: {name}" in said
-    assert "going on from the checkpoint before it" in said
+    assert "resuming from the checkpoint before it" in said
     assert (tmp_path / "damaged-step-00000007" / "state.json").is_file()
     assert steps(folder) == [6]
 
@@ -254,7 +254,7 @@ def test_damaged_numbers_are_put_aside_for_the_checkpoint_before(
 def test_with_nothing_but_damage_no_run_is_started_over(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     cut(save(folder, 7, 2.0).folder / "model.safetensors")
-    with pytest.raises(MtkitError, match="no checkpoint is sound") as caught:
+    with pytest.raises(MtkitError, match="no usable checkpoint") as caught:
         folder.restore_newest(build(1))
     assert "damaged-step-" in caught.value.message
     assert CheckpointFolder(tmp_path / "none").restore_newest(build(1)) is None
@@ -265,7 +265,7 @@ def test_with_nothing_but_damage_no_run_is_started_over(tmp_path: Path) -> None:
     [
         ("lost", "exp_avg.bias is missing"),
         ("added", "exp_avg.other is unexpected"),
-        ("cut", r"exp_avg_sq.weight is of shape \[1\], expected \[2, 3\]"),
+        ("cut", r"exp_avg_sq.weight has shape \[1\], expected \[2, 3\]"),
     ],
 )
 def test_moments_of_another_model_are_refused(tmp_path: Path, fault: str, said: str) -> None:
@@ -312,7 +312,7 @@ def test_a_stop_does_not_push_out_what_the_mean_is_taken_of(tmp_path: Path) -> N
     for step, score in ((100, 9.0), (600, 1.0), (700, 2.0), (750, None), (800, 3.0), (850, None)):
         save(folder, step, score, is_regular=score is not None)
         folder.prune(keeping(keep_last=3))
-    # As without the stops at 750 and 850; the last is what training goes on from.
+    # As without the stops at 750 and 850; the last is what training resumes from.
     assert steps(folder) == [100, 600, 700, 800, 850]
 
 

@@ -51,9 +51,9 @@ def long_training() -> list[dict]:
         *(train_line(step) for step in range(100, 100_001, 100)),
         *(dev_line(step, bleu) for step, bleu in scores.items()),
         event(12_000, "resumed"),
-        event(47_100, "update left out: the gradient is no number"),
-        event(47_101, "update left out: the gradient is no number"),
-        event(47_102, "update left out: the gradient is no number"),
+        event(47_100, "update skipped: gradient is NaN or infinite"),
+        event(47_101, "update skipped: gradient is NaN or infinite"),
+        event(47_102, "update skipped: gradient is NaN or infinite"),
         event(46_500, "back to step 46,500"),
         event(52_500, "back to step 51,000"),
         event(60_000, "resumed"),
@@ -89,7 +89,7 @@ def test_events_of_one_kind_are_named_once(tmp_path: Path) -> None:
     words = drawn_words(long_training(), tmp_path)
     for text in (
         "2 × resumed (12,000, 60,000)",
-        "3 × update left out: the gradient is no number (47,100 to 47,102)",
+        "3 × update skipped: gradient is NaN or infinite (47,100 to 47,102)",
         "2 × back to step … (46,500, 52,500)",
     ):
         assert words.count(f"<!-- {text} -->") == 1, text

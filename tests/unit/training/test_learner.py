@@ -108,9 +108,9 @@ def test_parts_may_be_frozen_and_thawed_under_way(tiny_run, capsys) -> None:
 
 def test_nothing_left_to_learn_is_refused(tiny_run) -> None:
     everything = "training.freeze=['decoder', 'embeddings', 'encoder']"
-    with pytest.raises(MtkitError, match=r"training\.freeze names every part") as caught:
+    with pytest.raises(MtkitError, match=r"training\.freeze lists every part") as caught:
         tiny_run(everything)
-    assert "nothing is left to learn" in caught.value.message
+    assert "there is nothing left to train" in caught.value.message
     # Where the output projection is a matrix of its own, it learns.
     assert tiny_run(everything, "model.tied_embeddings=none").recipe
     with pytest.raises(MtkitError, match='expected "embeddings" or "encoder" or "decoder"'):

@@ -106,16 +106,14 @@ def test_losses_that_are_no_numbers_from_the_start_end_training(tmp_path: Path) 
     objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
     torch.nn.init.constant_(objective.model.weight, math.nan)
     recipe = load("training.max_steps=50", "training.checkpoint_every=50")
-    with pytest.raises(
-        MtkitError, match="step 5: 5 updates in a row had to be left out before the first"
-    ):
+    with pytest.raises(MtkitError, match="step 5: 5 updates skipped in a row before the first"):
         build_trainer(tmp_path, recipe, objective).run(TrainingState())
     assert CheckpointFolder(tmp_path / "checkpoints").list() == []
 
 
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch) -> None:
     objective = UnigramObjective.of(TOKENS, 3, batch_size=8)
-    # The loss of step 1 is sound; its update isn't, and no loss is logged before the stop.
+    # The loss of step 1 is finite; its update isn't, and no loss is logged before the stop.
     recipe = load("training.max_steps=9", "training.checkpoint_every=9", "training.log_every=9")
 
     def rate(*_: object, **__: object) -> float:

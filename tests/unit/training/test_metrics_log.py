@@ -128,7 +128,8 @@ def test_a_picture_that_fails_is_warned_of_once(tmp_path: Path, monkeypatch, cap
     log.draw()
     log.draw()
     assert capsys.readouterr().err == (
-        f"warning: {tmp_path / 'curves.png'}: not drawn: no ink; training goes on\n"
+        f"warning: {tmp_path / 'curves.png'}: could not draw the curves: no ink; "
+        "training continues\n"
     )
 
 
@@ -139,7 +140,7 @@ def test_going_back_drops_measurements_and_keeps_what_tells_why(tmp_path: Path) 
     for step in (2, 4, 6):
         log.append("train", {"step": step})
     log.append("dev", {"step": 5})
-    log.append("event", {"step": 6, "text": "update left out"})
+    log.append("event", {"step": 6, "text": "update skipped"})
     log.rewind(4)
     log.append("train", {"step": 5})
     lines = read_metrics(path)

@@ -12,8 +12,8 @@ from mtkit.training.plan import BatchPlan, rehearse
 def test_the_arithmetic_of_an_update_as_a_line() -> None:
     plan = BatchPlan(8, 4_096, 180, 830.4, 24_310.2, 24_950.0, 1.0, 0.042)
     assert plan.describe(25_000, "cuda") == (
-        "one update: 24,310 source + 24,950 target tokens in 830 pairs (means; at most 25,000 a "
-        "side) = 8 x cuda x 1.0 pass of at most 4,096 tokens a side; 4.2 % padding"
+        "one update: 24,310 source + 24,950 target tokens in 830 pairs (means; at most 25,000 per "
+        "side) = 8 x cuda x 1.0 pass of at most 4,096 tokens per side; 4.2 % padding"
     )
 
 
@@ -34,4 +34,4 @@ def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes
     assert f"= {num_processes} x cpu x " in said
     assert "14,192 parameters: encoder 4,448, decoder 3,344, embeddings 6,400; 4,448 of" in said
     assert "target tokens/s" in said
-    assert said.endswith("nothing was started; the same command without --dry-run trains\n")
+    assert said.endswith("nothing was trained; to train, run the same command without --dry-run\n")

@@ -51,7 +51,7 @@ def test_the_longest_line_is_short_enough_to_read(capsys: pytest.CaptureFixture[
             | {"perplexity": 123_456.78, "target_tokens_per_second": 1_234_567, "skipped": 123}
         )
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "123 left out" in line
+    assert "123 skipped" in line
     assert len(line) < 160
 
 

@@ -57,13 +57,13 @@ def test_how_long_a_training_was(last: dict, text: str) -> None:
 
 def test_events_that_differ_in_numbers_alone_are_one_kind() -> None:
     events = [
-        {"step": 7, "text": "back to step 5; 3 updates left out"},
+        {"step": 7, "text": "back to step 5; 3 updates skipped"},
         {"step": 1, "text": "resumed"},
-        {"step": 1200, "text": "back to step 1,000; 3 updates left out"},
+        {"step": 1200, "text": "back to step 1,000; 3 updates skipped"},
         {"step": 9, "text": "x" * 80},
     ]
     assert group_events(events, 6) == [
-        ("2 × back to step …; … updates left out (7, 1,200)", [7, 1200]),
+        ("2 × back to step …; … updates skipped (7, 1,200)", [7, 1200]),
         ("resumed (1)", [1]),
         ("x" * 45 + "… (9)", [9]),
     ]

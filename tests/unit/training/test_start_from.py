@@ -71,8 +71,9 @@ def test_the_same_vocabulary_gives_the_same_logits(
     overrides = (f"tokenizer.joint={str(tied == 'three-way').lower()}",)
     overrides += (f"model.tied_embeddings={tied}",)
     start = make_start(vocabulary, *overrides)
-    # Dropout shapes no weight.
-    recipe = open_recipe(*overrides, "model.dropout=0.5", "model.attention_dropout=0.0")
+    # No weight's shape or use depends on dropout, or on what random weights are drawn from.
+    others = "model.dropout=0.5", "model.attention_dropout=0.0", "model.initial_std=0.02"
+    recipe = open_recipe(*overrides, *others)
     model = build_drawn(recipe, vocabulary, seed=2)
     start_from(recipe, model, vocabulary)
     assert pack_weights(model).keys() == pack_weights(start).keys()
@@ -89,7 +90,7 @@ def test_the_same_vocabulary_gives_the_same_logits(
         else "200 of 200 source pieces and 200 of 200 target pieces"
     )
     folder = recipe.training.start_from.model
-    assert capsys.readouterr().err == f"starting from {folder}, which knows {counts}\n"
+    assert capsys.readouterr().err == f"starting from {folder}, which has {counts}\n"
 
 
 def test_added_pieces_have_rows_of_their_own(make_start, open_recipe, capsys) -> None:
@@ -177,32 +178,32 @@ SHAPES = {
     "several": (
         (),
         ("model.d_model=32", "model.norm=pre", "model.num_decoder_layers=2"),
-        "model.num_decoder_layers = 2, but 1 there; model.d_model = 32, but 16 there; "
-        "model.norm = pre, but post there",
+        "model.num_decoder_layers = 2, but the model has 1; model.d_model = 32, but the model "
+        "has 16; model.norm = pre, but the model has post",
         "--set model.num_decoder_layers=1 --set model.d_model=16 --set model.norm=post",
     ),
     "a width per head": (
         (),
         ("model.d_key=4",),
-        "model.d_key = 4, but 8 there",
+        "model.d_key = 4, but the model has 8",
         "--set model.d_key=8",
     ),
     "tying": (
         (),
         ("model.tied_embeddings=decoder",),
-        "model.tied_embeddings = decoder, but three-way there",
+        "model.tied_embeddings = decoder, but the model has three-way",
         "--set model.tied_embeddings=three-way",
     ),
     "fewer positions": (
         (*SHORT, "model.max_positions=30"),
         (*SHORT, "model.max_positions=20"),
-        "model.max_positions = 20, but 30 there",
+        "model.max_positions = 20, but the model has 30",
         "--set model.max_positions=30",
     ),
     "positions of another kind": (
         (),
         (*SHORT, "model.max_positions=20"),
-        "model.positions = learned, but sinusoidal there",
+        "model.positions = learned, but the model has sinusoidal",
         "--set model.positions=sinusoidal",
     ),
 }
@@ -217,12 +218,12 @@ def test_another_shape_is_told_key_by_key(make_start, open_recipe, case: str) ->
     with pytest.raises(MtkitError) as caught:
         start_from(recipe, build_drawn(recipe, vocabulary, seed=2), vocabulary)
     folder = recipe.training.start_from.model
-    shape = f"{folder}: a network of another shape than this recipe's: "
+    shape = f"{folder}: this model's shape differs from the recipe's: "
     assert (caught.value.message, caught.value.hint) == (shape + message, hint)
-    # What the hint says mends it.
+    # The hint's command fixes it.
     overrides = hint.removeprefix("--set ").split(" --set ")
-    mended = open_recipe(*here, *overrides)
-    start_from(mended, build_drawn(mended, vocabulary, seed=2), vocabulary)
+    fixed = open_recipe(*here, *overrides)
+    start_from(fixed, build_drawn(fixed, vocabulary, seed=2), vocabulary)
 
 
 def test_no_model_and_another_vocabulary_are_told(make_start, open_recipe) -> None:
@@ -234,7 +235,7 @@ def test_no_model_and_another_vocabulary_are_told(make_start, open_recipe) -> No
     with pytest.raises(MtkitError, match=r"start: no model here \(no config\.json\)"):
         start_from(recipe, model, vocabulary)
     make_start(train_vocabulary(kind="unigram"))
-    with pytest.raises(MtkitError, match="vocabulary is no longer that of the prepared") as caught:
+    with pytest.raises(MtkitError, match="vocabulary no longer matches the prepared") as caught:
         start_from(recipe, model, vocabulary)
     assert caught.value.hint == "run `mtkit prepare` again"
 
@@ -246,5 +247,5 @@ def test_other_languages_and_frozen_chance_are_told(make_start, open_recipe, cap
     recipe = open_recipe("data.target_language=fr", "training.freeze=['embeddings']")
     start_from(recipe, build_drawn(recipe, extended, seed=2), extended)
     _, transfer, warning = capsys.readouterr().err.splitlines()
-    assert transfer == ("that model translates en-de; what it learned is carried over to en-fr")
-    assert warning.startswith("warning: training.freeze holds the embeddings: pieces that")
+    assert transfer == "that model translates en-de; this run trains it for en-fr"
+    assert warning.startswith("warning: training.freeze includes the embeddings: pieces that")

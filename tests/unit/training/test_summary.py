@@ -38,7 +38,7 @@ def test_a_finished_training(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "finished at step 800",
         "  updates     800, 3 epochs, 1,234,567 target tokens",
         "  time        15 min 05 s",
-        "  left out    2 updates whose loss or gradient was no number",
+        "  skipped     2 updates with a loss or gradient of NaN or infinity",
         f"  best score  BLEU 27.31 ({scorer.get_signature()}), at step 600",
         f"  model       {tmp_path / 'model'}, the checkpoint of step 600",
         f"  curves      {tmp_path / 'curves.png'}",
@@ -63,7 +63,7 @@ def test_the_best_score_is_in_its_own_measure(tmp_path, capsys, overrides, score
 
 def test_a_training_out_of_patience_says_so(tmp_path, capsys) -> None:
     summarise(tmp_path, "training.max_steps=1000", score=1.0)
-    assert "finished at step 800: the development score has stopped rising" in (
+    assert "finished at step 800: the development score has stopped improving" in (
         capsys.readouterr().err
     )
 
@@ -72,7 +72,7 @@ def test_a_stopped_training_says_how_to_go_on(tmp_path, capsys) -> None:
     state = TrainingState(step=100, target_tokens=5_000, elapsed_seconds=3.0)
     summarise(tmp_path, score=None, state=state, is_finished=False)
     assert capsys.readouterr().err.splitlines() == [
-        "stopped at step 100 of 800; a checkpoint is saved, and the same command goes on from it",
+        "stopped at step 100 of 800; a checkpoint was saved, and the same command resumes from it",
         "  updates     100, 5,000 target tokens",
         "  time        3 s",
     ]

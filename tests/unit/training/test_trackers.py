@@ -104,15 +104,15 @@ def test_a_tracker_that_fails_is_switched_off(tmp_path: Path, monkeypatch, capsy
     tracker.close()
     assert len(calls) == 1
     assert capsys.readouterr().err == (
-        "warning: TensorBoard failed and is switched off: No space left on device; "
-        "training goes on\n"
+        "warning: TensorBoard failed and was switched off: No space left on device; "
+        "training continues\n"
     )
 
 
 def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.tensorboard.touch()
-    with pytest.raises(MtkitError, match="TensorBoard's files can't be written"):
+    with pytest.raises(MtkitError, match="can't write TensorBoard's files"):
         open_trackers(load("tensorboard"), workspace, resumed_at=0)
 
 
@@ -177,7 +177,7 @@ def test_wandb_gets_the_recipe_and_every_number(tmp_path: Path, wandb, capsys) -
     [tracker] = open_trackers(recipe, Workspace(tmp_path), resumed_at=0)
     tracker.log("train", {"step": 1, "loss": 2.5, "perplexity": None})
     tracker.log("digest", {"step": 1, "digest": "0a1b"})
-    tracker.log("event", {"step": 1, "text": "update left out"})
+    tracker.log("event", {"step": 1, "text": "update skipped"})
     tracker.log("dev", {"step": 2, "bleu": 12.0})
     tracker.close()
     [options] = wandb.options
@@ -191,7 +191,7 @@ def test_wandb_gets_the_recipe_and_every_number(tmp_path: Path, wandb, capsys) -
     ]
     assert wandb.rows == [
         {"train/loss": 2.5, "step": 1},
-        {"event": "update left out", "step": 1},
+        {"event": "update skipped", "step": 1},
         {"dev/bleu": 12.0, "step": 2},
     ]
     assert wandb.num_finished == 1
@@ -208,7 +208,7 @@ def test_a_resumed_run_continues_its_curve_and_a_new_one_begins_another(tmp_path
 
 def test_wandb_that_does_not_start_is_told_at_once(tmp_path: Path, wandb) -> None:
     wandb.fault = wandb.Error("no API key")
-    with pytest.raises(MtkitError, match="doesn't start: no API key") as raised:
+    with pytest.raises(MtkitError, match="can't start Weights & Biases: no API key") as raised:
         open_trackers(load("wandb"), Workspace(tmp_path), resumed_at=0)
     assert "WANDB_MODE=offline" in raised.value.hint
 
@@ -221,5 +221,5 @@ def test_a_wandb_that_fails_later_ends_nothing(tmp_path: Path, wandb, capsys, ki
     tracker.log("train", {"step": 1, "loss": 1.0})
     tracker.log("train", {"step": 2, "loss": 1.0})
     tracker.close()
-    assert capsys.readouterr().err.count("Weights & Biases failed and is switched off: gone") == 1
+    assert capsys.readouterr().err.count("Weights & Biases failed and was switched off: gone") == 1
     assert wandb.num_finished == 0

@@ -81,7 +81,7 @@ def test_checkpoints_of_another_run_are_refused(tiny_run, override: str, said: s
     tiny_run("training.max_steps=1").train()
     with pytest.raises(MtkitError) as caught:
         tiny_run(override).train()
-    assert "holds checkpoints of another run" in caught.value.message
+    assert "contains checkpoints of another run" in caught.value.message
     assert said in caught.value.message
     assert "--workspace" in caught.value.hint
 
@@ -95,14 +95,14 @@ def test_another_start_is_another_run(tiny_run, tmp_path) -> None:
     paths = [f"training.start_from.model={path}" for path in (parent.workspace.model, copied)]
     run = tiny_run(paths[0], new, "training.max_steps=1")
     assert run.train()
-    # It starts once: the checkpoint is what training goes on from, and the parent may be gone.
+    # It starts once: the checkpoint is what training resumes from, and the parent may be gone.
     shutil.rmtree(parent.workspace.model)
     assert tiny_run(paths[0], new, "training.max_steps=2").train()
     for overrides, said in (
         ((paths[1], new), "training.start_from.model was"),
         (("training.max_steps=2",), "training.start_from was {'model': "),
     ):
-        with pytest.raises(MtkitError, match="holds checkpoints of another run") as caught:
+        with pytest.raises(MtkitError, match="contains checkpoints of another run") as caught:
             tiny_run(*overrides).train()
         assert said in caught.value.message
 
@@ -133,7 +133,7 @@ def test_settings_changed_under_way_are_told(tiny_run, capsys) -> None:
     tiny_run("training.max_steps=2").train()
     assert "warning" not in capsys.readouterr().err
     assert tiny_run("training.max_steps=3", "training.schedule.peak=1e-3").train()
-    said = "other settings than so far: training.schedule.peak was 0.003, now 0.001"
+    said = "resuming with changed settings: training.schedule.peak was 0.003, now 0.001"
     assert said in capsys.readouterr().err
 
 
@@ -180,7 +180,7 @@ def test_bf16_training_is_close_to_fp32(tiny_run) -> None:
 def test_epochs_without_a_pair_are_passed_over(tiny_run, capsys) -> None:
     run = tiny_run("data.train.0.weight=0.001", "training.max_steps=3")
     prepare(run.recipe, run.workspace)
-    assert "fewer than make an update" in capsys.readouterr().err
+    assert "too few to fill an update" in capsys.readouterr().err
     assert run.train()
     # An update ends with its epoch, and most epochs have none.
     state = CheckpointFolder(run.workspace.checkpoints).list()[-1].state

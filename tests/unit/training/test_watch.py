@@ -84,7 +84,7 @@ def test_one_that_is_silent_is_named(pair, clock) -> None:
     assert first.look() == ""
     clock.seconds += 1.0
     assert "worker 1 (process " in first.look()
-    assert first.look().endswith("has not been heard of for 31 s")
+    assert first.look().endswith("has not responded for 31 s")
 
 
 def test_one_that_came_to_its_end_is_not_missed(pair, clock) -> None:
@@ -112,4 +112,7 @@ def test_all_waiting_for_each_other_is_the_networks_fault(pair, clock) -> None:
         for _ in range(31):
             clock.seconds += 20.0
             said = look(first, second)
-    assert said == ["all processes wait for each other: the network between them fails"] * 2
+    assert (
+        said
+        == ["all processes are waiting for each other: the network between them is failing"] * 2
+    )

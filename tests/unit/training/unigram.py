@@ -34,6 +34,9 @@ class UnigramBatches(TrainingBatches[Tensor]):
         # Their sums must still weigh each token once.
         return [[one_pass(part[:3]), one_pass(part[3:])] for part in parts]
 
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        return {"text": np.ones_like(examples)}
+
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         return len(examples)
 

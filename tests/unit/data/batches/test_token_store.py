@@ -222,7 +222,7 @@ def test_sentences_that_reach_past_the_end_are_damage(tmp_path: Path, offset: in
     lying = np.array([0, offset, 5], dtype=np.int32).tobytes()
     path.write_bytes(content.replace(offsets, lying))
     store = TokenStore(tmp_path)
-    with pytest.raises(MtkitError, match="reach past its end"):
+    with pytest.raises(MtkitError, match="extend past its end"):
         store.gather(np.array([0, 1]))
 
 
@@ -240,9 +240,9 @@ def test_a_token_beyond_the_vocabulary_is_damage(tmp_path: Path) -> None:
     assert store.gather(np.array([0, 1]))["source"].tokens.tolist() == [5, 6, 5, 40]
     store = TokenStore(tmp_path, {"source": 40, "target": 10})
     assert store.gather(np.array([0]))["source"].tokens.tolist() == [5, 6]
-    with pytest.raises(MtkitError, match="token 40 of 40 pieces"):
+    with pytest.raises(MtkitError, match="token id 40 in a vocabulary of 40 pieces"):
         store.gather(np.array([1]))
-    with pytest.raises(MtkitError, match="token 9 of 9 pieces"):
+    with pytest.raises(MtkitError, match="token id 9 in a vocabulary of 9 pieces"):
         TokenStore(tmp_path, {"source": 41, "target": 9}).gather(np.array([0, 1]))
 
 
@@ -285,7 +285,7 @@ def test_other_columns_than_asked_for_are_damage(tmp_path: Path) -> None:
     for sizes in ({"source": 9, "target": 9}, {"text": 9, "document": 9}):
         with pytest.raises(MtkitError, match="damaged"):
             TokenStore(tmp_path, sizes)
-    with pytest.raises(MtkitError, match="token 6 of 6 pieces"):
+    with pytest.raises(MtkitError, match="token id 6 in a vocabulary of 6 pieces"):
         TokenStore(tmp_path, {"text": 6}).gather(np.array([0]))
 
 

@@ -34,6 +34,9 @@ class Letters(TrainingBatches[str]):
         cuts = [np.split(part, range(limit, len(part), limit)) for part in parts]
         return [[MicroBatch(one, limit, len(one), limit) for one in pieces] for pieces in cuts]
 
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        return {"text": np.ones_like(examples)}
+
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         return len(examples)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.cleaning import Cleaner
 from mtkit.data.cleaning.characters import build_table, read_text
-from mtkit.data.cleaning.filters import RepairedPairs
+from mtkit.data.cleaning.filters import RepairedRows
 from mtkit.data.cleaning.repetition import find_repetitive
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Repetition
@@ -164,7 +164,7 @@ def test_script(
 
 def test_a_language_without_a_known_script(make_cleaner: Make) -> None:
     (note,) = make_cleaner("script", target="tlh").notes()
-    assert "data.cleaning.script doesn't look at the target" in note
+    assert "data.cleaning.script can't check the target" in note
     assert "'tlh'" in note
     cleaner = make_cleaner(script={"target": ("Cyrl", "Latn")}, target="tlh")
     assert cleaner.notes() == ()
@@ -184,7 +184,7 @@ def test_scripts_of_ones_own(make_cleaner: Make) -> None:
 
 
 def test_a_script_that_is_none(make_cleaner: Make) -> None:
-    with pytest.raises(MtkitError, match=r'data\.cleaning\.script\.target: "Klin" is no script'):
+    with pytest.raises(MtkitError, match=r'data\.cleaning\.script\.target: unknown script "Klin"'):
         make_cleaner(script={"target": ("Klin",)})
 
 
@@ -315,9 +315,8 @@ def test_blank(make_cleaner: Make, side: str, line: str) -> None:
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))
 def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> None:
     table = build_table((), ())
-    block = RepairedPairs(
-        *(read_text([side], table) for side in (" ".join(words), "x")), np.zeros(1, bool)
-    )
+    sides = tuple(read_text([side], table) for side in (" ".join(words), "x"))
+    block = RepairedRows(sides, np.zeros(1, bool))
     expected = any(
         words[start : start + size] * (max_repeats + 1)
         == words[start : start + size * (max_repeats + 1)]

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from mtkit.data.preparation.stage_keys import compute_stage_key
-from mtkit.data.prepared import STAGES
+from mtkit.data.prepared import STAGES, fingerprint, list_stages
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.tables import WHOLE_RECIPE
@@ -74,8 +74,10 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
     # Where training starts from names a folder, whose files count.
     del variants["training.start_from"]
     assert len(variants) > 50
-    # Training reads these two from the recipe.
-    in_no_stage = {"data.train.name", "data.train.weight"}
+    # Training reads these two from the recipe; the others are for text in one language.
+    in_no_stage = {"data.train.name", "data.train.weight", "data.block_tokens", "objective"}
+    # Has stages of its own: see below.
+    in_no_stage |= {"data.cleaning.selection"}
     assert {key for key, each in variants.items() if compute(each) == before} == in_no_stage
 
 
@@ -103,6 +105,101 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
 def test_a_key_changes_the_stages_that_depend_on_it(change: str, stages: set[str]) -> None:
     before, after = compute(load_recipe(RECIPE)), compute(load_recipe(RECIPE, [change]))
     assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+
+
+TEXT = """
+name = "text"
+objective = "masked-lm"
+[data]
+language = "en"
+train = [{ text = "train.txt" }]
+dev = { path = "dev.jsonl", text_column = "text" }
+[training.validation]
+metric = "loss"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        ("data.block_tokens=256", {"train", "dev"}),
+        ("objective=causal-lm", {"tokenizer", "train", "dev"}),
+        ("training.masking.short_tokens=128", {"train", "dev"}),
+        ("training.masking.share=0.2", set()),
+        ("data.train.0.documents=lines", {"text"}),
+        ("data.train.0.weight=2.0", set()),
+        ("data.train.0.name=other", set()),
+        ("data.dev.text_column=t", {"text", "dev"}),
+        ("data.language=de", {"text", "tokenizer", "dev"}),
+        ("data.cleaning.letters.min_share=0.3", {"text"}),
+        ("tokenizer.vocab_size=500", {"tokenizer"}),
+    ],
+)
+def test_a_key_changes_the_stages_of_text_in_one_language(
+    tmp_path: Path, change: str, stages: set[str]
+) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(TEXT, "utf-8")
+    recipes = [load_recipe(path, changes) for changes in ([], [change])]
+    before, after = map(compute, recipes)
+    assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+    is_same = fingerprint(recipes[0]) == fingerprint(recipes[1])
+    # Weights and names are in no stage.
+    assert is_same == (not stages) or change.startswith(
+        ("data.train.0.weight", "data.train.0.name")
+    )
+
+
+SELECTING = """
+name = "selecting"
+[data]
+source_language = "en"
+target_language = "de"
+train = [{ builtin = "phrasebook" }]
+dev = { builtin = "phrasebook" }
+[data.cleaning.selection]
+in_domain_source = "ours"
+general_source = "general"
+keep = 0.5
+"""
+
+
+def test_the_stages_of_a_selection(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(SELECTING, "utf-8")
+    for name in ("ours", "general", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+    selection = "data.cleaning.selection"
+
+    def compute_all(*changes: str) -> dict[str, str]:
+        recipe = load_recipe(path, changes)
+        # Marks differ where differences or shares do.
+        found: dict[str, Any] = {**FOUND}
+        for stage in ("differences", "selection"):
+            if stage in list_stages(recipe):
+                found[stage] = {"digest": compute_stage_key(stage, recipe, found)}
+        return {stage: compute_stage_key(stage, recipe, found) for stage in list_stages(recipe)}
+
+    def list_changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+        return {stage for stage in before if before[stage] != after.get(stage)}
+
+    before = compute_all()
+    assert list(before) == ["text", "differences", "selection", "tokenizer", "train", "dev"]
+    without = compute_all(f"~{selection}")
+    # The cleaned text is the same; what is made of it isn't.
+    assert list_changed(without, before) == {"tokenizer", "train"}
+    late = {"selection", "tokenizer", "train"}
+    assert list_changed(before, compute_all(f"{selection}.keep=0.4")) == late
+    other = compute_all(f"{selection}.general_source=other")
+    assert list_changed(before, other) == {"differences", *late}
+    # Whose files are the same, is the same; a model in its place isn't.
+    (tmp_path / "other" / "model.safetensors").write_bytes(b"general")
+    assert compute_all(f"{selection}.general_source=other") == before
+    (tmp_path / "general" / "model.safetensors").write_bytes(b"new")
+    assert list_changed(before, compute_all()) == {"differences", *late}
+    recipes = [load_recipe(path, changes) for changes in ([], [f"{selection}.keep=0.4"])]
+    assert fingerprint(recipes[0]) != fingerprint(recipes[1])
 
 
 def test_where_a_project_lies_changes_nothing(tmp_path: Path) -> None:

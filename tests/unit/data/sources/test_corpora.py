@@ -195,15 +195,15 @@ def test_a_recipe_knows_how_much_the_phrasebook_has() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("text.tsv", b"", "no lines in it"),
-        ("text.tsv", b"one column\n", ":1: 1 column between tabs"),
+        ("text.tsv", b"", "empty file"),
+        ("text.tsv", b"one column\n", ":1: 1 tab-separated column"),
         ("text.tsv", "a\tb\n".encode("utf-16"), "byte 1 of the line is invalid UTF-8"),
         ("text.tsv", gzip.compress(b"a\tb\n", mtime=0), "byte 2 of the line is invalid UTF-8"),
         ("text.tsv.gz", b"a\tb\n", "damaged gzip file"),
-        ("text.jsonl", b"[\n{}\n]\n", ":1: no JSON"),
+        ("text.jsonl", b"[\n{}\n]\n", ":1: invalid JSON"),
         ("text.jsonl", b'{"en": "a"}\n', "found columns 'en'"),
         ("text.parquet", b"PAR1", "damaged Parquet file"),
-        ("text.tmx", b"<html/>", "its outermost element is <html>"),
+        ("text.tmx", b"<html/>", "the root element is <html>"),
         ("text.tmx.zst", b"<tmx/>", "damaged zstd file"),
         ("text.zip", b"PK", "damaged zip file"),
     ],
@@ -223,7 +223,7 @@ def test_a_file_that_is_missing_or_a_folder(tmp_path: Path, name: str) -> None:
         check(corpus)
     assert "data_root" in caught.value.hint
     corpus.path.mkdir()
-    with pytest.raises(MtkitError, match=f"{name}: is a folder, not a file"):
+    with pytest.raises(MtkitError, match=f"{name}: a folder, not a file"):
         check(corpus)
 
 
@@ -237,7 +237,7 @@ def test_a_data_set_in_a_folder_is_checked_and_one_on_the_hub_is_not(tmp_path: P
     with pytest.raises(MtkitError, match="set: no such folder"):
         check(HubCorpus(dataset=str(tmp_path / "set"), split="train"))
     (tmp_path / "set").mkdir()
-    with pytest.raises(MtkitError, match="set: no file in it"):
+    with pytest.raises(MtkitError, match="set: no files in it"):
         check(HubCorpus(dataset=str(tmp_path / "set"), split="train"))
     corpus = data_set(tmp_path, [("a", "b")])
     check(corpus)

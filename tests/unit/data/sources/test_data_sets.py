@@ -96,5 +96,5 @@ def test_readers_that_do_more_than_read_tables_are_refused(
     # The library takes the name of a reader of its own for a data set in the current folder.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.csv").write_text("en,de\none,eins\n")
-    with pytest.raises(MtkitError, match=f"files of the kind '{reader}' aren't read"):
+    with pytest.raises(MtkitError, match=f"files of type '{reader}' can't be read"):
         pairs_of(HubCorpus(dataset=reader, split="train"))

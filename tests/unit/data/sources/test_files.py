@@ -56,7 +56,7 @@ def test_unequal_line_counts(
     lengths = {short: 3, long: 5}
     assert f"{tmp_path / 'en'} has {lengths['en']} lines" in message
     assert f"{tmp_path / 'de'} has {lengths['de']}:" in message
-    assert f"{tmp_path / long}:4 is the first without a partner" in message
+    assert f"{tmp_path / long}:4 is the first without a counterpart" in message
 
 
 def test_unequal_files_are_read_once(
@@ -108,7 +108,7 @@ def test_a_file_in_utf16_is_told_even_where_lines_are_dropped(tmp_path, corpus, 
 def test_an_empty_file(tmp_path: Path, corpus, blocks_of) -> None:
     for name in ("en", "de"):
         (tmp_path / name).touch()
-    with pytest.raises(MtkitError, match="en: no lines in it"):
+    with pytest.raises(MtkitError, match="en: empty file"):
         blocks_of(corpus)
 
 

@@ -51,8 +51,8 @@ def test_null_and_blank_lines_are_blank_and_line_breaks_are_spaces(tmp_path, pai
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
-        ('{"en": "a", ', "no JSON: Expecting property name", "jq -c . FILE"),
-        ("[" * 100_000, "no JSON: ", "jq -c . FILE"),
+        ('{"en": "a", ', "invalid JSON: Expecting property name", "jq -c . FILE"),
+        ("[" * 100_000, "invalid JSON: ", "jq -c . FILE"),
         ('["a", "b"]', "expected an object, found a list", "jq -c '.[]' FILE"),
         ("3", "expected an object, found a number", ""),
         ('{"en": "a", "fr": "b"}',

@@ -110,9 +110,11 @@ def test_a_damaged_file(tmp_path: Path, ending: str, kind: str, damage: str) -> 
     with pytest.raises(MtkitError, match=rf"text\{ending}: damaged {kind} file after line") as told:
         list(read_lines(path))
     if damage == "plain text":
-        assert told.value.hint == f"it holds no {kind}: if it is plain text, call it text"
+        assert (
+            told.value.hint == f"it is not in {kind} format: if it is plain text, rename it to text"
+        )
     else:
-        assert told.value.hint.startswith(f"`{kind} -t {path}` tells more")
+        assert told.value.hint.startswith(f"`{kind} -t {path}` shows more")
 
 
 def test_lines_before_the_damage_are_counted(tmp_path: Path) -> None:
@@ -139,11 +141,19 @@ def test_the_rest_is_counted_however_it_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "hint"),
     [
-        ("text", gzip.compress(b"one\n", mtime=0), "it is packed with gzip: call it text.gz"),
-        ("text", lzma.compress(b"one\n"), "it is packed with xz: call it text.xz"),
-        ("text", zstd(b"one\n"), "it is packed with zstd: call it text.zst"),
-        ("text", bz2.compress(b"one\n"), "it is packed with bzip2: call it text.bz2"),
-        ("text.en", "eins\n".encode("utf-16"), "it is UTF-16: iconv -f UTF-16 -t UTF-8 text.en"),
+        (
+            "text",
+            gzip.compress(b"one\n", mtime=0),
+            "it is compressed with gzip: rename it to text.gz",
+        ),
+        ("text", lzma.compress(b"one\n"), "it is compressed with xz: rename it to text.xz"),
+        ("text", zstd(b"one\n"), "it is compressed with zstd: rename it to text.zst"),
+        ("text", bz2.compress(b"one\n"), "it is compressed with bzip2: rename it to text.bz2"),
+        (
+            "text.en",
+            "eins\n".encode("utf-16"),
+            "it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 text.en",
+        ),
         ("text.de", "schön\n".encode("latin-1"), "iconv -f WINDOWS-1252"),
     ],
     ids=["gzip", "xz", "zstd", "bzip2", "utf-16", "latin-1"],
@@ -161,16 +171,16 @@ def test_a_missing_file_that_is_there_under_a_similar_name(tmp_path: Path) -> No
     write(tmp_path / "train.en.zst", b"x\n")
     with pytest.raises(MtkitError, match=r"train\.en: no such file") as caught:
         list(read_lines(tmp_path / "train.en"))
-    assert caught.value.hint == f"there is {tmp_path / 'train.en.zst'}: name that one"
+    assert caught.value.hint == f"there is {tmp_path / 'train.en.zst'}: use that"
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MtkitError, match="is a folder, not a file"):
+    with pytest.raises(MtkitError, match="a folder, not a file"):
         list(read_lines(tmp_path))
 
 
 def test_the_folder_one_stands_in_is_no_file_either() -> None:
-    with pytest.raises(MtkitError, match=r"^\.: is a folder, not a file"):
+    with pytest.raises(MtkitError, match=r"^\.: a folder, not a file"):
         list(read_lines(Path()))
 
 

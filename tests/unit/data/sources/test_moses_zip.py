@@ -42,14 +42,14 @@ def test_no_member_in_a_language(tmp_path: Path, pairs_of) -> None:
     with pytest.raises(MtkitError) as caught:
         pairs_of(corpus_of(tmp_path, BOOKS), "en", "fr")
     assert caught.value.message.endswith(
-        "expected members NAME.en and NAME.fr, found 'Books.de-en.de', 'Books.de-en.en', "
+        "expected files NAME.en and NAME.fr, found 'Books.de-en.de', 'Books.de-en.en', "
         "'Books.de-en.ids', 'Books.de-en.xml', 'LICENSE', 'README'"
     )
 
 
 def test_several_pairs_of_members(tmp_path: Path, pairs_of) -> None:
     members = {f"{name}.{code}": b"x\n" for name in ("train", "dev") for code in ("en", "de")}
-    with pytest.raises(MtkitError, match=r"2 pairs of members .*: 'dev', 'train'") as caught:
+    with pytest.raises(MtkitError, match=r"2 pairs of files .*: 'dev', 'train'") as caught:
         pairs_of(corpus_of(tmp_path, members))
     assert "unzip it" in caught.value.hint
 
@@ -79,7 +79,7 @@ def test_a_damaged_archive(tmp_path: Path, pairs_of, damage: str) -> None:
     )
     with pytest.raises(MtkitError, match=r"de-en\.txt\.zip(/x\.en)?: damaged zip file") as caught:
         pairs_of(corpus)
-    expected = "it holds no zip" if damage == "no zip" else "`unzip -t "
+    expected = "it is not in zip format" if damage == "no zip" else "`unzip -t "
     assert caught.value.hint.startswith(expected)
 
 
@@ -94,5 +94,5 @@ def test_a_member_with_a_password(tmp_path: Path, pairs_of) -> None:
             content[start + offset] |= 1
             start = content.find(signature, start + 1)
     corpus.path.write_bytes(content)
-    with pytest.raises(MtkitError, match=r"Books\.de-en\.en can't be unpacked: .*password"):
+    with pytest.raises(MtkitError, match=r"Books\.de-en\.en can't be extracted: .*password"):
         pairs_of(corpus)

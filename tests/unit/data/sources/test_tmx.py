@@ -149,23 +149,23 @@ def test_an_encoding_that_is_not_known(tmp_path: Path, pairs_of, encoding: str) 
 def test_what_is_not_well_formed_is_told_by_line(tmp_path: Path, pairs_of) -> None:
     # Four lines of head, then the units.
     fault = fault_of(pairs_of, corpus_of(tmp_path, unit(en="a", de="b"), unit(en="a < b", de="x")))
-    assert fault.message.startswith(f"{tmp_path / 'memory.tmx'}:6: no well-formed XML: ")
+    assert fault.message.startswith(f"{tmp_path / 'memory.tmx'}:6: not well-formed XML: ")
     cut = (HEAD.format(encoding="UTF-8") + unit(en="a", de="b")).encode()
     assert "no element found" in fault_of(pairs_of, raw(tmp_path, cut)).message
     assert (
-        "memory.tmx:1: no well-formed XML" in fault_of(pairs_of, raw(tmp_path, b"text\n")).message
+        "memory.tmx:1: not well-formed XML" in fault_of(pairs_of, raw(tmp_path, b"text\n")).message
     )
 
 
 def test_another_kind_of_xml(tmp_path: Path, pairs_of) -> None:
     fault = fault_of(pairs_of, raw(tmp_path, b"<xliff><body/></xliff>"))
-    assert fault.message.endswith("memory.tmx: its outermost element is <xliff>, not <tmx>")
+    assert fault.message.endswith("memory.tmx: the root element is <xliff>, not <tmx>")
 
 
 def test_a_memory_without_the_languages(tmp_path: Path, pairs_of) -> None:
     fault = fault_of(pairs_of, corpus_of(tmp_path, unit(en="a", fr="b"), unit(de="c", it="d")))
     assert fault.message.endswith(
-        "none of its 2 units holds both 'en' and 'de'; languages found: 'de', 'en', 'fr', 'it'"
+        "none of its 2 units has both 'en' and 'de'; languages found: 'de', 'en', 'fr', 'it'"
     )
     assert "no translation unit (<tu>) in it" in fault_of(pairs_of, corpus_of(tmp_path)).message
 

@@ -41,7 +41,7 @@ def test_ends_of_lines_and_blank_lines(tmp_path: Path, pairs_of) -> None:
 
 def test_a_line_with_too_few_columns(tmp_path: Path, blocks_of) -> None:
     blocks = blocks_of(corpus_of(tmp_path, "a\tb\nc\td\ne\tf\ng h\n"))
-    with pytest.raises(MtkitError, match=r"text\.tsv:4: 1 column between tabs, but column 2"):
+    with pytest.raises(MtkitError, match=r"text\.tsv:4: 1 tab-separated column, but column 2"):
         decode_block(blocks[1], drop_invalid=True)
 
 

@@ -96,7 +96,7 @@ def lose_a_line_and_repeat_another(lines: list[str]) -> list[str]:
         (
             lambda lines: [line.replace("ei", "e@@ i") for line in lines],
             ["pieces"],
-            "hypotheses hold",
+            "hypotheses contain",
         ),
         (
             lambda lines: ["▁" + line.replace(" ", " ▁") for line in lines],
@@ -113,7 +113,7 @@ def lose_a_line_and_repeat_another(lines: list[str]) -> list[str]:
         (
             lambda lines: [line[: len(line) // 2] for line in lines],
             ["length", "open-ended"],
-            "break off",
+            "cut off or incomplete",
         ),
         (lambda lines: [line + line for line in lines], ["length"], "repeat themselves"),
         (lose_a_line, ["shifted"], "near line 401"),
@@ -122,7 +122,11 @@ def lose_a_line_and_repeat_another(lines: list[str]) -> list[str]:
         (lambda lines: ["Neu.", *lines[:-1]], ["shifted"], "previous line's reference"),
         (lambda lines: ["\ufeff" + lines[0], *lines[1:]], ["byte-order-mark"], "byte order mark"),
         (lambda lines: [line + "\r" for line in lines], ["carriage-return"], "1,000 of 1,000"),
-        (lambda lines: [line.lower() for line in lines], ["lowercased"], "of the hypotheses 0%"),
+        (
+            lambda lines: [line.lower() for line in lines],
+            ["lowercased"],
+            "but 0% of the hypotheses",
+        ),
         (
             lambda lines: [line.replace('"', "&quot;").replace("-", " @-@ ") for line in lines],
             ["escaped"],

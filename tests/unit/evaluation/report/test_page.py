@@ -164,7 +164,7 @@ def test_differences_are_put_in_words() -> None:
 
 def test_fewer_edits_win_a_sentence() -> None:
     text = Page(render(2)).text
-    assert "system-1 is better on 1 sentences, worse on 1, and alike on 2" in text
+    assert "system-1 is better on 1 sentences, worse on 1, and equal on 2" in text
     assert re.search(r"Where system-1 is better Sentence 1: better by 1\.00 TER", text)
     assert re.search(r"Where system-1 is worse Sentence 3: worse by 1\.00 TER", text)
 
@@ -183,9 +183,9 @@ def test_one_system_is_compared_with_none() -> None:
 
 
 def test_many_comparisons_come_with_a_warning() -> None:
-    assert "There are 15 comparisons a metric" in Page(render(16)).text
+    assert "There are 15 comparisons per metric" in Page(render(16)).text
     assert "about one in 20" in Page(render(16)).text
-    assert "comparisons a metric" not in Page(render(2)).text
+    assert "comparisons per metric" not in Page(render(2)).text
 
 
 def test_signatures_are_there_to_be_copied() -> None:

@@ -88,7 +88,7 @@ def test_positions_bound_source_and_output(folder):
     assert engine.max_tokens == 40
     longest = [*([7] * 39), EOS]
     assert max(map(len, search(folder, longest, beam_size=3))) <= 40
-    with pytest.raises(MtkitError, match=r"source of 41 tokens, .* positions for 40"):
+    with pytest.raises(MtkitError, match=r"source of 41 tokens, .* only 40 positions"):
         engine.search([EncodedSource([7, *longest])], Inference())
 
 
@@ -168,7 +168,7 @@ def test_a_device_that_isnt_there(folder, device, message):
 
 
 def test_a_folder_without_a_model(tmp_path):
-    with pytest.raises(MtkitError, match=r"no model of CTranslate2's here \(no model.bin\)"):
+    with pytest.raises(MtkitError, match=r"no CTranslate2 model here \(no model.bin\)"):
         CTranslate2Engine(tmp_path / "nowhere")
 
 
@@ -196,12 +196,12 @@ def name_by_numbers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
-        ("model.bin", cut, "damaged: it is cut short"),
-        ("config.json", cut, "damaged, no JSON"),
+        ("model.bin", cut, "damaged: it is truncated"),
+        ("config.json", cut, "damaged, invalid JSON"),
         ("shared_vocabulary.json", Path.unlink, "source_vocabulary.json: missing"),
-        ("shared_vocabulary.json", cut, "damaged, no JSON"),
-        ("shared_vocabulary.json", drop_a_piece, "no list of the model's 24 pieces"),
-        ("shared_vocabulary.json", name_by_numbers, "no list of the model's 24 pieces"),
+        ("shared_vocabulary.json", cut, "damaged, invalid JSON"),
+        ("shared_vocabulary.json", drop_a_piece, "not a list of the model's 24 pieces"),
+        ("shared_vocabulary.json", name_by_numbers, "not a list of the model's 24 pieces"),
         ("config.json", forget_mtkit, "not written by `mtkit export`"),
         ("config.json", keep_one_size, r"or damaged: vocab_sizes.1: Field required"),
     ],

@@ -125,7 +125,7 @@ def test_any_other_fault_says_where():
 
 def test_a_process_that_is_killed_is_told_of_and_replaced():
     engine = ParallelEngine(FaultyEngine(9, lambda: os.kill(os.getpid(), signal.SIGKILL)), 2)
-    with pytest.raises(MtkitError, match="ended, exit code -9") as caught:
+    with pytest.raises(MtkitError, match="ended unexpectedly, exit code -9") as caught:
         tell(engine, [*range(3, 60)])
     assert "inference.processes" in caught.value.hint
     assert [output[0] for output in tell(engine, [5] * 40)] == [5] * 40
@@ -135,7 +135,7 @@ def test_a_process_that_was_killed_while_idle_is_told_of():
     engine = ParallelEngine(TellingEngine(), 2)
     victim = tell(engine, [5] * 40)[0][1]
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(MtkitError, match="ended, exit code -9"):
+    with pytest.raises(MtkitError, match="ended unexpectedly, exit code -9"):
         tell(engine, [5] * 40)
     assert len(tell(engine, [5] * 40)) == 40
 
@@ -227,7 +227,7 @@ def test_one_process_translates_where_the_system_allows_no_other(monkeypatch):
 
 def test_a_process_that_was_ended_by_others_says_how():
     engine = ParallelEngine(FaultyEngine(9, lambda: os.kill(os.getpid(), signal.SIGTERM)), 2)
-    with pytest.raises(MtkitError, match="ended, exit code -15"):
+    with pytest.raises(MtkitError, match="ended unexpectedly, exit code -15"):
         tell(engine, [*range(3, 60)])
 
 

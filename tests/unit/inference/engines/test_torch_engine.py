@@ -104,7 +104,7 @@ def test_the_mode_is_restored_after_a_failure_too(make_recipe, make_model, monke
 def test_what_is_longer_than_the_positions_is_refused(make_recipe, make_model):
     engine = TorchEngine(make_model(make_recipe(positions="learned", max_positions=4)), "cpu")
     for source in (EncodedSource([7, 8, 9, 10, EOS]), EncodedSource([7, EOS], prefix=(5, 6, 7, 8))):
-        with pytest.raises(MtkitError, match="of 5 tokens, but the model has positions for 4"):
+        with pytest.raises(MtkitError, match="of 5 tokens, but the model has only 4 positions"):
             engine.search([source], Inference())
 
 

@@ -43,7 +43,7 @@ def test_input_without_an_end_of_line_is_refused_before_memory_ends():
     assert endless.given < 1 << 21
     with pytest.raises(MtkitError) as caught:
         next(windows)
-    assert caught.value.message == "input line 3: more than 64 MiB without an end of line"
+    assert caught.value.message == "input line 3: more than 64 MiB without a line break"
     assert endless.given < 1 << 27
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_written_says_how_many_lines_were():
     assert caught.value.message == (
         "can't write the output after 2,048 lines: No space left on device"
     )
-    assert "it begins with the first line" in caught.value.hint
+    assert "it starts from the first line" in caught.value.hint
 
 
 def test_a_reader_that_has_gone_is_no_fault_of_the_user_s():

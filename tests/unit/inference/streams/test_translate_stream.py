@@ -110,7 +110,7 @@ def test_what_was_warned_of_is_summed_up_before_a_fault_too(capsys):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"c\t" + b"x" * 8, "input line 3: the beginning of its translation that is given has 9 "),
+        (b"c\t" + b"x" * 8, "input line 3: the target prefix has 9 tokens, but "),
         (b"c\td\te", "input line 3: 2 tabs"),
     ],
 )
@@ -191,15 +191,21 @@ def test_json_lines_in_and_out():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"nonsense", "input line 1: no JSON: "),
-        (b"[" * 100_000, "input line 1: no JSON: "),
-        (b'{"text": "a"}', 'input line 1: no object with a "source" that is a string'),
-        (b'{"source": 7}', 'input line 1: no object with a "source" that is a string'),
-        (b"7", 'input line 1: no object with a "source" that is a string'),
-        (b'{"source": "a", "target": 7}', 'input line 1: "target" is no string'),
-        (b'{"source": "a", "x": NaN}', "input line 1: no JSON: NaN is a number that JSON can't"),
-        (b'{"source": "a", "x": -Infinity}', "input line 1: no JSON: -Infinity is a number"),
-        (b'{"source": "a", "x": [1e999]}', "input line 1: no JSON: 1e999 is a number that JSON"),
+        (b"nonsense", "input line 1: invalid JSON: "),
+        (b"[" * 100_000, "input line 1: invalid JSON: "),
+        (b'{"text": "a"}', 'input line 1: not a JSON object with a string "source"'),
+        (b'{"source": 7}', 'input line 1: not a JSON object with a string "source"'),
+        (b"7", 'input line 1: not a JSON object with a string "source"'),
+        (b'{"source": "a", "target": 7}', 'input line 1: "target" is not a string'),
+        (b'{"source": "a", "x": NaN}', "input line 1: invalid JSON: NaN is not a finite number"),
+        (
+            b'{"source": "a", "x": -Infinity}',
+            "input line 1: invalid JSON: -Infinity is not a finite number",
+        ),
+        (
+            b'{"source": "a", "x": [1e999]}',
+            "input line 1: invalid JSON: 1e999 is not a finite number",
+        ),
     ],
 )
 def test_json_that_is_something_else_is_refused(line, message):
@@ -216,11 +222,9 @@ def test_a_key_that_the_output_has_too_is_refused_where_one_would_be_lost():
             bracket()[0], io.BytesIO(lines), target, input_format=InputFormat("jsonl"), as_json=True
         )
     assert caught.value.message == (
-        'input line 2: its key "score" is one of those that --json adds: one of them would be lost'
+        'input line 2: the key "score" is one that --json adds: one of the two would be lost'
     )
-    assert caught.value.hint == (
-        "name it otherwise, for example: jq -c '.my_score = .score | del(.score)'"
-    )
+    assert caught.value.hint == ("rename it, for example: jq -c '.my_score = .score | del(.score)'")
     [answered] = map(json.loads, target.getvalue().splitlines())
     assert (answered["text"], answered["id"]) == ("[a]", 1.5)
     # Where the output is text nothing is lost.

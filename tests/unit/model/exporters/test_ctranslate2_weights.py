@@ -1,6 +1,6 @@
 """A file of weights for CTranslate2 is refused where the library would read or write past its end.
 
-What a sound file looks like comes from CTranslate2's own exporter, in all its number types.
+What an intact file looks like comes from CTranslate2's own exporter, in all its number types.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def test_what_the_library_writes_passes(tmp_path: Path, changes, quantization: s
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("export") / "files", shape_of())
 
 
@@ -71,21 +71,21 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [{"d_ff": 64}, {"d_model": 32}, {"num_encoder_layers": 1}, {"num_encoder_layers": 3},
      {"num_heads": 4}, {"norm": "pre"}, {"activation": "swiglu"}],
 )  # fmt: skip
-def test_another_network_is_refused(sound: Path, changes) -> None:
+def test_another_network_is_refused(intact: Path, changes) -> None:
     with pytest.raises(MtkitError, match=r"model\.bin: damaged"):
-        check(sound, shape_of(**changes))
+        check(intact, shape_of(**changes))
 
 
 @pytest.mark.parametrize(
     "changes", [{"output_bias": True}, {"embedding_norm": True}, {"attention_window": 2}]
 )
-def test_a_network_that_the_library_cant_run_is_refused_by_name(sound: Path, changes) -> None:
+def test_a_network_that_the_library_cant_run_is_refused_by_name(intact: Path, changes) -> None:
     with pytest.raises(MtkitError, match=rf"can't run this model.*model\.{next(iter(changes))}"):
-        check(sound, shape_of(**changes))
+        check(intact, shape_of(**changes))
 
 
-def test_other_positions_or_pieces_are_refused(sound: Path) -> None:
-    path = sound / "model.bin"
+def test_other_positions_or_pieces_are_refused(intact: Path) -> None:
+    path = intact / "model.bin"
     for sizes, positions in (((SIZE, SIZE), 39), ((SIZE, SIZE), 10**6), ((SIZE, 25), POSITIONS)):
         with pytest.raises(MtkitError, match=r"expected|needs one vocabulary"):
             check_network(path, shape_of(), sizes, positions)
@@ -130,10 +130,10 @@ def swap(old: bytes, new: bytes) -> Change:
         swap(name("decoder/scale_alibi"), name("decoder/alibi")),
     ],
 )  # fmt: skip
-def test_a_file_that_lies_is_refused(sound: Path, tmp_path: Path, change: Change) -> None:
+def test_a_file_that_lies_is_refused(intact: Path, tmp_path: Path, change: Change) -> None:
     folder = tmp_path / "export" / "files"
     folder.mkdir(parents=True)
-    content = (sound / "model.bin").read_bytes()
+    content = (intact / "model.bin").read_bytes()
     changed = change(content)
     if changed == content:
         pytest.fail("nothing was changed")
@@ -161,10 +161,10 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path, file: str) -> None:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_it_says_of_itself_the_error_is_ours(sound: Path, tmp_path: Path, data) -> None:
+def test_whatever_it_says_of_itself_the_error_is_ours(intact: Path, tmp_path: Path, data) -> None:
     folder = tmp_path / "export" / "files"
     folder.mkdir(parents=True, exist_ok=True)
-    content = bytearray((sound / "model.bin").read_bytes())
+    content = bytearray((intact / "model.bin").read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     (folder / "model.bin").write_bytes(content[: data.draw(st.integers(0, len(content)))])

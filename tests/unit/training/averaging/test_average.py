@@ -123,7 +123,7 @@ def test_which_checkpoints(trained, choose: str, count: int, steps: list[int]) -
 
 def test_fewer_than_wanted_is_said(trained, capsys: pytest.CaptureFixture[str]) -> None:
     average(trained.recipe, trained.workspace, choose="last", num_checkpoints=9)
-    assert "warning: 9 checkpoints wanted, 3 found" in capsys.readouterr().err
+    assert "warning: 9 checkpoints requested, 3 found" in capsys.readouterr().err
 
 
 def test_up_to_date_once_made(trained) -> None:
@@ -160,7 +160,7 @@ def test_the_best_beyond_those_kept_are_warned_of(trained, capsys) -> None:
         update={"training": recipe.training.model_copy(update={"keep_best": 2})}
     )
     average(recipe, trained.workspace, choose="best", num_checkpoints=3)
-    assert "only the best 2 of all are sure to have been kept" in capsys.readouterr().err
+    assert "training.keep_best keeps only the best 2;" in capsys.readouterr().err
 
 
 def test_before_the_first_validation_there_is_nothing_to_average(tiny_run) -> None:
@@ -168,7 +168,7 @@ def test_before_the_first_validation_there_is_nothing_to_average(tiny_run) -> No
     assert run.train()
     set_score(run, 1, None)
     model = (run.workspace.model / "model.safetensors").read_bytes()
-    with pytest.raises(MtkitError, match="no checkpoint with a development score yet"):
+    with pytest.raises(MtkitError, match="no checkpoint has a development score yet"):
         average(run.recipe, run.workspace, choose="last", num_checkpoints=2)
     assert (run.workspace.model / "model.safetensors").read_bytes() == model
 
@@ -241,7 +241,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
                 score = next(left)
                 return ValidationResult(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
 
-        monkeypatch.setattr(measuring, "Validator", Judge)
+        monkeypatch.setattr(measuring, "build_validator", Judge)
 
     return set_scores
 
@@ -272,7 +272,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
     expected, model = mean_weights(files), load_file(trained.workspace.model / "model.safetensors")
     assert all(torch.equal(model[name], expected[name]) for name in model)
     card = (trained.workspace.model / "README.md").read_text()
-    assert "- weights: the mean of the checkpoints of steps 4, 8\n" in card
+    assert "- weights: the average of the checkpoints of steps 4, 8\n" in card
     assert (
         "- compared on the development set: the best by BLEU was kept\n"
         "  - last: BLEU 30.00, loss 2.500 (step 8)\n"
@@ -284,9 +284,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
     said = capsys.readouterr().err
     assert "comparing on the development set: 20 sentences, beam 1\n" in said
     assert "measuring 3 of 5: last 2, best 2\n" in said
-    assert (
-        "winner by development BLEU is last 2, best 2; the model is made of 2 checkpoints" in said
-    )
+    assert "winner by development BLEU is last 2, best 2; model/ is made from 2 checkpoints" in said
 
 
 def test_a_single_checkpoint_that_wins_is_the_model_bit_by_bit(trained, judge) -> None:
@@ -340,7 +338,7 @@ def test_a_checkpoint_of_a_stop_is_measured_as_the_last_one(trained, judge, caps
     assert read_record(trained)["steps"] == [8]
     names = [one["name"] for one in read_record(trained)["selection"]["candidates"]]
     assert names == ["last", "best", "last 2, best 2, spaced 2"]
-    warning = "warning: 5 checkpoints wanted, 2 found: comparing means of those"
+    warning = "warning: 5 checkpoints requested, 2 found: comparing averages of those"
     assert warning in capsys.readouterr().err
 
 
@@ -350,7 +348,7 @@ def test_before_the_first_validation_the_last_checkpoint_is_all_there_is(tiny_ru
     set_score(run, 1, None)
     select(run.recipe, run.workspace, device="cpu")
     assert read_record(run)["steps"] == [1]
-    warning = "warning: 5 checkpoints wanted, 0 found: there is no mean to compare"
+    warning = "warning: 5 checkpoints requested, 0 found: no averages to compare"
     assert warning in capsys.readouterr().err
 
 
@@ -374,7 +372,9 @@ def test_a_checkpoint_whose_recipe_is_none_is_damaged(trained, said: dict) -> No
     path = trained.workspace.checkpoints / "step-00000002" / "state.json"
     facts = json.loads(path.read_text())
     path.write_text(json.dumps({**facts, "recipe": {**facts["recipe"], **said}}))
-    with pytest.raises(MtkitError, match="step-00000002: damaged: the recipe in it"):
+    with pytest.raises(
+        MtkitError, match="step-00000002: damaged: it doesn't contain a valid recipe"
+    ):
         average(trained.recipe, trained.workspace, choose="last", num_checkpoints=3)
 
 

@@ -53,7 +53,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[float
                 score = scores.pop(0)
                 return ValidationResult(score, {"loss": 2.5, "bleu": score, "chrf": 50.0}, [])
 
-        monkeypatch.setattr(measuring, "Validator", Judge)
+        monkeypatch.setattr(measuring, "build_validator", Judge)
         return scores
 
     return set_scores
@@ -98,12 +98,12 @@ def test_a_mean_that_does_worse_is_warned_of_with_the_command_to_type(
     assert left == []
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "measuring the mean on the development set: 20 sentences, beam 1 (--set "
-        "training.averaging.if_worse=ignore leaves this out)",
+        "measuring the average on the development set: 20 sentences, beam 1 (--set "
+        "training.averaging.if_worse=ignore skips this)",
         "averaged 3 checkpoints (steps 6, 9, 12)",
-        "warning: the mean does worse than a checkpoint alone: development BLEU 35.43, the "
-        "checkpoint of step 6 alone 39.34; to measure means of other numbers and keep the best: "
-        "mtkit average --workspace 'a run' --select",
+        "warning: the average scores worse than the best single checkpoint: development BLEU "
+        "35.43, against 39.34 for the checkpoint of step 6; to compare averages of other sizes "
+        "and keep the best: mtkit average --workspace 'a run' --select",
     ]
     record = read_record(trained)
     assert record["steps"] == [6, 9, 12]
@@ -117,8 +117,8 @@ def test_a_mean_that_does_worse_is_warned_of_with_the_command_to_type(
     assert comparison["is_mean_worse"]
     card = (trained.workspace.model / "README.md").read_text()
     assert (
-        "- compared on the development set: a checkpoint does better alone than the mean, which "
-        "was kept all the same\n"
+        "- compared on the development set: a single checkpoint scores better than the average, "
+        "which was kept anyway\n"
         "  - last 3: BLEU 35.43, chrF 50.00, loss 2.500 (steps 6, 9, 12)\n"
         "  - best: BLEU 39.34 (step 6)\n"
     ) in card
@@ -130,11 +130,11 @@ def test_a_mean_that_does_better_is_no_reason_to_warn(trained, judge, capsys) ->
     said = capsys.readouterr().err
     assert "warning" not in said
     assert (
-        "the mean does no worse than a checkpoint alone: development BLEU 40.38, the checkpoint of "
-        "step 6 alone 39.34\n"
+        "the average scores no worse than the best single checkpoint: development BLEU 40.38, "
+        "against 39.34 for the checkpoint of step 6\n"
     ) in said
     card = (trained.workspace.model / "README.md").read_text()
-    assert "- compared on the development set: no checkpoint does better alone than the" in card
+    assert "- compared on the development set: no single checkpoint scores better than the" in card
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_what_counts_as_worse(
     judge([mean])
     make_mean(trained)
     said = capsys.readouterr().err
-    assert ("warning: the mean does worse" in said) == is_worse
+    assert ("warning: the average scores worse" in said) == is_worse
     if mean != 39.335:
-        assert f"development BLEU {texts[0]}, the checkpoint of step 6 alone {texts[1]}" in said
+        assert f"development BLEU {texts[0]}, against {texts[1]} for the checkpoint of" in said
     # JSON has no NaN.
     json.loads(trained.workspace.manifest_file.read_text(), parse_constant=pytest.fail)
 
@@ -166,11 +166,11 @@ def test_a_recipe_may_have_a_worse_mean_replaced(trained, judge, capsys) -> None
     assert read_weights(trained.workspace.model) == read_weights(best)
     assert read_record(trained)["steps"] == [6]
     said = capsys.readouterr().err
-    assert "39.34; the model is that checkpoint (training.averaging.if_worse)" in said
+    assert "of step 6; model/ is that checkpoint (training.averaging.if_worse)" in said
     assert "--select" not in said
     card = (trained.workspace.model / "README.md").read_text()
     assert "- weights: the checkpoint of step 6\n" in card
-    assert "a checkpoint does better alone than the mean, and was kept in its place\n" in card
+    assert "a single checkpoint scores better than the average, and was kept instead\n" in card
 
 
 def test_a_better_mean_is_not_replaced(trained, judge) -> None:
@@ -187,7 +187,10 @@ def test_what_was_measured_is_not_measured_again(trained, judge, capsys) -> None
     assert is_averaged(recipe, workspace)
     capsys.readouterr()
     warn_if_worse(recipe, workspace, options=OPTIONS)
-    assert "warning: the mean does worse than a checkpoint alone" in capsys.readouterr().err
+    assert (
+        "warning: the average scores worse than the best single checkpoint"
+        in capsys.readouterr().err
+    )
 
     replacing = with_if_worse(recipe, "replace")
     assert not is_averaged(replacing, workspace)
@@ -276,7 +279,7 @@ def test_by_loss_the_lower_is_the_better(trained, judge, capsys) -> None:
     judge([-2.5])
     update_model(recipe, trained.workspace, device="cpu")
     said = capsys.readouterr().err
-    assert "development loss 2.500, the checkpoint of step 6 alone 2.400;" in said
+    assert "development loss 2.500, against 2.400 for the checkpoint of step 6;" in said
     assert read_record(trained)["comparison"]["single"]["metrics"] == {"loss": 2.4}
 
 
@@ -288,7 +291,7 @@ def test_a_mean_that_cannot_be_measured(
         def __init__(self, *_: object, **__: object) -> None:
             raise fault
 
-    monkeypatch.setattr(measuring, "Validator", Broken)
+    monkeypatch.setattr(measuring, "build_validator", Broken)
     before = read_record(trained)
     reason = "no tokeniser" if isinstance(fault, MtkitError) else "out of memory on cpu"
     with pytest.raises(MtkitError, match=reason):
@@ -297,7 +300,7 @@ def test_a_mean_that_cannot_be_measured(
     make_mean(trained)
     assert read_record(trained)["steps"] == [6, 9, 12]
     said = capsys.readouterr().err
-    assert f"warning: the mean was not compared with single checkpoints: {reason}" in said
+    assert f"warning: the average was not compared with single checkpoints: {reason}" in said
 
 
 def test_what_is_said_of_the_mean_is_what_the_model_is_worth(trained) -> None:

@@ -35,7 +35,7 @@ def test_sums_are_in_double_precision(tmp_path: Path) -> None:
 def test_files_of_different_models(tmp_path: Path) -> None:
     files = write(tmp_path, [1.0])
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(MtkitError, match="holds other weights than"):
+    with pytest.raises(MtkitError, match="its weights have other names than those in"):
         mean_weights([*files, tmp_path / "other.safetensors"])
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, fault: str) -> None:
 
 def test_weights_of_another_shape(tmp_path: Path) -> None:
     files = write(tmp_path, [1.0, 2.0], [1.0])
-    with pytest.raises(MtkitError, match=r"layer\.weight is of another shape than in"):
+    with pytest.raises(MtkitError, match=r"layer\.weight has a different shape in"):
         mean_weights(files)
 
 

@@ -1,0 +1,54 @@
+"""Texts to be labelled, as tokens: encoded, joined and cut; torch isn't loaded."""
+
+from collections.abc import Sequence
+
+from mtkit.data.batches.ragged import Ragged
+from mtkit.text.token_ids import EOS
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+def encode_texts(
+    tokenizer: SubwordTokenizer,
+    texts: Sequence[str],
+    seconds: Sequence[str] | None,
+    *,
+    max_tokens: int,
+) -> Ragged:
+    """Returns a row of tokens for each text or pair of texts, as `join_texts` makes it."""
+    return join_texts(
+        tokenizer.encode_source(texts),
+        None if seconds is None else tokenizer.encode_source(seconds),
+        max_tokens=max_tokens,
+    )
+
+
+def join_texts(
+    texts: Sequence[Sequence[int]],
+    seconds: Sequence[Sequence[int]] | None,
+    *,
+    max_tokens: int,
+) -> Ragged:
+    """Returns a row for each text, or pair of texts, cut so that it fits behind `<s>`.
+
+    Of a pair the longer text loses its last tokens first, the second one where both are as long, as
+    in BERT's code.
+
+    Args:
+        texts: Tokens of each text, closed by `</s>`.
+        seconds: Likewise of each second text; None where there are no pairs.
+        max_tokens: Greatest length, `<s>` counted; 3 at least.
+    """
+    if seconds is None:
+        return Ragged.of([[*text[: max_tokens - 2], EOS] for text in map(_open, texts)])
+    room = max_tokens - 3
+    rows = []
+    for first, second in zip(map(_open, texts), map(_open, seconds), strict=True):
+        # The shorter one stays whole up to half of the room.
+        kept = min(len(first), max(room - len(second), room - room // 2))
+        rows.append([*first[:kept], EOS, *second[: room - kept], EOS])
+    return Ragged.of(rows)
+
+
+def _open(tokens: Sequence[int]) -> Sequence[int]:
+    """Returns tokens without their `</s>`."""
+    return tokens[:-1]

@@ -1,0 +1,235 @@
+"""Cleaned text in one language to blocks of tokens: tokenised in several processes, cut in one."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.text_blocks import TextBlocksWriter
+from mtkit.data.preparation.cut_blocks import (
+    BlockCutter,
+    Blocks,
+    cut_anywhere,
+    cut_between_sentences,
+    join_blocks,
+)
+from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextStore
+from mtkit.data.preparation.tokenize_text import (
+    ColumnCounts,
+    TextPart,
+    count_unknown,
+    describe_column,
+    list_parts,
+)
+from mtkit.data.prepared import SHORT_BLOCKS, choose_short_tokens
+from mtkit.digests import digest_file
+from mtkit.recipe import Recipe
+from mtkit.recipe.recipe import Objective
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.worker_processes import map_in_order
+
+_EXTRA: dict[Objective, int] = {"masked-lm": 2, "denoising": 1}
+"""Tokens that a block gets besides: a masked language model's `<s>` before it, and the `</s>` that
+parts its two segments; the `</s>` that closes a sentence which was cut, for a denoising model."""
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """How a recipe's documents become blocks.
+
+    Attributes:
+        max_tokens: Greatest length of a block.
+        short_tokens: The same of the blocks of the first updates; None where there are none.
+        keeps_sentences: Whether a block ends where a sentence does.
+    """
+
+    max_tokens: int
+    short_tokens: int | None
+    keeps_sentences: bool
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> "BlockShape":
+        """Returns what a recipe asks for."""
+        extra = _EXTRA.get(recipe.objective, 0)
+        short = choose_short_tokens(recipe)
+        return cls(
+            recipe.data.block_tokens - extra,
+            None if short is None else short - extra,
+            recipe.objective in _EXTRA,
+        )
+
+    def cutter(self, max_tokens: int) -> BlockCutter:
+        """Returns a new cutter into blocks of so many tokens."""
+        return BlockCutter(
+            cut_between_sentences if self.keeps_sentences else cut_anywhere, max_tokens
+        )
+
+
+@dataclass(frozen=True)
+class TokenizedLines:
+    """The tokens of a part of a text store.
+
+    Attributes:
+        corpus: Which entry of `data.train` it is of.
+        sentences: Tokens of each line, closed by `</s>`.
+        documents: The number of each one's document.
+        pieces: How often each piece stands there.
+        unknown: Characters that the vocabulary lacks, with how often they stand there.
+    """
+
+    corpus: int
+    sentences: Ragged
+    documents: Indices
+    pieces: NDArray[np.int64]
+    unknown: Counter[str]
+
+
+class LineTokenizer:
+    """Tokenises parts of a text store; made once in each process.
+
+    Args:
+        text: Folder of the store.
+        tokenizer: Folder of the tokenizer.
+    """
+
+    def __init__(self, text: Path, tokenizer: Path) -> None:
+        self._text = TextStore(text)
+        self._tokenizer = SubwordTokenizer.load(tokenizer)
+
+    def __call__(self, part: TextPart) -> TokenizedLines:
+        """Returns the tokens of a part."""
+        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        lines: list[str] = unique.column("text").to_pylist()
+        sentences = Ragged.of(self._tokenizer.tokenize("source", lines))
+        num_pieces = self._tokenizer.source_vocab_size
+        return TokenizedLines(
+            corpus=part.corpus,
+            sentences=sentences,
+            documents=unique.column(DOCUMENT_COLUMN).to_numpy(),
+            pieces=np.bincount(sentences.tokens, minlength=num_pieces),
+            unknown=count_unknown(self._tokenizer, "source", sentences, lines),
+        )
+
+
+class _BlockStore:
+    """Cuts documents into blocks, and writes these."""
+
+    def __init__(self, folder: Path, shape: BlockShape, max_tokens: int, num_pieces: int) -> None:
+        self._cutter = shape.cutter(max_tokens)
+        self._writer = TextBlocksWriter(folder, num_pieces)
+        self._corpus = 0
+        self.lengths = np.zeros(max_tokens + 1, np.int64)
+        self.num_blocks: Counter[int] = Counter()
+        self.num_documents: Counter[int] = Counter()
+
+    def __enter__(self) -> "_BlockStore":
+        self._writer.__enter__()
+        return self
+
+    def add(self, part: TokenizedLines) -> None:
+        """Takes in the next part of the text store."""
+        if part.corpus != self._corpus:
+            self._close_document()
+            self._corpus = part.corpus
+        self._append(lambda: self._cutter.add(part.sentences, part.documents))
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self._close_document()
+        self._writer.__exit__(kind, *rest)
+
+    def _close_document(self) -> None:
+        self._append(self._cutter.close)
+
+    def _append(self, cut: Callable[[], Blocks]) -> None:
+        num_before = self._cutter.num_documents
+        blocks = cut()
+        self.num_documents[self._corpus] += self._cutter.num_documents - num_before
+        self.num_blocks[self._corpus] += len(blocks)
+        self.lengths += np.bincount(blocks.tokens.lengths, minlength=len(self.lengths))
+        self._writer.append(blocks.tokens, blocks.documents, corpus=self._corpus)
+
+
+def tokenize_blocks(
+    recipe: Recipe,
+    text: Path,
+    tokenizer_folder: Path,
+    parts: Sequence[tuple[int, int]],
+    folder: Path,
+    *,
+    num_workers: int,
+    left_out: Path | None = None,
+) -> TrainFacts:
+    """Writes the blocks of a text store, in order of length too; returns what they look like.
+
+    Blocks are the same whatever the number of workers, and wherever parts begin.
+
+    Args:
+        recipe: How blocks are cut.
+        text: Folder of the text store.
+        tokenizer_folder: Folder of the tokenizer.
+        parts: Corpus and number of lines, duplicates included, of each part of the text store.
+        folder: An empty folder; short blocks go into one of their own inside.
+        num_workers: Processes that tokenise.
+        left_out: File that marks lines that aren't selected; None where all are.
+    """
+    num_pieces = SubwordTokenizer.load(tokenizer_folder).source_vocab_size
+    shape = BlockShape.of(recipe)
+    num_lines: Counter[int] = Counter()
+    pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
+    tokenized = map_in_order(
+        partial(LineTokenizer, text, tokenizer_folder),
+        list_parts(TextStore(text, left_out=left_out), parts),
+        num_workers=num_workers,
+    )
+    with ExitStack() as stack:
+        stores = [stack.enter_context(_BlockStore(folder, shape, shape.max_tokens, num_pieces))]
+        if shape.short_tokens is not None:
+            (folder / SHORT_BLOCKS).mkdir()
+            short = _BlockStore(folder / SHORT_BLOCKS, shape, shape.short_tokens, num_pieces)
+            stores.append(stack.enter_context(short))
+        counted = ((len(part.sentences), part) for part in tokenized)
+        for part in follow(counted, "tokenising", "line"):
+            for store in stores:
+                store.add(part)
+            num_lines[part.corpus] += len(part.sentences)
+            pieces += part.pieces
+            unknown += part.unknown
+    corpora: list[TokenizedCorpus] = [
+        {
+            "kept": num_lines[corpus],
+            "too_long": 0,
+            "samples": [],
+            "documents": stores[0].num_documents[corpus],
+            "blocks": stores[0].num_blocks[corpus],
+        }
+        for corpus in range(len(recipe.data.train))
+    ]
+    counts = ColumnCounts(stores[0].lengths, pieces, unknown, best_tokens=0, sampled_tokens=0)
+    return {
+        "corpora": corpora,
+        "text": describe_column(counts, num_pieces),
+        "digest": [digest_file(path) for path in sorted(folder.rglob("*")) if path.is_file()],
+    }
+
+
+def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple[Blocks, int]:
+    """Returns the blocks of some documents, and how many documents there are.
+
+    Args:
+        shape: How documents are cut.
+        sentences: Tokens of all sentences.
+        documents: The number of each one's document, rising.
+    """
+    cutter = shape.cutter(shape.max_tokens)
+    blocks = join_blocks([cutter.add(sentences, documents), cutter.close()])
+    return blocks, cutter.num_documents

@@ -1,0 +1,170 @@
+"""The cross-entropy difference of every row of a text store, on disk.
+
+H_in(s) - H_gen(s) (Moore and Lewis 2010, section 2), in nats: low for a sentence that a model of
+text in the domain expects more than a model of general text does. Of a pair the sum over both sides
+(Axelrod, He and Gao 2011, section 3). H(s) is minus the log-probability of the sentence and its
+`</s>`, divided by their number of tokens, each model's own; or by the number of characters, the end
+counted as one, where two models have different vocabularies (`choose_unit`).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.preparation.facts import DifferencesFacts
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.preparation.tokenize_text import TextPart, list_parts
+from mtkit.data.selection.language_models import LanguageModels, LineScorer, Unit
+from mtkit.digests import digest, digest_file
+from mtkit.errors import MtkitError
+from mtkit.worker_processes import map_in_order
+
+DIFFERENCES_FILE = "differences.f32"
+"""A key of 16 characters, and a number of 32 bits for each row; NaN for a duplicate."""
+UNFINISHED_FILE = "differences.part"
+"""The same as far as an interrupted preparation has come."""
+
+_NUMBER = np.dtype("<f4")
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class ScoringJob:
+    """The settings of a worker process that measures parts of a text store; picklable.
+
+    Attributes:
+        text: Folder of the store.
+        by_column: Folders of the in-domain and the general model of each column that is measured.
+        unit: What a cross-entropy is divided by.
+        models: What opens the models.
+    """
+
+    text: Path
+    by_column: Mapping[str, tuple[Path, Path]]
+    unit: Unit
+    models: LanguageModels
+
+
+class PartScorer:
+    """Measures parts of a text store; made once in each process."""
+
+    def __init__(self, job: ScoringJob) -> None:
+        self._job = job
+        self._text = TextStore(job.text)
+        # Both sides may share one.
+        folders = dict.fromkeys(folder for pair in job.by_column.values() for folder in pair)
+        self._scorers: dict[Path, LineScorer] = {
+            folder: job.models.open(folder) for folder in folders
+        }
+
+    def __call__(self, part: TextPart) -> NDArray[np.float32]:
+        """Returns the difference of each row of a part; NaN for a duplicate, [rows].
+
+        Raises:
+            MtkitError: A model has no probability for a line: its weights are NaN or infinite.
+        """
+        differences = np.full(len(part.is_unique), np.nan, dtype=_NUMBER)
+        if part.is_unique.any():
+            unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+            differences[part.is_unique] = sum(
+                self._entropy(in_domain, unique.column(column).to_pylist())
+                - self._entropy(general, unique.column(column).to_pylist())
+                for column, (in_domain, general) in self._job.by_column.items()
+            )
+        return differences
+
+    def _entropy(self, folder: Path, lines: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the cross-entropy of each line, in nats per token or per character, [lines]."""
+        log_probabilities, num_units = self._scorers[folder](lines)
+        if not np.isfinite(log_probabilities).all():
+            raise MtkitError(
+                f"{folder}: this model's probabilities are NaN or infinite",
+                "its weights are damaged: copy the complete folder again, or train it again",
+            )
+        if self._job.unit == "character":
+            num_units = np.array([len(line) + 1 for line in lines])
+        entropies: NDArray[np.float64] = -log_probabilities / num_units
+        return entropies
+
+
+def score_text(
+    job: ScoringJob,
+    parts: Sequence[tuple[int, int]],
+    folder: Path,
+    *,
+    key: str,
+    unfinished: Path,
+    num_workers: int,
+) -> DifferencesFacts:
+    """Writes the difference of each row of a text store, in order, in constant memory.
+
+    The file is the same whatever the number of workers. What is measured is on disk after each
+    part, and a preparation that was killed goes on behind it.
+
+    Args:
+        job: What to measure, and how.
+        parts: Corpus and number of rows, duplicates included, of each part of the text store.
+        folder: An empty folder.
+        key: Digest of all that the differences depend on; 16 characters.
+        unfinished: File that keeps what is measured until all is.
+        num_workers: Processes that measure.
+
+    Raises:
+        MtkitError: A model's probabilities aren't finite.
+    """
+    num_rows = [count for _, count in parts]
+    num_done = _count_done(unfinished, key, num_rows)
+    done = sum(num_rows[:num_done])
+    todo = islice(list_parts(TextStore(job.text), parts), num_done, None)
+    folders = [folder for pair in job.by_column.values() for folder in pair]
+    found = map_in_order(
+        partial(PartScorer, job),
+        todo,
+        num_workers=job.models.limit_processes(folders, num_workers),
+    )
+    unit = "line" if "text" in job.by_column else "pair"
+    with unfinished.open("r+b" if num_done else "wb") as stream:
+        if not num_done:
+            stream.write(key.encode("ascii"))
+        stream.truncate(_KEY_BYTES + done * _NUMBER.itemsize)
+        stream.seek(0, os.SEEK_END)
+        counted = ((len(differences), differences) for differences in found)
+        for differences in follow(counted, "measuring", unit):
+            stream.write(differences.tobytes())
+            stream.flush()
+            os.fsync(stream.fileno())
+    unfinished.replace(folder / DIFFERENCES_FILE)
+    differences = open_differences(folder)
+    num_scored = sum(
+        int(np.count_nonzero(~np.isnan(differences[first : first + count])))
+        for first, count in zip(np.cumsum([0, *num_rows[:-1]]), num_rows, strict=True)
+    )
+    return {
+        "unit": job.unit,
+        "scored": num_scored,
+        "digest": digest([digest_file(folder / DIFFERENCES_FILE)]),
+    }
+
+
+def _count_done(unfinished: Path, key: str, num_rows: Sequence[int]) -> int:
+    """Returns how many whole parts an earlier preparation has measured with the same key."""
+    if not unfinished.is_file():
+        return 0
+    with unfinished.open("rb") as stream:
+        if stream.read(_KEY_BYTES) != key.encode("ascii"):
+            return 0
+    num_found = (unfinished.stat().st_size - _KEY_BYTES) // _NUMBER.itemsize
+    return int(np.searchsorted(np.cumsum(num_rows), num_found, side="right"))
+
+
+def open_differences(folder: Path) -> NDArray[np.float32]:
+    """Returns the difference of each row, [rows]; mapped from disk."""
+    return np.memmap(folder / DIFFERENCES_FILE, dtype=_NUMBER, mode="r", offset=_KEY_BYTES)

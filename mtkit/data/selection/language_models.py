@@ -1,0 +1,117 @@
+"""The language models that a recipe selects text with, and what runs them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.digests import digest_file
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
+
+Unit = Literal["token", "character"]
+"""What a cross-entropy is divided by."""
+
+_MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
+"""The files of a model folder that a line's probability depends on."""
+
+
+class LineScorer(Protocol):
+    """A language model that measures lines."""
+
+    def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Returns the natural log-probability of each line, and its number of tokens.
+
+        Both count the line's end, `</s>`. A line is measured by itself, without those around it;
+        the numbers depend on nothing but the lines of the call.
+
+        Args:
+            lines: Lines of text, none blank.
+        """
+        ...
+
+
+class LanguageModels(Protocol):
+    """Opens language models; picklable, as worker processes open their own."""
+
+    def check(self, folder: Path, language: str) -> None:
+        """Checks that a folder holds a causal language model; warns if of another language.
+
+        Args:
+            folder: The model folder.
+            language: Code of the language that it is to measure.
+
+        Raises:
+            MtkitError: It doesn't, or a file of it is missing or damaged.
+        """
+        ...
+
+    def open(self, folder: Path) -> LineScorer:
+        """Returns what measures lines with the model in a folder."""
+        ...
+
+    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
+        """Returns how many processes may hold all these models at once: `wanted`, or fewer."""
+        ...
+
+
+def digest_language_model(folder: Path) -> dict[str, str]:
+    """Returns a digest of each file of a model folder that a line's probability depends on."""
+    return {name: digest_file(folder / name) for name in _MODEL_FILES if (folder / name).is_file()}
+
+
+def list_models(recipe: Recipe) -> Mapping[str, tuple[Path, Path]]:
+    """Returns the in-domain and the general model of each column that a recipe selects by."""
+    selection = recipe.data.cleaning.selection
+    return {} if selection is None else selection.models
+
+
+def digest_models(recipe: Recipe) -> dict[str, list[dict[str, str]]]:
+    """Returns the digests of a recipe's models, by column."""
+    return {
+        column: list(map(digest_language_model, pair))
+        for column, pair in list_models(recipe).items()
+    }
+
+
+def check_models(recipe: Recipe, models: LanguageModels) -> None:
+    """Checks that a recipe's language models can be used, before anything else takes hours.
+
+    Raises:
+        MtkitError: One is missing, damaged, or no causal language model; both are the same.
+    """
+    by_column = list_models(recipe)
+    languages = dict(
+        zip(
+            ("text",) if recipe.data.is_text else ("source", "target"),
+            recipe.data.column_languages,
+            strict=True,
+        )
+    )
+    for column, folders in by_column.items():
+        for folder in folders:
+            models.check(folder, languages[column])
+    for column, (in_domain, general) in by_column.items():
+        if digest_language_model(in_domain) == digest_language_model(general):
+            suffix = "" if column == "text" else f"_{column}"
+            raise MtkitError(
+                f"data.cleaning.selection: in_domain{suffix} and general{suffix} are the same "
+                "model, so that every difference is 0",
+                "train the second on general text",
+            )
+
+
+def choose_unit(by_column: Mapping[str, tuple[Path, Path]]) -> Unit:
+    """Returns what cross-entropies are divided by, for all columns alike.
+
+    By tokens, as in the papers, where the two models of each column have the same vocabulary. Where
+    they don't, a model with longer pieces would be at a loss: by characters.
+    """
+    for folders in by_column.values():
+        ours, theirs = (SubwordTokenizer.load(folder).target_vocabulary for folder in folders)
+        if ours != theirs:
+            return "character"
+    return "token"

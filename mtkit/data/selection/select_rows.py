@@ -1,0 +1,175 @@
+"""The rows of a text store that are most like one's own text, and what they look like."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
+from mtkit.data.preparation.facts import RankedRow, SelectedCorpus, SelectionFacts
+from mtkit.data.preparation.text_store import TextStore, open_marks
+from mtkit.data.selection.language_models import Unit
+from mtkit.data.selection.ranking import find_ranked, iterate_chunks
+from mtkit.digests import digest_file
+from mtkit.errors import MtkitError
+from mtkit.recipe.cleaning import Selection
+
+LEFT_OUT_FILE = "left_out.npy"
+"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
+_QUANTILES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """What is kept: all below `value`, and the first `num_equal` of those equal to it."""
+
+    value: float
+    num_equal: int
+
+
+def select_rows(
+    settings: Selection,
+    text: Path,
+    parts: Sequence[tuple[int, int]],
+    differences: NDArray[np.float32],
+    folder: Path,
+    *,
+    unit: Unit,
+) -> SelectionFacts:
+    """Marks the rows that aren't kept, in constant memory; returns what the ranking looks like.
+
+    Rows are ranked over all corpora; of rows with the same difference, the first come first.
+
+    Args:
+        settings: How many are kept.
+        text: Folder of the text store.
+        parts: Corpus and number of rows of each part of the text store.
+        differences: The difference of each row; NaN for a duplicate, [rows].
+        folder: An empty folder.
+        unit: What the differences are divided by.
+
+    Raises:
+        MtkitError: No row is left.
+    """
+    num_scored = sum(int(np.count_nonzero(~np.isnan(each))) for each in iterate_chunks(differences))
+    ranks = [round(share * (num_scored - 1)) for share in _QUANTILES]
+    quantiles = find_ranked(differences, ranks)
+    limit = _find_limit(settings, differences, num_scored)
+    if limit.value < quantiles[0]:
+        raise MtkitError(
+            f"data.cleaning.selection.max_difference = {settings.max_difference:g} leaves nothing: "
+            f"the lowest difference is {quantiles[0]:.4g} nats per {unit}",
+            "raise it, or give keep = a share instead",
+        )
+    tally = _Tally(max(corpus for corpus, _ in parts) + 1)
+    marks = open_marks(folder / LEFT_OUT_FILE, len(differences))
+    for corpus, first, found, is_kept in _iterate_parts(parts, differences, limit):
+        marks[first : first + len(found)] = ~is_kept
+        tally.add(corpus, first, found, is_kept)
+    shown = _ShownRows(text, parts, differences)
+    return {
+        "unit": unit,
+        "scored": num_scored,
+        "kept": sum(corpus["kept"] for corpus in tally.corpora),
+        "limit": limit.value,
+        "quantiles": {
+            f"{share:.0%}": value for share, value in zip(_QUANTILES, quantiles, strict=True)
+        },
+        "corpora": tally.corpora,
+        "samples": {
+            "lowest": shown.read(tally.lowest),
+            "last kept": shown.read(tally.last_kept),
+            "highest": shown.read(tally.highest),
+        },
+        "digest": digest_file(folder / LEFT_OUT_FILE),
+    }
+
+
+def _find_limit(settings: Selection, differences: NDArray[np.float32], num_scored: int) -> _Limit:
+    if settings.max_difference is not None:
+        # With the precision that differences have.
+        return _Limit(float(np.float32(settings.max_difference)), len(differences))
+    assert settings.keep is not None
+    num_kept = max(1, round(settings.keep * num_scored))
+    [value] = find_ranked(differences, [num_kept - 1])
+    num_below = sum(
+        int(np.count_nonzero(each < np.float32(value))) for each in iterate_chunks(differences)
+    )
+    return _Limit(value, num_kept - num_below)
+
+
+def _iterate_parts(
+    parts: Sequence[tuple[int, int]], differences: NDArray[np.float32], limit: _Limit
+) -> Iterator[tuple[int, int, NDArray[np.float32], NDArray[np.bool_]]]:
+    """Yields corpus, first row, differences, and which rows are kept, of each part."""
+    first, num_equal = 0, limit.num_equal
+    value = np.float32(limit.value)
+    for corpus, count in parts:
+        found = np.array(differences[first : first + count])
+        is_kept = found < value
+        equal = np.flatnonzero(found == value)[:num_equal]
+        is_kept[equal] = True
+        num_equal -= len(equal)
+        yield corpus, first, found, is_kept
+        first += count
+
+
+class _Tally:
+    """Counts by corpus, and the rows at the ends of the ranking, of the parts so far."""
+
+    def __init__(self, num_corpora: int) -> None:
+        self.corpora: list[SelectedCorpus] = [
+            {"scored": 0, "kept": 0, "mean": None} for _ in range(num_corpora)
+        ]
+        self.lowest: list[tuple[float, int]] = []
+        self.last_kept: list[tuple[float, int]] = []
+        self.highest: list[tuple[float, int]] = []
+
+    def add(
+        self, corpus: int, first: int, found: NDArray[np.float32], is_kept: NDArray[np.bool_]
+    ) -> None:
+        """Takes in the next part; `first` is the number of its first row."""
+        rows = np.flatnonzero(~np.isnan(found))
+        facts = self.corpora[corpus]
+        num_scored = facts["scored"] + len(rows)
+        if len(rows):
+            total = (facts["mean"] or 0.0) * facts["scored"]
+            total += float(found[rows].sum(dtype=np.float64))
+            facts["mean"] = total / num_scored
+        facts["scored"] = num_scored
+        facts["kept"] += int(np.count_nonzero(is_kept))
+        order = rows[np.argsort(found[rows], kind="stable")]
+        kept = order[is_kept[order]]
+
+        def pick(chosen: NDArray[np.int64]) -> list[tuple[float, int]]:
+            return [(float(found[row]), first + row) for row in chosen.tolist()]
+
+        self.lowest = sorted([*self.lowest, *pick(order[:NUM_SAMPLES])])[:NUM_SAMPLES]
+        self.last_kept = sorted([*self.last_kept, *pick(kept[-NUM_SAMPLES:])])[-NUM_SAMPLES:]
+        self.highest = sorted([*self.highest, *pick(order[-NUM_SAMPLES:])])[-NUM_SAMPLES:]
+
+
+class _ShownRows:
+    """Reads a few rows of a text store by their numbers."""
+
+    def __init__(
+        self, text: Path, parts: Sequence[tuple[int, int]], differences: NDArray[np.float32]
+    ) -> None:
+        self._text = TextStore(text)
+        self._parts, self._differences = parts, differences
+        self._ends = np.cumsum([count for _, count in parts])
+
+    def read(self, ranked: Sequence[tuple[float, int]]) -> list[RankedRow]:
+        """Returns rows in the order of their differences."""
+        found: list[RankedRow] = []
+        for difference, row in ranked:
+            number = int(np.searchsorted(self._ends, row, side="right"))
+            corpus, count = self._parts[number]
+            index = row - (int(self._ends[number]) - count)
+            [texts] = self._text.read_part(number).take(pa.array([index])).to_pylist()
+            shown = shorten(0, {name: text for name, text in texts.items() if name != "document"})
+            found.append({**shown, "corpus": corpus, "difference": round(difference, 4)})
+        return found

@@ -1,0 +1,123 @@
+"""Scores of labels: accuracy and macro-averaged F1, with intervals and tests of differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.evaluation.evaluate import Evaluated
+from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.evaluation.significance import bootstrap_intervals, find_differences
+from mtkit.evaluation.statistics import Statistics
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.version import __version__
+
+
+def measure_labels(
+    found: Sequence[str], wanted: Sequence[str], labels: Sequence[str]
+) -> list[Statistics]:
+    """Returns accuracy and macro-F1 in percent, with what each text adds to them.
+
+    Macro-F1 is the mean of the labels' F1, 2 TP / (2 TP + FP + FN), as scikit-learn's
+    `f1_score(average="macro")` has it: a label that is neither found nor wanted counts for none.
+
+    Args:
+        found: The label that each text was given.
+        wanted: The label that it has.
+        labels: Every label.
+
+    Raises:
+        ValueError: There are no texts, or not one label each.
+    """
+    if not wanted or len(found) != len(wanted):
+        raise ValueError(f"{len(found)} labels for {len(wanted)} texts")
+    numbers = {label: number for number, label in enumerate(labels)}
+    given = np.array([numbers[label] for label in found])
+    right = np.array([numbers[label] for label in wanted])
+    is_right = (given == right).astype(np.int64)
+    rows = np.arange(len(right))
+    # Of each label: how often rightly found, how often found, how often wanted.
+    counts = np.zeros((len(right), 3, len(labels)), np.int64)
+    counts[rows, 0, right] = is_right
+    counts[rows, 1, given] += 1
+    counts[rows, 2, right] += 1
+    signature = f"labels:{len(labels)}|texts:{len(wanted)}|version:mtkit-{__version__}"
+    of_accuracy = np.stack((is_right, np.ones_like(is_right)), axis=1)
+    return [
+        _measure("accuracy", "accuracy", signature, of_accuracy),
+        _measure("macro-f1", "macro-F1", signature, counts.reshape(len(right), -1)),
+    ]
+
+
+def _measure(metric: str, name: str, signature: str, per_text: NDArray[np.int64]) -> Statistics:
+    statistics = Statistics(
+        metric="accuracy" if metric == "accuracy" else "macro-f1",
+        name=name,
+        signature=signature,
+        higher_is_better=True,
+        value=0.0,
+        per_sentence=per_text,
+    )
+    return replace(statistics, value=float(statistics.score(per_text.sum(axis=0))))
+
+
+def evaluate_labels(
+    systems: Mapping[str, Sequence[str]],
+    test_set: str,
+    wanted: Sequence[str],
+    labels: Sequence[str],
+    evaluation: Evaluation,
+) -> Evaluated:
+    """Returns accuracy and macro-F1 of classifiers, with intervals by bootstrap over texts.
+
+    With several, each is compared with the first.
+
+    Args:
+        systems: The label that each classifier gave each text, by its name.
+        test_set: The test set's name.
+        wanted: The label of each text.
+        labels: Every label.
+        evaluation: Its `significance` says how intervals and p-values are found; one text has none.
+    """
+    settings = evaluation.significance
+    statistics = {name: measure_labels(found, wanted, labels) for name, found in systems.items()}
+    baseline = next(iter(systems))
+    intervals: Mapping[str, Sequence[Interval | None]] = dict.fromkeys(systems, (None, None))
+    differences: Mapping[str, Sequence[Difference | None]] = {}
+    if len(wanted) > 1:
+        drawn = {
+            "resamples": settings.resamples,
+            "seed": settings.seed,
+        }
+        intervals = bootstrap_intervals(statistics, **drawn, confidence=settings.confidence)
+        if len(systems) > 1:
+            differences = find_differences(
+                statistics,
+                baseline,
+                test=settings.test,
+                **drawn,
+                confidence=settings.confidence,
+            )
+    results = [
+        SystemResult(
+            name,
+            tuple(
+                SystemScore(
+                    each.name,
+                    each.value,
+                    each.signature,
+                    interval=interval,
+                    difference=difference,
+                )
+                for each, interval, difference in zip(
+                    found,
+                    intervals[name],
+                    differences.get(name, (None, None)),
+                    strict=True,
+                )
+            ),
+        )
+        for name, found in statistics.items()
+    ]
+    return Evaluated(test_set, len(wanted), tuple(results), statistics, evaluation)

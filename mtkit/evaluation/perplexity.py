@@ -1,0 +1,120 @@
+"""Perplexity of text: how well a language model predicts it, per token, per word, per character.
+
+Per token it depends on the vocabulary; per word and per character it doesn't, and models with
+different vocabularies compare. A line's end, which is predicted too, counts as a token, as a word
+and as a character, as in KenLM.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.evaluation.evaluate import Evaluated
+from mtkit.evaluation.results import Interval, SystemResult, SystemScore
+from mtkit.evaluation.significance import bootstrap_intervals
+from mtkit.evaluation.statistics import Statistics
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.version import __version__
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedText:
+    """The lines of a text, with a language model's probability of each.
+
+    Attributes:
+        lines: The lines, none blank.
+        log_probabilities: Natural log-probability of each line, its end included, [lines].
+        num_tokens: Tokens of each line, its end counted, [lines].
+        num_unknown: Tokens in all that stand for text that the vocabulary lacks.
+        context_tokens: Tokens that the model sees at once.
+    """
+
+    lines: Sequence[str]
+    log_probabilities: NDArray[np.float64]
+    num_tokens: NDArray[np.int64]
+    num_unknown: int
+    context_tokens: int
+
+
+def measure_text(text: PredictedText) -> list[Statistics]:
+    """Returns the perplexity per token, word and character, and bits per character.
+
+    Raises:
+        ValueError: There are no lines.
+    """
+    if not len(text.lines):
+        raise ValueError("no lines")
+    words = np.array([len(line.split()) + 1 for line in text.lines])
+    characters = np.array([len(line) + 1 for line in text.lines])
+    units = {"token": text.num_tokens, "word": words, "character": characters}
+    signature = "|".join(
+        [
+            *(f"{unit}s:{counts.sum()}" for unit, counts in units.items()),
+            f"unknown:{text.num_unknown}",
+            f"context:{text.context_tokens}",
+            "ends:counted",
+            f"version:mtkit-{__version__}",
+        ]
+    )
+    names = {f"perplexity per {unit}": counts for unit, counts in units.items()}
+    return [
+        _measure(name, counts, text, signature)
+        for name, counts in {**names, "bits per character": characters}.items()
+    ]
+
+
+def _measure(
+    name: str, counts: NDArray[np.int64], text: PredictedText, signature: str
+) -> Statistics:
+    per_line = np.stack((-text.log_probabilities, counts), axis=1)
+    statistics = Statistics(
+        metric="bits" if name.startswith("bits") else "perplexity",
+        name=name,
+        signature=signature,
+        higher_is_better=False,
+        value=math.nan,
+        per_sentence=per_line,
+    )
+    return replace(statistics, value=float(statistics.score(per_line.sum(axis=0))))
+
+
+def evaluate_text(
+    name: str, test_set: str, text: PredictedText, evaluation: Evaluation
+) -> Evaluated:
+    """Returns a model's perplexity of a test set, with intervals by bootstrap over lines.
+
+    Args:
+        name: The model's name.
+        test_set: The test set's name.
+        text: Its text, as the model predicts it.
+        evaluation: Its `significance` says how intervals are found; one line has none.
+    """
+    settings = evaluation.significance
+    found = measure_text(text)
+    intervals: list[Interval | None] = [None] * len(found)
+    if len(text.lines) > 1:
+        drawn = bootstrap_intervals(
+            {name: found},
+            resamples=settings.resamples,
+            seed=settings.seed,
+            confidence=settings.confidence,
+        )
+        intervals = [*drawn[name]]
+    remarks: tuple[str, ...] = ()
+    if text.num_unknown:
+        share = 100.0 * text.num_unknown / text.num_tokens.sum()
+        remarks = (
+            f"{text.num_unknown:,} tokens ({share:.2f} %) are unknown to the vocabulary: what they "
+            "stand for isn't predicted, so perplexity is lower than it should be",
+        )
+    scores = tuple(
+        SystemScore(
+            each.name, each.value, each.signature, higher_is_better=False, interval=interval
+        )
+        for each, interval in zip(found, intervals, strict=True)
+    )
+    result = SystemResult(name, scores, remarks)
+    return Evaluated(test_set, len(text.lines), (result,), {name: found}, evaluation)

@@ -1,0 +1,138 @@
+"""Lines to labels: a classifier's model folder, opened to label texts or pairs of texts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mtkit.data.batches.examples import collate_together, find_closing
+from mtkit.data.batches.joined_texts import encode_texts
+from mtkit.data.batches.ragged import Ragged
+from mtkit.errors import MtkitError
+from mtkit.inference.batching import make_batches
+from mtkit.inference.engines.torch_engine import choose_precision
+from mtkit.model.config import WEIGHTS_FILE, ClassifierConfig, ModelConfig, open_model_folder
+from mtkit.model.digest import reading
+from mtkit.model.folder import load_network
+from mtkit.network import CausalClassifier, MaskedClassifier
+from mtkit.network.device import find_device, limit_threads
+from mtkit.network.precision import copy_in_bfloat16
+from mtkit.recipe.inference import Inference
+
+
+@dataclass(frozen=True)
+class LabelledLine:
+    """A text's label.
+
+    Attributes:
+        label: The most probable one.
+        probabilities: The probability of each label, in the model's order.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+
+    def as_json(self) -> dict[str, object]:
+        """Returns the object of a JSON line."""
+        return {"label": self.label, "probabilities": self.probabilities}
+
+
+class LineClassifier:
+    """Labels texts, or pairs of texts.
+
+        LineClassifier("runs/x/model").classify(["A text."])[0].label
+
+    Args:
+        folder: A classifier's model folder.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        settings: `batch_tokens` and `precision` count; the folder's defaults if not given.
+
+    Raises:
+        MtkitError: There is no such device; there is no model, it is damaged or no classifier.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, device: str = "auto", settings: Inference | None = None
+    ) -> None:
+        folder = Path(folder)
+        with reading(folder):
+            opened = open_model_folder(folder)
+            self._classifier = require_classifier(folder, opened.config)
+            network = load_network(opened.config, folder / WEIGHTS_FILE)
+        assert isinstance(network, MaskedClassifier | CausalClassifier)
+        self._settings = settings or opened.settings
+        self._device = find_device(device)
+        limit_threads()
+        network = network.to(self._device)
+        if choose_precision(self._settings, self._device, opened.config.model) == "bf16":
+            network = copy_in_bfloat16(network)
+        self._network = network.eval()
+        self._tokenizer = opened.tokenizer
+        self._closing = find_closing(opened.tokenizer, self._classifier.kind)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, in the model's order."""
+        return self._classifier.labels
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether it labels pairs."""
+        return self._classifier.has_pairs
+
+    def classify(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> list[LabelledLine]:
+        """Returns the label of each text, or of each pair of texts.
+
+        What is too long is cut, as in training.
+
+        Args:
+            texts: Texts without line breaks.
+            seconds: The second text of each; for a model of pairs, and for no other.
+
+        Raises:
+            ValueError: Pairs for a model of single texts, or the reverse; not as many seconds.
+        """
+        if (seconds is not None) != self.has_pairs or (seconds and len(seconds) != len(texts)):
+            raise ValueError("this model labels " + ("pairs" if self.has_pairs else "single texts"))
+        if not texts:
+            return []
+        rows = encode_texts(
+            self._tokenizer, texts, seconds, max_tokens=self._classifier.max_tokens
+        ).to_lists()
+        found = np.zeros((len(rows), len(self.labels)))
+        for batch in make_batches([len(row) + 1 for row in rows], self._settings.batch_tokens):
+            found[batch] = self._find_probabilities([rows[index] for index in batch])
+        return [
+            LabelledLine(
+                self.labels[int(row.argmax())], dict(zip(self.labels, row.tolist(), strict=True))
+            )
+            for row in found
+        ]
+
+    @torch.no_grad()
+    def _find_probabilities(self, rows: list[list[int]]) -> NDArray[np.float64]:
+        """Returns the probability of each label, [rows, labels]."""
+        labels = np.zeros(len(rows), np.int64)
+        batch = collate_together(Ragged.of(rows), labels, self._closing).to(self._device)
+        logits = self._network.label(batch.inputs, batch.segments, batch.layout, batch.last)
+        probabilities: NDArray[np.float64] = torch.softmax(logits.double(), -1).cpu().numpy()
+        return probabilities
+
+
+def require_classifier(folder: Path, config: ModelConfig) -> ClassifierConfig:
+    """Returns what a classifier's config says of its labels.
+
+    Raises:
+        MtkitError: It is another model.
+    """
+    if config.classifier is None:
+        raise MtkitError(
+            f'{folder}: a model of objective = "{config.objective}", which labels nothing',
+            'train one with objective = "classification"',
+        )
+    return config.classifier

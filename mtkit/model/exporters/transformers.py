@@ -1,0 +1,75 @@
+"""A language model as a folder that transformers' GPT and BERT classes load."""
+
+import json
+from pathlib import Path
+
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.folders import building
+from mtkit.model.card import CARD_FILE, language_model_card, with_use
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
+from mtkit.model.folder import LoadedModel
+from mtkit.model.transformers_config import MtkitKeys, describe
+from mtkit.model.transformers_names import list_counterparts, to_theirs
+from mtkit.model.weights import pack_weights, write_tensors
+
+TOKENIZER_FILE = "joint.spm"
+"""The SentencePiece model, as in mtkit's own folders: a row of weights is a token of mtkit's."""
+_USE = """\
+A folder of transformers:
+
+```python
+from transformers import {architecture}
+
+model = {architecture}.from_pretrained(".")
+```
+
+It takes the pieces of `joint.spm` by mtkit's ids: `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3, then all
+others in their order. Each text begins with `<s>`, and each sentence of it ends with `</s>`."""
+
+
+def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
+    """Writes a folder that `from_pretrained` of transformers' class loads.
+
+    That class is `OpenAIGPTLMHeadModel`, `BertForPreTraining`, or `BertForMaskedLM` where nothing
+    tells pairs. The tokenizer travels as a SentencePiece model, for which transformers has no class
+    at GPT or BERT.
+
+    Args:
+        loaded: The model; it stays as it was.
+        folder: Where to: a new folder, or an empty one.
+
+    Raises:
+        MtkitError: transformers has no such network, or the folder holds something.
+        OSError: The disk is full, or the like.
+    """
+    config = loaded.config
+    described = describe(config)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise MtkitError(f"{folder}: there already", "name a new folder")
+    keys = MtkitKeys(
+        recipe=config.recipe,
+        language=config.target_language,
+        punctuation=loaded.tokenizer.punctuation,
+    )
+    weights = pack_weights(loaded.model)
+    card = language_model_card(
+        config, num_parameters=sum(weight.numel() for weight in weights.values()), facts={}
+    )
+    architecture = _name_class(loaded)
+    with building(folder) as draft:
+        content = {
+            "architectures": [architecture],
+            **described.model_dump(mode="json", exclude={"mtkit"}),
+            "mtkit": keys.model_dump(mode="json"),
+        }
+        write_atomically(draft / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
+        write_tensors(to_theirs(weights, list_counterparts(config)), draft / WEIGHTS_FILE)
+        (draft / TOKENIZER_FILE).write_bytes(loaded.tokenizer.models[1])
+        write_atomically(draft / CARD_FILE, with_use(card, _USE.format(architecture=architecture)))
+
+
+def _name_class(loaded: LoadedModel) -> str:
+    if loaded.config.objective == "causal-lm":
+        return "OpenAIGPTLMHeadModel"
+    return "BertForPreTraining" if loaded.config.next_sentence else "BertForMaskedLM"

@@ -1,0 +1,163 @@
+"""A language model from a folder of transformers' GPT or BERT classes.
+
+Tokens are SentencePiece's by mtkit's ids. WordPiece and GPT's own BPE are refused: they need
+another library to segment text, don't give back the text that they were given, and number `<pad>`,
+`<s>` and `</s>` otherwise than every network and vocabulary of mtkit does.
+"""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.files import read_json
+from mtkit.foreign_files import describe_fault
+from mtkit.model.build import build
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig
+from mtkit.model.exporters.transformers import TOKENIZER_FILE
+from mtkit.model.folder import LoadedModel
+from mtkit.model.transformers_config import BertConfig, GptConfig, MtkitKeys
+from mtkit.model.transformers_names import TIED, list_counterparts, to_ours, to_theirs_shapes
+from mtkit.model.weights import check_weights, load_weights, read_shapes, read_weights
+from mtkit.network import Network
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.recipe import Objective
+from mtkit.text.sentencepiece_segmenter import read_model
+from mtkit.text.tokenizer import SubwordTokenizer
+
+_MAX_CONFIG_BYTES = 1 << 20
+_UNDETERMINED = "und"
+"""ISO 639's code where nothing says which language it is."""
+_PAIR_HEAD = "cls.seq_relationship.weight"
+_OTHER_TOKENIZERS = {
+    "vocab.txt": "WordPiece",
+    "merges.txt": "byte pairs by a list of merges",
+    "tokenizer.json": "one of the tokenizers library",
+}
+_OTHER_WEIGHTS = ("model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5")
+
+
+def load_transformers_folder(
+    folder: Path, *, tokenizer: SubwordTokenizer | None = None
+) -> LoadedModel:
+    """Returns the model in a folder of `OpenAIGPTLMHeadModel`, `BertForPreTraining` or the like.
+
+    Args:
+        folder: The folder, with weights as one safetensors file.
+        tokenizer: The model's, whose tokens are the rows of its embedding; that of the folder where
+            not given.
+
+    Raises:
+        MtkitError: No such folder; a network, a tokenizer or weights that mtkit doesn't have.
+    """
+    objective, theirs = _read_config(folder)
+    keys = theirs.mtkit or MtkitKeys(recipe=folder.resolve().name, language=_UNDETERMINED)
+    path = _find_weights(folder)
+    if tokenizer is None:
+        tokenizer = _read_tokenizer(folder, keys)
+    if tokenizer.vocab_sizes != dict.fromkeys(("source", "target"), theirs.vocab_size):
+        raise MtkitError(
+            f"{folder}: the tokenizer has {tokenizer.target_vocab_size:,} pieces, but the model "
+            f"{theirs.vocab_size:,}",
+            "the tokenizer must be the one that the model was trained with",
+        )
+    try:
+        config = ModelConfig(
+            recipe=keys.recipe,
+            objective=objective,
+            next_sentence=_PAIR_HEAD in read_shapes(path),
+            source_language=keys.language,
+            target_language=keys.language,
+            source_vocab_size=theirs.vocab_size,
+            target_vocab_size=theirs.vocab_size,
+            model=theirs.to_model(),
+        )
+    except ValidationError as error:
+        raise _unknown_network(folder, describe_fault(error)) from error
+    return LoadedModel(tokenizer, Inference(), config, _load_network(config, path))
+
+
+def _read_config(folder: Path) -> tuple[Objective, GptConfig | BertConfig]:
+    """Returns what a model is, and its config.
+
+    Raises:
+        MtkitError: There is none, or one of another kind of network.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise MtkitError(f"{folder}: no model of transformers here (no {CONFIG_FILE})")
+    content = read_json(path, max_bytes=_MAX_CONFIG_BYTES)
+    try:
+        match content.get("model_type"):
+            case "openai-gpt":
+                return "causal-lm", GptConfig.model_validate(content)
+            case "bert":
+                return "masked-lm", BertConfig.model_validate(content)
+    except ValidationError as error:
+        raise _unknown_network(folder, describe_fault(error)) from error
+    kind = shorten(str(content.get("model_type")), 40)
+    raise _unknown_network(folder, f'model_type = "{kind}", expected "openai-gpt" or "bert"')
+
+
+def _unknown_network(folder: Path, fault: str) -> MtkitError:
+    return MtkitError(f"{folder / CONFIG_FILE}: no network that mtkit has: {fault}")
+
+
+def _find_weights(folder: Path) -> Path:
+    path = folder / WEIGHTS_FILE
+    if path.is_file():
+        return path
+    others = [name for name in _OTHER_WEIGHTS if (folder / name).is_file()]
+    raise MtkitError(
+        f"{folder}: no {WEIGHTS_FILE} here" + (f", only {others[0]}" if others else ""),
+        "load the model with transformers, and save_pretrained(..., max_shard_size='100GB') writes "
+        "it so"
+        if others
+        else "copy the whole folder again from where it came from",
+    )
+
+
+def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
+    """Returns the tokenizer in a folder.
+
+    Raises:
+        MtkitError: There is none, or none of SentencePiece.
+    """
+    path = folder / TOKENIZER_FILE
+    if not path.is_file():
+        others = [kind for name, kind in _OTHER_TOKENIZERS.items() if (folder / name).is_file()]
+        found = f"; its tokenizer is {others[0]}, which mtkit doesn't have" if others else ""
+        raise MtkitError(
+            f"{folder}: no {TOKENIZER_FILE} here{found}",
+            f"mtkit segments text by SentencePiece: copy {TOKENIZER_FILE} from the folder that "
+            "mtkit wrote, if it did",
+        )
+    model = read_model(path)
+    try:
+        tokenizer = SubwordTokenizer(model, model, punctuation=keys.punctuation)
+        # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
+        _ = tokenizer.target_vocabulary
+    except (RuntimeError, TypeError, UnicodeDecodeError) as error:
+        raise MtkitError(f"{path}: damaged tokenizer: {error}") from error
+    return tokenizer
+
+
+def _load_network(config: ModelConfig, path: Path) -> Network:
+    """Returns a config's network with the weights of a file of transformers', in evaluation mode.
+
+    Raises:
+        MtkitError: The file is damaged, or holds other weights than such a network's.
+    """
+    counterparts = list_counterparts(config)
+    expected = to_theirs_shapes(config.list_shapes(), counterparts)
+    tied = {name: expected[first] for name, first in TIED.items() if first in expected}
+    check_weights(path, expected, optional=tied)
+    tensors = read_weights(path)
+    for name in tied.keys() & tensors.keys():
+        if not tensors[name].equal(tensors[TIED[name]]):
+            raise MtkitError(
+                f"{path}: {name} is another matrix than {TIED[name]}, but mtkit's has one for both"
+            )
+    network = build(config, has_initial_weights=False)
+    load_weights(network, to_ours(tensors, counterparts), origin=path)
+    return network.eval()

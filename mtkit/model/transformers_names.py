@@ -1,0 +1,143 @@
+"""A language model's weights by transformers' names: one table, for import and export.
+
+GPT is `OpenAIGPTLMHeadModel`, BERT `BertForPreTraining`, or `BertForMaskedLM` where nothing tells
+pairs.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.model.config import ModelConfig
+from mtkit.model.parameters import Shape
+from mtkit.model.transformers_config import check_transformers
+
+TIED = {
+    "lm_head.weight": "transformer.tokens_embed.weight",
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+"""Second names of weights, which files hold under their first alone."""
+
+_OF_GPT = {
+    "target_embedding.tokens": "transformer.tokens_embed",
+    "target_embedding.positions": "transformer.positions_embed",
+}
+_OF_GPT_LAYER = {
+    "attention.query_key_value": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "attention_norm": "ln_1",
+    "feed_forward.inner": "mlp.c_fc",
+    "feed_forward.output": "mlp.c_proj",
+    "feed_forward_norm": "ln_2",
+}
+_OF_BERT = {
+    "source_embedding.tokens": "bert.embeddings.word_embeddings",
+    "source_embedding.positions": "bert.embeddings.position_embeddings",
+    "source_embedding.segments": "bert.embeddings.token_type_embeddings",
+    "source_embedding.norm": "bert.embeddings.LayerNorm",
+    "masked_head.dense": "cls.predictions.transform.dense",
+    "masked_head.norm": "cls.predictions.transform.LayerNorm",
+    "pooler": "bert.pooler.dense",
+    "next_sentence": "cls.seq_relationship",
+}
+_OF_BERT_LAYER = {
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.inner": "intermediate.dense",
+    "feed_forward.output": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_BERT_QUERY_KEY_VALUE = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """What a weight is there.
+
+    Attributes:
+        origin: Our name.
+        names: Theirs: several where ours is theirs one below the other, in equal parts.
+        is_transposed: Whether theirs is [features in, features out].
+    """
+
+    origin: str
+    names: tuple[str, ...]
+    is_transposed: bool = False
+
+
+def list_counterparts(config: ModelConfig) -> list[Counterpart]:
+    """Returns the counterparts of all weights of a language model.
+
+    Raises:
+        MtkitError: transformers' class has no such network.
+    """
+    check_transformers(config)
+    find = _find_in_gpt if config.objective == "causal-lm" else _find_in_bert
+    return [find(name, len(shape) == 2) for name, shape in config.list_shapes().items()]
+
+
+def to_theirs(
+    weights: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
+) -> dict[str, Tensor]:
+    """Returns weights of ours by their names, contiguous."""
+    found: dict[str, Tensor] = {}
+    for one in counterparts:
+        parts = weights[one.origin].chunk(len(one.names))
+        for name, part in zip(one.names, parts, strict=True):
+            found[name] = (part.T if one.is_transposed else part).contiguous()
+    return found
+
+
+def to_theirs_shapes(
+    shapes: Mapping[str, Shape], counterparts: Iterable[Counterpart]
+) -> dict[str, Shape]:
+    """Returns the shapes that `to_theirs` makes of these."""
+    found: dict[str, Shape] = {}
+    for one in counterparts:
+        rows, *columns = shapes[one.origin]
+        part = (rows // len(one.names), *columns)
+        found |= dict.fromkeys(one.names, part[::-1] if one.is_transposed else part)
+    return found
+
+
+def to_ours(
+    tensors: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
+) -> dict[str, Tensor]:
+    """Returns weights of theirs by our names, contiguous; those without a counterpart are none."""
+    found: dict[str, Tensor] = {}
+    for one in counterparts:
+        parts = [tensors[name].T if one.is_transposed else tensors[name] for name in one.names]
+        found[one.origin] = torch.cat(parts).contiguous()
+    return found
+
+
+def _find_in_gpt(origin: str, is_matrix: bool) -> Counterpart:
+    owner, _, kind = origin.rpartition(".")
+    if owner in _OF_GPT:
+        return Counterpart(origin, (f"{_OF_GPT[owner]}.{kind}",))
+    index, part = _split_layer(owner, "decoder")
+    name = f"transformer.h.{index}.{_OF_GPT_LAYER[part]}.{kind}"
+    # GPT's linear maps are convolutions of width 1.
+    return Counterpart(origin, (name,), is_transposed=is_matrix)
+
+
+def _find_in_bert(origin: str, is_matrix: bool) -> Counterpart:
+    owner, _, kind = origin.rpartition(".")
+    if origin == "output_bias":
+        return Counterpart(origin, ("cls.predictions.bias",))
+    if owner in _OF_BERT:
+        return Counterpart(origin, (f"{_OF_BERT[owner]}.{kind}",))
+    index, part = _split_layer(owner, "encoder")
+    parts = (
+        _BERT_QUERY_KEY_VALUE if part == "attention.query_key_value" else (_OF_BERT_LAYER[part],)
+    )
+    return Counterpart(origin, tuple(f"bert.encoder.layer.{index}.{each}.{kind}" for each in parts))
+
+
+def _split_layer(owner: str, stack: str) -> tuple[str, str]:
+    """Returns a layer's index and the rest of a name."""
+    index, _, part = owner.removeprefix(f"{stack}.layers.").partition(".")
+    return index, part

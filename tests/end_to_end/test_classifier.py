@@ -1,0 +1,63 @@
+"""A classifier from labelled texts to labels and scores, by the commands."""
+
+import json
+import subprocess
+
+import pytest
+
+from mtkit.training.metrics import read_metrics
+
+
+def train(tiny_run_of, *overrides: str):
+    run = tiny_run_of(
+        "classification",
+        "training.max_steps=40",
+        "training.checkpoint_every=40",
+        "training.schedule.peak=1e-2",
+        *overrides,
+    )
+    assert run.train()
+    return run
+
+
+def call(command: list[str], text: str = "") -> subprocess.CompletedProcess:
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_labels_of_the_development_set_are_those_that_were_scored(tiny_run_of) -> None:
+    run = train(tiny_run_of)
+    lines = (run.workspace.data / "dev" / "text.txt").read_text("utf-8")
+    wanted = (run.workspace.data / "dev" / "labels.txt").read_text("utf-8").splitlines()
+    labelled = call(run.command("translate"), lines)
+    assert labelled.returncode == 0, labelled.stderr
+    found = labelled.stdout.splitlines()
+    num_right = sum(map(str.__eq__, found, wanted))
+    [last] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"]
+    assert last["accuracy"] == pytest.approx(100.0 * num_right / len(wanted))
+
+    as_json = call(run.command("translate", "--json"), "The man sleeps.\n\n")
+    full, blank = map(json.loads, as_json.stdout.splitlines())
+    assert full["probabilities"].keys() == {"de", "en"}
+    assert sum(full["probabilities"].values()) == pytest.approx(1.0)
+    assert full["label"] == max(full["probabilities"], key=full["probabilities"].get)
+    assert blank == {"label": None, "probabilities": {}}
+
+    scored = call(run.command("score"))
+    assert scored.returncode == 0, scored.stderr
+    assert [line.split("\t")[:2] for line in scored.stdout.splitlines()] == [
+        ["test", "accuracy"],
+        ["test", "macro-F1"],
+    ]
+    card = (run.workspace.model / "README.md").read_text("utf-8")
+    assert "pipeline_tag: text-classification" in card
+    assert "| test | accuracy |" in card
+
+
+def test_what_is_for_translators_is_refused_by_name(tiny_run_of) -> None:
+    run = train(tiny_run_of, "training.max_steps=1")
+    refused = call(run.command("translate", "--score-only"), "a\tb\n")
+    assert refused.returncode == 1
+    assert "is a classifier" in refused.stderr
+    exported = call(run.command("export"))
+    assert exported.returncode == 1
+    assert "is a classifier" in exported.stderr

@@ -1,0 +1,66 @@
+"""Links between Markdown files lead to files and headings, whose anchors are GitHub's."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
+pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="installed without docs")
+_FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Returns the anchors that GitHub gives a page's headings, by the rules of html-pipeline."""
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#{1,6} +(.+?)#*$", _prose(page), re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip()
+        name = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        number = next(n for n in range(1_000) if (f"{name}-{n}" if n else name) not in anchors)
+        anchors.add(f"{name}-{number}" if number else name)
+    return anchors
+
+
+def _prose(page: Path) -> str:
+    return _FENCED.sub("", page.read_text("utf-8"))
+
+
+def links_of(page: Path) -> list[str]:
+    text = re.sub(r"(`+)[^`].*?\1", lambda code: code[0].replace("](", "] ("), _prose(page))
+    return [link for link in _LINK.findall(text) if not urlsplit(link).scheme]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+    dead = []
+    for link in links_of(page):
+        target = urlsplit(link)
+        there = (page.parent / unquote(target.path)).resolve() if target.path else page
+        is_in_repository = there.is_relative_to(ROOT) and there.exists()
+        if not is_in_repository or (target.fragment and target.fragment not in anchors_of(there)):
+            dead.append(link)
+    assert not dead
+
+
+def test_the_readme_leads_somewhere() -> None:
+    assert len(links_of(ROOT / "README.md")) > 10
+
+
+def test_the_readme_is_read_in_a_terminal() -> None:
+    """Tables and pictures aside, no line is much longer than what `less` shows at once."""
+    lines = _prose(ROOT / "README.md").splitlines()
+    assert [line for line in lines if len(line) > 130 and not line.startswith(("|", "!"))] == []
+
+
+def test_the_log_has_an_index_in_its_order_newest_first() -> None:
+    log = ROOT / "docs" / "log.md"
+    index = re.findall(r"^\| (\d{4}-\d\d-\d\d) \| \[.*?\]\(#(.*?)\)", _prose(log), re.MULTILINE)
+    dates = re.findall(r"^## (\d{4}-\d\d-\d\d): ", _prose(log), re.MULTILINE)
+    assert dates == sorted(dates, reverse=True)
+    assert [date for date, _ in index] == dates
+    assert {anchor for _, anchor in index} <= anchors_of(log)
+    assert len({anchor for _, anchor in index}) == len(dates)
