@@ -117,7 +117,8 @@ def check_weights(
         MtkitError: It is missing or damaged, holds other weights, or more than the memory.
     """
     check_memory(expected.values(), path)
-    found, optional = read_shapes(path), optional or {}
+    _check_header(path)
+    optional = optional or {}
     num_weights = sum(map(prod, (*expected.values(), *optional.values())))
     if path.stat().st_size > num_weights * _FP64_BYTES + MAX_HEADER_BYTES:
         raise MtkitError(
@@ -125,6 +126,7 @@ def check_weights(
             "weights",
             _COPY_AGAIN,
         )
+    found = read_shapes(path)
     there = {name: shape for name, shape in optional.items() if name in found}
     _check_shapes(found, {**expected, **there}, path)
 

@@ -83,6 +83,8 @@ class Recipe(Section):
             )
         if self.training.masking is not None:
             raise ValueError('training.masking is for objective = "masked-lm"')
+        if self.data.cleaning.selection is not None:
+            raise ValueError("data.cleaning.selection chooses text without labels")
         return self
 
     @model_validator(mode="after")

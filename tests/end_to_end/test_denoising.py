@@ -111,7 +111,7 @@ def test_a_second_run_does_nothing(run_folder: Path) -> None:
 def test_a_translator_starts_from_it(run_folder: Path) -> None:
     (run_folder / "tiny.toml").write_text(TRANSLATOR, "utf-8")
     printed = run_mtkit(run_folder, "run", "--recipe", "tiny.toml").stderr
-    assert "keeping the vocabulary of" in printed
+    assert "reusing the vocabulary of" in printed
     assert "tiny-denoising/model, which has 64 of 64 pieces" in printed
     assert "that model is of mul; this run trains it for en-de" in printed
     card = (run_folder / "runs/tiny/model/README.md").read_text("utf-8")

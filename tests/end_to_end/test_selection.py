@@ -40,12 +40,12 @@ positions = "learned"
 max_positions = 64
 activation = "gelu_tanh"
 [training]
-max_steps = 150
+max_steps = 100
 batch_tokens = 2000
 length_groups = 1
 micro_batch_tokens = 2000
 label_smoothing = 0.0
-checkpoint_every = 150
+checkpoint_every = 100
 schedule = { kind = "cosine", peak = 3e-3, warmup_steps = 20 }
 validation = { metric = "loss" }
 averaging = { num_checkpoints = 1 }
@@ -67,8 +67,9 @@ vocab_size = 1000
 [training]
 validation = { metric = "loss" }
 """
-NUM_PLANTED = 1_500
-NUM_LINES = 15_000
+NUM_PLANTED = 1_100
+# The second part of a text store begins at 10,000.
+NUM_LINES = 11_000
 
 
 def run_mtkit(folder: Path, *arguments: str, code: int = 0) -> str:

@@ -85,14 +85,16 @@ def test_twenty_updates_in_single_precision(tiny_run, tmp_path: Path) -> None:
 
 @OBJECTIVES
 @pytest.mark.slow
-def test_fifty_updates_in_double_precision(tiny_run_of, tmp_path: Path, objective: str) -> None:
+def test_many_updates_in_double_precision(tiny_run_of, tmp_path: Path, objective: str) -> None:
     run = tiny_run_of(objective)
-    [one] = train(run, tmp_path / "one", (1, 256), 50, *NO_DROPOUT)
+    # An epoch of pairs has eleven updates.
+    end = 50 if objective == "translation" else 15
+    [one] = train(run, tmp_path / "one", (1, 256), end, *NO_DROPOUT)
     expected = losses(tmp_path / "one")
-    assert list(expected) == list(range(1, 51))
+    assert list(expected) == list(range(1, end + 1))
     for layout in LAYOUTS:
         folder = tmp_path / str(layout)
-        ranks = train(run, folder, layout, 50, *NO_DROPOUT)
+        ranks = train(run, folder, layout, end, *NO_DROPOUT)
         assert losses(folder) == pytest.approx(expected, rel=1e-10, abs=0), layout
         assert greatest_difference(ranks[0], one, "weight") <= 1e-10, layout
         assert sentences(ranks) == sentences([one]), layout

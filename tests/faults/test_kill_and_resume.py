@@ -15,7 +15,9 @@ from .kill_and_resume import AIMS, RECIPE, Harness
     [("validating",), pytest.param(sorted(set(AIMS)), marks=pytest.mark.patient)],
     ids=["aimed", "at any moment too"],
 )
-@pytest.mark.parametrize("recipe", ["tiny", "tiny-causal", "tiny-masked"])
+@pytest.mark.parametrize(
+    "recipe", ["tiny", pytest.param("tiny-causal", marks=pytest.mark.patient), "tiny-masked"]
+)
 def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -> None:
     copied = shutil.copy(RECIPE.with_name(f"{recipe}.toml"), tmp_path)
     if recipe != "tiny":

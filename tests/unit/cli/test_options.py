@@ -56,6 +56,8 @@ KEYS = {
     "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs",
     "data.train[TextTrainingCorpus]": "text documents name weight max_pairs",
     "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight max_pairs",
+    "data.train[LabelledTrainingCorpus]": "path text_column second_column label_column name weight "
+    "max_pairs",
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
@@ -63,8 +65,9 @@ KEYS = {
     "data.dev[PublishedCorpus]": "tag sacrebleu",
     "data.dev[TextCorpus]": "text documents",
     "data.dev[TextTableCorpus]": "path text_column document_column",
+    "data.dev[LabelledCorpus]": "path text_column second_column label_column",
     "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
-    "urls repetition language overlap duplicates",
+    "urls repetition language overlap duplicates selection",
     "data.cleaning.encoding": "enabled invalid_utf8",
     "data.cleaning.length": "enabled min_characters max_characters",
     "data.cleaning.length_ratio": "enabled max_ratio smoothing",
@@ -77,19 +80,22 @@ KEYS = {
     "data.cleaning.language": "enabled min_characters min_confidence candidates",
     "data.cleaning.overlap": "enabled min_letters",
     "data.cleaning.duplicates": "enabled by",
+    "data.cleaning.selection": "in_domain general in_domain_source general_source in_domain_target "
+    "general_target keep max_difference",
     "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
     "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
     "pretrained sampling",
     "tokenizer.pretrained": "source target",
     "tokenizer.sampling": "alpha max_growth",
-    "model": "num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key d_value "
-    "attention_window norm activation positions max_positions sinusoids first_position "
+    "model": "architecture num_encoder_layers num_decoder_layers d_model d_ff num_heads d_key "
+    "d_value attention_window norm activation positions max_positions sinusoids first_position "
     "tied_embeddings scale_embeddings embedding_norm output_bias initial_std norm_epsilon "
     "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
-    "masking precision optimizer schedule clipping early_stopping moving_average recovery "
-    "start_from freeze checkpoint_every checkpoint_minutes keep_last keep_best keep_every "
-    "keep_minutes validation averaging log_every log_digests trackers stuck_after_seconds",
+    "masking denoising classification precision optimizer schedule clipping early_stopping "
+    "moving_average recovery start_from freeze checkpoint_every checkpoint_minutes keep_last "
+    "keep_best keep_every keep_minutes validation averaging log_every log_digests trackers "
+    "stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
     "training.schedule[PaperSchedule]": "kind warmup_steps factor",
     "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
@@ -97,6 +103,8 @@ KEYS = {
     "training.schedule[LinearSchedule]": "kind peak warmup_steps final",
     "training.schedule[ConstantSchedule]": "kind peak warmup_steps",
     "training.masking": "share mask random next_sentence short_tokens short_updates",
+    "training.denoising": "share mean_span",
+    "training.classification": "kind auxiliary",
     "training.clipping": "max_norm",
     "training.early_stopping": "patience",
     "training.moving_average": "decay",
@@ -120,6 +128,7 @@ KEYS = {
     "evaluation.test_sets[PublishedTestSet]": "tag sacrebleu name",
     "evaluation.test_sets[TextTestSet]": "text documents name",
     "evaluation.test_sets[TextTableTestSet]": "path text_column document_column name",
+    "evaluation.test_sets[LabelledTestSet]": "path text_column second_column label_column name",
     "evaluation.significance": "test resamples seed confidence",
     "evaluation.comet": "command model gpus",
 }
