@@ -63,6 +63,7 @@ from mtkit.data.selection.language_models import (
     LanguageModels,
     check_models,
     choose_unit,
+    list_classifier,
     list_models,
 )
 from mtkit.data.selection.select_rows import LEFT_OUT_FILE, select_rows
@@ -292,8 +293,11 @@ def _measure_differences(
     """
     if models is None:
         raise ValueError("data.cleaning.selection needs something that runs language models")
+    settings = recipe.data.cleaning.selection
+    assert settings is not None
     by_column = list_models(recipe)
-    job = ScoringJob(draft / "text", by_column, choose_unit(by_column), models)
+    classifier = list_classifier(settings)
+    job = ScoringJob(draft / "text", by_column, choose_unit(by_column), models, classifier)
     key = compute_stage_key("differences", recipe, found)
     facts = score_text(
         job,
@@ -305,7 +309,7 @@ def _measure_differences(
     )
     if compute_stage_key("differences", recipe, found) != key:
         raise MtkitError(
-            "a language model of data.cleaning.selection was replaced while it measured the text",
+            "a model of data.cleaning.selection was replaced while it measured the text",
             "run the same command again",
         )
     return facts

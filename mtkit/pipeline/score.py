@@ -34,7 +34,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.data import TextCorpus, TextTableCorpus
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
-from mtkit.recipe.test_sets import LabelledTestSet, PublishedTestSet, TestSet
+from mtkit.recipe.test_sets import LabelledTestSet, PlantedTestSet, PublishedTestSet, TestSet
 from mtkit.workspace import Workspace
 
 
@@ -220,7 +220,9 @@ def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[Score
     from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
 
     corpora = [
-        corpus for corpus in recipe.evaluation.test_sets if isinstance(corpus, LabelledTestSet)
+        corpus
+        for corpus in recipe.evaluation.test_sets
+        if isinstance(corpus, LabelledTestSet | PlantedTestSet)
     ]
     # Each is read before the first is labelled: a missing file is reported at once.
     rows_by_name = {corpus.name: list(read_labelled(corpus)) for corpus in corpora}

@@ -1,4 +1,4 @@
-"""The language models by which `mtkit prepare` selects text, run by PyTorch."""
+"""The models by which `mtkit prepare` selects text, run by PyTorch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import warn
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, suggest
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
@@ -30,7 +30,7 @@ _PROCESS_BYTES = 600 << 20
 
 @dataclass(frozen=True)
 class TorchLanguageModels:
-    """Opens causal language models in model folders, in fp32; see `LanguageModels`.
+    """Opens causal language models and classifiers, in fp32; see `LanguageModels`.
 
     Attributes:
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
@@ -48,12 +48,7 @@ class TorchLanguageModels:
         Raises:
             MtkitError: It doesn't, or a file of it is missing or damaged.
         """
-        if not folder.is_dir():
-            raise MtkitError(
-                f"{folder}: no such folder (data.cleaning.selection)",
-                "name the model/ folder of a run; a relative path in a recipe starts from "
-                "data.data_root",
-            )
+        _check_folder(folder)
         with reading(folder):
             config = open_model_folder(folder).config
             if config.objective != "causal-lm":
@@ -65,10 +60,7 @@ class TorchLanguageModels:
                 )
             log_probabilities, _ = self.open(folder)(["a"])
         if not np.isfinite(log_probabilities).all():
-            raise MtkitError(
-                f"{folder}: this model's probabilities are NaN or infinite",
-                "its weights are damaged: copy the complete folder again, or train it again",
-            )
+            raise damaged_weights(folder)
         found = config.target_language
         if _base(found) != _base(language) and "mul" not in (found, language):
             warn(
@@ -79,6 +71,37 @@ class TorchLanguageModels:
     def open(self, folder: Path) -> "TorchLineScorer":
         """Returns what measures lines with the model in a folder."""
         return TorchLineScorer(folder, self.device)
+
+    def check_classifier(self, folder: Path, label: str) -> None:
+        """Checks that a folder holds a classifier of pairs that knows a label.
+
+        Raises:
+            MtkitError: It doesn't, or a file of it is missing or damaged.
+        """
+        _check_folder(folder)
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.inference.classify import require_classifier  # noqa: PLC0415
+
+        with reading(folder):
+            classifier = require_classifier(folder, open_model_folder(folder).config)
+        if not classifier.has_pairs:
+            raise MtkitError(
+                f"{folder}: a classifier of single texts, but data.cleaning.selection needs one of "
+                "pairs",
+                "train one on corpora with `planted_faults`",
+            )
+        if label not in classifier.labels:
+            raise MtkitError(
+                f"{folder}: has no label '{label}' (data.cleaning.selection.label)"
+                f"{suggest(label, classifier.labels)}",
+                f"its labels are {', '.join(classifier.labels)}",
+            )
+        if not np.isfinite(self.open_classifier(folder, label)(["a"], ["a"])).all():
+            raise damaged_weights(folder)
+
+    def open_classifier(self, folder: Path, label: str) -> "TorchPairJudge":
+        """Returns what measures pairs with the classifier in a folder."""
+        return TorchPairJudge(folder, label, self.device)
 
     def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
         """Returns how many processes may hold all these models at once: `wanted`, or fewer.
@@ -143,6 +166,51 @@ class TorchLineScorer:
                 batch_tokens=self._batch_tokens,
             )
         return found.log_probabilities, found.num_tokens
+
+
+class TorchPairJudge:
+    """Measures pairs with a classifier; on a processor by one thread.
+
+    Args:
+        folder: The model folder.
+        label: The label to keep.
+        device: `cpu`, `cuda`, or `auto`.
+
+    Raises:
+        MtkitError: There is no classifier, or it is damaged; there is no such device.
+    """
+
+    def __init__(self, folder: Path, label: str, device: str) -> None:
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
+
+        settings = _SETTINGS.model_copy(update={"batch_tokens": _BATCH_TOKENS})
+        with _one_thread():
+            self._classifier = LineClassifier(folder, device=device, settings=settings)
+        self._label = label
+
+    def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the probability that each pair has another label, [pairs]."""
+        with _one_thread():
+            labelled = self._classifier.classify(sources, targets)
+        return np.array([1.0 - each.probabilities[self._label] for each in labelled])
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise MtkitError(
+            f"{folder}: no such folder (data.cleaning.selection)",
+            "name the model/ folder of a run; a relative path in a recipe starts from "
+            "data.data_root",
+        )
+
+
+def damaged_weights(folder: Path) -> MtkitError:
+    """Returns the error for a model that computes no probabilities."""
+    return MtkitError(
+        f"{folder}: this model's probabilities are NaN or infinite",
+        "its weights are damaged: copy the complete folder again, or train it again",
+    )
 
 
 @contextmanager

@@ -161,12 +161,14 @@ class Duplicates(Filter):
 
 
 class Selection(Section):
-    """Keeps the text that is most like yours, by two causal language models.
+    """Keeps the text that is most like yours, or the pairs that are translations, by models.
 
-    A line's rank is its cross-entropy under a model of text in your domain minus that under a
-    model of general text (Moore and Lewis 2010); a pair's is the sum over both sides (Axelrod, He
-    and Gao 2011). In nats per token with `</s>` where the two models of each side have the same
-    vocabulary, else per character. Runs after all other filters and after duplicates are dropped.
+    By two causal language models, a line's rank is its cross-entropy under a model of text in your
+    domain minus that under a model of general text (Moore and Lewis 2010); a pair's is the sum over
+    both sides (Axelrod, He and Gao 2011). In nats per token with `</s>` where the two models of
+    each side have the same vocabulary, else per character. By a classifier of pairs, a pair's rank
+    is the probability that it hasn't the label `label`. Runs after all other filters and after
+    duplicates are dropped.
     """
 
     in_domain: Path | None = None
@@ -184,10 +186,18 @@ class Selection(Section):
     decide."""
     general_target: Path | None = None
     """For pairs: the same as `general`, in the target language."""
+    classifier: Path | None = None
+    """For pairs, instead of language models: folder of a classifier that tells translations from
+    planted faults. A relative path starts from `data.data_root`."""
+    label: str = "translation"
+    """The classifier's label of the pairs to keep."""
     keep: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Share of the pairs or lines to keep: those with the lowest differences, over all corpora."""
+    """Share of the pairs or lines to keep: those with the lowest differences, or the highest
+    probabilities of `label`, over all corpora."""
     max_difference: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] | None = None
     """Instead of `keep`: the largest difference to keep, in nats per token or per character."""
+    min_probability: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """Instead of `keep`, with a classifier: the smallest probability of `label` to keep."""
 
     @property
     def models(self) -> dict[str, tuple[Path, Path]]:
@@ -203,10 +213,31 @@ class Selection(Section):
             if in_domain is not None and general is not None
         }
 
+    @property
+    def max_value(self) -> float | None:
+        """The largest difference, or probability of another label, to keep; None with `keep`."""
+        if self.min_probability is not None:
+            return 1.0 - self.min_probability
+        return self.max_difference
+
     @model_validator(mode="after")
     def _keys_agree(self) -> "Selection":
-        if (self.keep is None) == (self.max_difference is None):
-            raise ValueError("give either keep or max_difference")
+        key = "max_difference" if self.classifier is None else "min_probability"
+        other = {"max_difference", "min_probability"} - {key}
+        if getattr(self, *other) is not None:
+            raise ValueError(
+                "min_probability is for a classifier, max_difference for language models"
+            )
+        if (self.keep is None) == (getattr(self, key) is None):
+            raise ValueError(f"give either keep or {key}")
+        if self.classifier is not None:
+            if any(
+                path is not None
+                for name in type(self).model_fields
+                if isinstance(path := getattr(self, name), Path) and name != "classifier"
+            ):
+                raise ValueError("give either a classifier or language models")
+            return self
         for suffix in ("", "_source", "_target"):
             keys = (f"in_domain{suffix}", f"general{suffix}")
             missing = [key for key in keys if getattr(self, key) is None]
@@ -215,7 +246,7 @@ class Selection(Section):
         if not self.models:
             raise ValueError(
                 "name two model folders: in_domain and general for text in one language, "
-                "in_domain_source and general_source for pairs"
+                "in_domain_source and general_source for pairs; or a classifier of pairs"
             )
         return self
 

@@ -278,6 +278,40 @@ class LabelledCorpus(Section):
         return self
 
 
+PlantedFault = Literal["shuffled", "truncated", "perturbed"]
+"""A fault planted in a pair: the target is another pair's; a side is cut; words are replaced."""
+
+
+class PlantedCorpus(Section):
+    """Two text files, aligned by line, whose pairs are also read with planted faults.
+
+    For a classifier of pairs: each pair is labelled `translation`, and it with a fault `fault`.
+    """
+
+    source: LocalPath
+    """Source sentences, one a line; a name that ends in `.gz`, `.bz2`, `.xz` or `.zst` is
+    decompressed."""
+    target: LocalPath
+    """Target sentences, in the same way."""
+    planted_faults: tuple[PlantedFault, ...] = Field(min_length=1)
+    """Faults, which take turns: `shuffled`, another pair's target of about the same length;
+    `truncated`, a third to two thirds of one side; `perturbed`, a fifth to a half of the target's
+    words are another pair's."""
+
+    @property
+    def second_column(self) -> str:
+        """The target is the second text."""
+        return "target"
+
+    @property
+    def tag(self) -> str:
+        """Labelled text has no tag."""
+        return ""
+
+
+ClassifierCorpus = LabelledCorpus | PlantedCorpus
+
+
 class PublishedCorpus(_Tagged):
     """A test set that sacreBLEU knows by name and downloads."""
 
@@ -326,9 +360,22 @@ class LabelledTrainingCorpus(TrainingKeys, LabelledCorpus):
     """One file of texts, or of pairs of texts, each with a label, for classification."""
 
 
+class PlantedTrainingCorpus(TrainingKeys, PlantedCorpus):
+    """Two text files, aligned by line, whose pairs are also read with planted faults."""
+
+
 def corpus_kind(corpus: Any) -> str:
     """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
-    for key in ("builtin", "dataset", "label_column", "text_column", "text", "path", "sacrebleu"):
+    for key in (
+        "builtin",
+        "dataset",
+        "label_column",
+        "planted_faults",
+        "text_column",
+        "text",
+        "path",
+        "sacrebleu",
+    ):
         if key in corpus if isinstance(corpus, dict) else hasattr(corpus, key):
             return key
     return "files"
@@ -341,7 +388,8 @@ Corpus = Annotated[
     | Annotated[PhrasebookTrainingCorpus, Tag("builtin")]
     | Annotated[TextTrainingCorpus, Tag("text")]
     | Annotated[TextTableTrainingCorpus, Tag("text_column")]
-    | Annotated[LabelledTrainingCorpus, Tag("label_column")],
+    | Annotated[LabelledTrainingCorpus, Tag("label_column")]
+    | Annotated[PlantedTrainingCorpus, Tag("planted_faults")],
     Discriminator(corpus_kind),
 ]
 HeldOutCorpus = Annotated[
@@ -352,7 +400,8 @@ HeldOutCorpus = Annotated[
     | Annotated[PublishedCorpus, Tag("sacrebleu")]
     | Annotated[TextCorpus, Tag("text")]
     | Annotated[TextTableCorpus, Tag("text_column")]
-    | Annotated[LabelledCorpus, Tag("label_column")],
+    | Annotated[LabelledCorpus, Tag("label_column")]
+    | Annotated[PlantedCorpus, Tag("planted_faults")],
     Discriminator(corpus_kind),
 ]
 
@@ -383,7 +432,7 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
 
 def _file_name_of(corpus: Corpus) -> str:
     match corpus:
-        case FileCorpus():
+        case FileCorpus() | PlantedCorpus():
             # What is left of train.en.gz once compression and language are off.
             return Path(uncompressed_name(corpus.source)).stem
         case PairedFileCorpus():
@@ -461,6 +510,13 @@ class Data(Section):
     def _selection_suits_the_columns(self) -> "Data":
         selection = self.cleaning.selection
         if selection is None:
+            return self
+        if selection.classifier is not None:
+            if self.is_text:
+                raise ValueError(
+                    "cleaning.selection.classifier is for pairs: text in one language needs "
+                    "in_domain and general"
+                )
             return self
         scored = set(selection.models)
         if self.is_text and scored != {"text"}:

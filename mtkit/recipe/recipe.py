@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from mtkit.recipe.data import Data, LabelledCorpus, TextCorpus, TextTableCorpus
+from mtkit.recipe.data import ClassifierCorpus, Data, TextCorpus, TextTableCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
@@ -55,15 +55,17 @@ class Recipe(Section):
     def has_pairs_of_texts(self) -> bool:
         """Whether labels are of pairs of texts."""
         dev = self.data.dev
-        return isinstance(dev, LabelledCorpus) and bool(dev.second_column)
+        return isinstance(dev, ClassifierCorpus) and bool(dev.second_column)
 
     @model_validator(mode="after")
     def _labels_suit_the_objective(self) -> "Recipe":
         corpora = (*self.data.train, self.data.dev, *self.evaluation.test_sets)
-        labelled = [corpus for corpus in corpora if isinstance(corpus, LabelledCorpus)]
+        labelled = [corpus for corpus in corpora if isinstance(corpus, ClassifierCorpus)]
         if self.objective != "classification":
             if labelled:
-                raise ValueError('`label_column` is for objective = "classification"')
+                raise ValueError(
+                    '`label_column` and `planted_faults` are for objective = "classification"'
+                )
             if self.training.classification is not None:
                 raise ValueError('training.classification is for objective = "classification"')
             return self
@@ -75,7 +77,7 @@ class Recipe(Section):
         if len(labelled) < len(corpora):
             raise ValueError(
                 'objective = "classification" needs corpora with `path`, `text_column` and '
-                "`label_column`"
+                "`label_column`; or with `source`, `target` and `planted_faults`"
             )
         if len({bool(corpus.second_column) for corpus in labelled}) > 1:
             raise ValueError(

@@ -10,6 +10,7 @@ from mtkit.recipe.data import (
     HubCorpus,
     LabelledCorpus,
     PairedFileCorpus,
+    PlantedCorpus,
     PublishedCorpus,
     TextCorpus,
     TextTableCorpus,
@@ -55,6 +56,10 @@ class LabelledTestSet(_Named, LabelledCorpus):
     """One file of texts, or of pairs of texts, each with a label."""
 
 
+class PlantedTestSet(_Named, PlantedCorpus):
+    """Two text files, aligned by line, whose pairs are also read with planted faults."""
+
+
 TestSet = Annotated[
     Annotated[FileTestSet, Tag("files")]
     | Annotated[PairedFileTestSet, Tag("path")]
@@ -63,6 +68,7 @@ TestSet = Annotated[
     | Annotated[PublishedTestSet, Tag("sacrebleu")]
     | Annotated[TextTestSet, Tag("text")]
     | Annotated[TextTableTestSet, Tag("text_column")]
-    | Annotated[LabelledTestSet, Tag("label_column")],
+    | Annotated[LabelledTestSet, Tag("label_column")]
+    | Annotated[PlantedTestSet, Tag("planted_faults")],
     Discriminator(corpus_kind),
 ]

@@ -93,9 +93,12 @@ class TextFacts(TypedDict):
 
 
 class DifferencesFacts(TypedDict):
-    """Of the stage `differences`; `unit` is what cross-entropies are divided by."""
+    """Of the stage `differences`; `unit` is what cross-entropies are divided by.
 
-    unit: Literal["token", "character"]
+    Or `probability`, where a classifier measures.
+    """
+
+    unit: Literal["token", "character", "probability"]
     scored: int
     digest: str
 
@@ -114,11 +117,12 @@ class SelectedCorpus(TypedDict):
 class SelectionFacts(TypedDict):
     """Of the stage `selection`; differences are in nats per token or character.
 
-    `limit` is the largest difference that may be kept; `samples` has rows at the beginning of the
-    ranking, the last ones that are kept, and those at its end.
+    By a classifier they are probabilities that a pair is no translation. `limit` is the largest
+    value that may be kept; `samples` has rows at the beginning of the ranking, the last ones
+    that are kept, and those at its end.
     """
 
-    unit: Literal["token", "character"]
+    unit: Literal["token", "character", "probability"]
     scored: int
     kept: int
     limit: float
@@ -134,7 +138,7 @@ class ReportedSelection(TypedDict):
     `is_estimate` tells whether it is of a sample alone.
     """
 
-    unit: Literal["token", "character"]
+    unit: Literal["token", "character", "probability"]
     scored: int
     kept: int
     limit: float

@@ -15,11 +15,12 @@ from mtkit.data.preparation.text_store import (
     make_text_batch,
     open_duplicate_marks,
 )
-from mtkit.data.sources.labelled import LabelledRow, name_row, read_labelled
+from mtkit.data.sources.labelled import name_row, read_labelled
+from mtkit.data.sources.rows import LabelledRow
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import LabelledCorpus, corpus_names
+from mtkit.recipe.data import ClassifierCorpus, corpus_names
 from mtkit.recipe.training import MAX_LABELS
 
 LABELLED_COLUMNS = ("text", "second", "label")
@@ -28,9 +29,9 @@ _ROWS_PER_PART = 10_000
 _DIGEST_BYTES = 16
 
 
-def list_labelled(corpora: Iterable[object]) -> list[LabelledCorpus]:
+def list_labelled(corpora: Iterable[object]) -> list[ClassifierCorpus]:
     """Returns the corpora of a classifier's recipe, all of which have labels."""
-    return [corpus for corpus in corpora if isinstance(corpus, LabelledCorpus)]
+    return [corpus for corpus in corpora if isinstance(corpus, ClassifierCorpus)]
 
 
 def label_corpora(recipe: Recipe, folder: Path) -> TextFacts:
@@ -81,7 +82,7 @@ def label_corpora(recipe: Recipe, folder: Path) -> TextFacts:
     }
 
 
-def check_known(corpus: LabelledCorpus, labels: list[str]) -> None:
+def check_known(corpus: ClassifierCorpus, labels: list[str]) -> None:
     """Checks that a development or test set has labels of the training data alone.
 
     Raises:
@@ -97,7 +98,7 @@ def check_known(corpus: LabelledCorpus, labels: list[str]) -> None:
             )
 
 
-def _held_out(recipe: Recipe) -> list[LabelledCorpus]:
+def _held_out(recipe: Recipe) -> list[ClassifierCorpus]:
     return list_labelled((recipe.data.dev, *recipe.evaluation.test_sets))
 
 

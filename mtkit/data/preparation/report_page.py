@@ -10,6 +10,7 @@ from typing import Any
 
 from mtkit.data.preparation.facts import ReportedCorpus, ShownRow
 from mtkit.data.preparation.report import Report, TextEpochSize
+from mtkit.data.preparation.report_table import describe_limit, name_value
 from mtkit.files import write_atomically
 
 _STYLE = """
@@ -156,15 +157,24 @@ def _selection(report: Report) -> list[str]:
     of = f"a sample of {found['scored']:,}" if found["is_estimate"] else f"{found['scored']:,}"
     parts = [
         "<h2>Selection</h2>",
-        f"<p>{found['kept']:,} of {of} {report.unit}s are kept: those with a cross-entropy "
-        f"difference up to {found['limit']:.4g} nats per {found['unit']}. Lower is more like the "
-        "text of the in-domain model.</p>",
-        *_table(
-            ["", *found["quantiles"]],
-            [["largest difference", *(f"{value:.3f}" for value in found["quantiles"].values())]],
+        f"<p>{found['kept']:,} of {of} {report.unit}s are kept: {describe_limit(found)}. "
+        + (
+            "The classifier takes the others for faults.</p>"
+            if found["unit"] == "probability"
+            else "Differences are of cross-entropies: lower is more like the text of the "
+            "in-domain model.</p>"
         ),
         *_table(
-            ["corpus", f"{report.unit}s ranked", "kept", "mean difference"],
+            ["", *found["quantiles"]],
+            [
+                [
+                    f"largest {name_value(found)}",
+                    *(f"{value:.3f}" for value in found["quantiles"].values()),
+                ]
+            ],
+        ),
+        *_table(
+            ["corpus", f"{report.unit}s ranked", "kept", f"mean {name_value(found)}"],
             [
                 [
                     name,
@@ -177,7 +187,7 @@ def _selection(report: Report) -> list[str]:
         ),
     ]
     for where, rows in found["samples"].items():
-        header = ["difference", "corpus", *report.columns]
+        header = [name_value(found), "corpus", *report.columns]
         cells: list[list[str]] = [
             [
                 f"{row['difference']:.3f}",

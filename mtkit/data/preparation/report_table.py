@@ -91,11 +91,11 @@ def _selection_table(report: Report, found: ReportedSelection) -> Table:
     sample = " of a sample" if found["is_estimate"] else ""
     table = Table(
         title=f"{found['kept']:,} of {found['scored']:,} {report.unit}s{sample} are selected: "
-        f"differences up to {found['limit']:.3f} nats per {found['unit']}",
+        f"{describe_limit(found)}",
         title_justify="left",
     )
     table.add_column("selection")
-    table.add_column("difference", justify="right")
+    table.add_column(name_value(found), justify="right")
     table.add_column("kept", justify="right")
     table.add_column("", overflow="ellipsis", no_wrap=True)
     for name, each in found["corpora"].items():
@@ -112,6 +112,18 @@ def _selection_table(report: Report, found: ReportedSelection) -> Table:
             shown = Text(f"{row['corpus']}: {text[:_SHOWN_CHARACTERS]}")
             table.add_row(where, f"{row['difference']:.3f}", "", shown)
     return table
+
+
+def describe_limit(found: ReportedSelection) -> str:
+    """Returns up to where a ranking's rows are kept."""
+    if found["unit"] == "probability":
+        return f"probabilities of a fault up to {found['limit']:.3f}"
+    return f"differences up to {found['limit']:.3f} nats per {found['unit']}"
+
+
+def name_value(found: ReportedSelection) -> str:
+    """Returns what a ranking is by, for a table's header."""
+    return "P(fault)" if found["unit"] == "probability" else "difference"
 
 
 def _token_table(report: Report) -> Table:

@@ -53,7 +53,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
             depends = [
                 found["differences"]["digest"],
                 found["text"]["parts"],
-                [selection.keep, selection.max_difference],
+                [selection.keep, selection.max_value],
             ]
         case "tokenizer" if kept is not None:
             symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]

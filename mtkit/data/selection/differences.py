@@ -1,10 +1,11 @@
-"""The cross-entropy difference of every row of a text store, on disk.
+"""The rank of every row of a text store, on disk: a cross-entropy difference or a probability.
 
 H_in(s) - H_gen(s) (Moore and Lewis 2010, section 2), in nats: low for a sentence that a model of
 text in the domain expects more than a model of general text does. Of a pair the sum over both sides
 (Axelrod, He and Gao 2011, section 3). H(s) is minus the log-probability of the sentence and its
 `</s>`, divided by their number of tokens, each model's own; or by the number of characters, the end
-counted as one, where two models have different vocabularies (`choose_unit`).
+counted as one, where two models have different vocabularies (`choose_unit`). By a classifier of
+pairs it is the probability that a pair isn't a translation.
 """
 
 import os
@@ -22,7 +23,7 @@ from mtkit.data.preparation.facts import DifferencesFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, list_parts
-from mtkit.data.selection.language_models import LanguageModels, LineScorer, Unit
+from mtkit.data.selection.language_models import LanguageModels, LineScorer, PairJudge, Unit
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.worker_processes import map_in_order
@@ -45,12 +46,22 @@ class ScoringJob:
         by_column: Folders of the in-domain and the general model of each column that is measured.
         unit: What a cross-entropy is divided by.
         models: What opens the models.
+        classifier: Folder of a classifier of pairs, and the label to keep; instead of models.
     """
 
     text: Path
     by_column: Mapping[str, tuple[Path, Path]]
     unit: Unit
     models: LanguageModels
+    classifier: tuple[Path, str] | None = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of all models."""
+        if self.classifier is not None:
+            return [self.classifier[0]]
+        # Both sides may share one.
+        return list(dict.fromkeys(folder for pair in self.by_column.values() for folder in pair))
 
 
 class PartScorer:
@@ -59,11 +70,12 @@ class PartScorer:
     def __init__(self, job: ScoringJob) -> None:
         self._job = job
         self._text = TextStore(job.text)
-        # Both sides may share one.
-        folders = dict.fromkeys(folder for pair in job.by_column.values() for folder in pair)
-        self._scorers: dict[Path, LineScorer] = {
-            folder: job.models.open(folder) for folder in folders
-        }
+        self._judge: PairJudge | None = None
+        self._scorers: dict[Path, LineScorer] = {}
+        if job.classifier is None:
+            self._scorers = {folder: job.models.open(folder) for folder in job.folders}
+        else:
+            self._judge = job.models.open_classifier(*job.classifier)
 
     def __call__(self, part: TextPart) -> NDArray[np.float32]:
         """Returns the difference of each row of a part; NaN for a duplicate, [rows].
@@ -74,9 +86,12 @@ class PartScorer:
         differences = np.full(len(part.is_unique), np.nan, dtype=_NUMBER)
         if part.is_unique.any():
             unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+            columns = unique.to_pydict()
+            if self._judge is not None:
+                differences[part.is_unique] = self._judge(columns["source"], columns["target"])
+                return differences
             differences[part.is_unique] = sum(
-                self._entropy(in_domain, unique.column(column).to_pylist())
-                - self._entropy(general, unique.column(column).to_pylist())
+                self._entropy(in_domain, columns[column]) - self._entropy(general, columns[column])
                 for column, (in_domain, general) in self._job.by_column.items()
             )
         return differences
@@ -124,11 +139,10 @@ def score_text(
     num_done = _count_done(unfinished, key, num_rows)
     done = sum(num_rows[:num_done])
     todo = islice(list_parts(TextStore(job.text), parts), num_done, None)
-    folders = [folder for pair in job.by_column.values() for folder in pair]
     found = map_in_order(
         partial(PartScorer, job),
         todo,
-        num_workers=job.models.limit_processes(folders, num_workers),
+        num_workers=job.models.limit_processes(job.folders, num_workers),
     )
     unit = "line" if "text" in job.by_column else "pair"
     with unfinished.open("r+b" if num_done else "wb") as stream:

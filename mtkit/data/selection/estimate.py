@@ -17,6 +17,7 @@ from mtkit.data.selection.language_models import (
     LanguageModels,
     check_models,
     choose_unit,
+    list_classifier,
     list_models,
 )
 from mtkit.data.selection.select_rows import select_rows
@@ -65,7 +66,7 @@ def estimate_selection(
         columns = ("text",) if recipe.data.is_text else ("source", "target")
         parts = _write_sample(folder, columns, rows[::step], corpora[::step])
         score_text(
-            ScoringJob(folder, by_column, unit, models),
+            ScoringJob(folder, by_column, unit, models, list_classifier(settings)),
             parts,
             folder,
             key=_KEY,

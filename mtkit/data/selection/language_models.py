@@ -1,4 +1,4 @@
-"""The language models that a recipe selects text with, and what runs them."""
+"""The models that a recipe selects text with, and what runs them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
+from mtkit.recipe.cleaning import Selection
 from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
 
-Unit = Literal["token", "character"]
-"""What a cross-entropy is divided by."""
+Unit = Literal["token", "character", "probability"]
+"""What a cross-entropy is divided by; or that a value is a probability, a classifier's."""
 
 _MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
 """The files of a model folder that a line's probability depends on."""
@@ -34,8 +35,21 @@ class LineScorer(Protocol):
         ...
 
 
+class PairJudge(Protocol):
+    """A classifier that measures pairs."""
+
+    def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the probability that each pair has another label than the one to keep, [pairs].
+
+        Args:
+            sources: Source sentences, none blank.
+            targets: Their translations.
+        """
+        ...
+
+
 class LanguageModels(Protocol):
-    """Opens language models; picklable, as worker processes open their own."""
+    """Opens language models and classifiers; picklable, as worker processes open their own."""
 
     def check(self, folder: Path, language: str) -> None:
         """Checks that a folder holds a causal language model; warns if of another language.
@@ -51,6 +65,18 @@ class LanguageModels(Protocol):
 
     def open(self, folder: Path) -> LineScorer:
         """Returns what measures lines with the model in a folder."""
+        ...
+
+    def check_classifier(self, folder: Path, label: str) -> None:
+        """Checks that a folder holds a classifier of pairs that knows a label.
+
+        Raises:
+            MtkitError: It doesn't, or a file of it is missing or damaged.
+        """
+        ...
+
+    def open_classifier(self, folder: Path, label: str) -> PairJudge:
+        """Returns what measures pairs with the classifier in a folder."""
         ...
 
     def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
@@ -69,8 +95,16 @@ def list_models(recipe: Recipe) -> Mapping[str, tuple[Path, Path]]:
     return {} if selection is None else selection.models
 
 
+def list_classifier(selection: Selection) -> tuple[Path, str] | None:
+    """Returns the classifier that pairs are selected by, and the label to keep, if there is one."""
+    return None if selection.classifier is None else (selection.classifier, selection.label)
+
+
 def digest_models(recipe: Recipe) -> dict[str, list[dict[str, str]]]:
-    """Returns the digests of a recipe's models, by column."""
+    """Returns the digests of a recipe's models, by column; a classifier's is of `pair`."""
+    selection = recipe.data.cleaning.selection
+    if selection is not None and selection.classifier is not None:
+        return {"pair": [digest_language_model(selection.classifier), {"label": selection.label}]}
     return {
         column: list(map(digest_language_model, pair))
         for column, pair in list_models(recipe).items()
@@ -78,11 +112,14 @@ def digest_models(recipe: Recipe) -> dict[str, list[dict[str, str]]]:
 
 
 def check_models(recipe: Recipe, models: LanguageModels) -> None:
-    """Checks that a recipe's language models can be used, before anything else takes hours.
+    """Checks that a recipe's models can be used, before anything else takes hours.
 
     Raises:
-        MtkitError: One is missing, damaged, or no causal language model; both are the same.
+        MtkitError: One is missing, damaged, or of another kind; both language models are the same.
     """
+    selection = recipe.data.cleaning.selection
+    if selection is not None and selection.classifier is not None:
+        models.check_classifier(selection.classifier, selection.label)
     by_column = list_models(recipe)
     languages = dict(
         zip(
@@ -107,9 +144,12 @@ def check_models(recipe: Recipe, models: LanguageModels) -> None:
 def choose_unit(by_column: Mapping[str, tuple[Path, Path]]) -> Unit:
     """Returns what cross-entropies are divided by, for all columns alike.
 
-    By tokens, as in the papers, where the two models of each column have the same vocabulary. Where
-    they don't, a model with longer pieces would be at a loss: by characters.
+    Without any, values are a classifier's probabilities. By tokens, as in
+    the papers, where the two models of each column have the same vocabulary. Where they don't, a
+    model with longer pieces would be at a loss: by characters.
     """
+    if not by_column:
+        return "probability"
     for folders in by_column.values():
         ours, theirs = (SubwordTokenizer.load(folder).target_vocabulary for folder in folders)
         if ours != theirs:

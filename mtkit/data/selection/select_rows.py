@@ -1,4 +1,4 @@
-"""The rows of a text store that are most like one's own text, and what they look like."""
+"""The rows of a text store that models choose, and what the ranking looks like."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ def select_rows(
         parts: Corpus and number of rows of each part of the text store.
         differences: The difference of each row; NaN for a duplicate, [rows].
         folder: An empty folder.
-        unit: What the differences are divided by.
+        unit: What the differences are divided by, or that they are probabilities.
 
     Raises:
         MtkitError: No row is left.
@@ -60,9 +60,12 @@ def select_rows(
     limit = _find_limit(settings, differences, num_scored)
     if limit.value < quantiles[0]:
         raise MtkitError(
-            f"data.cleaning.selection.max_difference = {settings.max_difference:g} leaves nothing: "
-            f"the lowest difference is {quantiles[0]:.4g} nats per {unit}",
-            "raise it, or give keep = a share instead",
+            f"data.cleaning.selection.min_probability = {settings.min_probability:g} leaves "
+            f"nothing: the highest probability is {1.0 - quantiles[0]:.4g}"
+            if unit == "probability"
+            else f"data.cleaning.selection.max_difference = {settings.max_difference:g} leaves "
+            f"nothing: the lowest difference is {quantiles[0]:.4g} nats per {unit}",
+            f"{'lower' if unit == 'probability' else 'raise'} it, or give keep = a share instead",
         )
     tally = _Tally(max(corpus for corpus, _ in parts) + 1)
     marks = open_marks(folder / LEFT_OUT_FILE, len(differences))
@@ -89,9 +92,9 @@ def select_rows(
 
 
 def _find_limit(settings: Selection, differences: NDArray[np.float32], num_scored: int) -> _Limit:
-    if settings.max_difference is not None:
+    if settings.max_value is not None:
         # With the precision that differences have.
-        return _Limit(float(np.float32(settings.max_difference)), len(differences))
+        return _Limit(float(np.float32(settings.max_value)), len(differences))
     assert settings.keep is not None
     num_kept = max(1, round(settings.keep * num_scored))
     [value] = find_ranked(differences, [num_kept - 1])

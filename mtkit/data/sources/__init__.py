@@ -18,5 +18,7 @@ sentences.py     its lines, and how documents go on from one block to the next
 text_files.py    text files
 text_tables.py   tab-separated text, JSON lines and Parquet
 
-labelled.py      texts with labels, in the same files
+labelled.py        texts with labels, in the same files
+rows.py            what they and planted faults are read as
+planted_faults.py  pairs, and beside each the same with a fault
 """

@@ -17,11 +17,13 @@ from mtkit.data.sources.tmx import read_tmx_blocks
 from mtkit.data.sources.tsv import read_tsv_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.data import (
+    ClassifierCorpus,
     FileCorpus,
     HubCorpus,
     LabelledCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
+    PlantedCorpus,
     PublishedCorpus,
     TextCorpus,
     TextTableCorpus,
@@ -34,16 +36,17 @@ Pair = tuple[str, str]
 _PAIRS_AT_ONCE = 1_024
 
 
-def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus) -> AnyCorpus:
+def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> AnyCorpus:
     """Returns a corpus that has two sides.
 
     Raises:
         MtkitError: It is text in one language, or labelled text.
     """
-    if isinstance(corpus, LabelledCorpus):
+    if isinstance(corpus, ClassifierCorpus):
+        name = corpus.path if isinstance(corpus, LabelledCorpus) else corpus.source
         raise MtkitError(
-            f"{corpus.path}: labelled text, where pairs of sentences are needed",
-            "name parallel text, without `label_column`",
+            f"{name}: labelled text, where pairs of sentences are needed",
+            "name parallel text, without `label_column` and `planted_faults`",
         )
     if isinstance(corpus, TextCorpus | TextTableCorpus):
         name = corpus.text if isinstance(corpus, TextCorpus) else corpus.path
@@ -139,7 +142,7 @@ def put_tag(tag: str, source: str) -> str:
 
 
 def check_corpus(
-    corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus, *, languages: tuple[str, str]
+    corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus, *, languages: tuple[str, str]
 ) -> None:
     """Checks that a corpus can be read as far as its first row tells; a hub's isn't fetched.
 
@@ -154,7 +157,7 @@ def check_corpus(
     match corpus:
         case TextCorpus() | TextTableCorpus():
             return check_text(corpus)
-        case LabelledCorpus():
+        case LabelledCorpus() | PlantedCorpus():
             next(read_labelled(corpus), None)
             return None
         case PhrasebookCorpus():
@@ -176,10 +179,10 @@ def check_corpus(
     return None
 
 
-def input_files(corpus: AnyCorpus | OneLanguageCorpus | LabelledCorpus) -> list[Path]:
+def input_files(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> list[Path]:
     """Returns the local files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
-        case FileCorpus():
+        case FileCorpus() | PlantedCorpus():
             return [corpus.source, corpus.target]
         case PairedFileCorpus() | TextTableCorpus() | LabelledCorpus():
             return [corpus.path]

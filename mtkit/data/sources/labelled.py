@@ -1,7 +1,6 @@
 """Texts, or pairs of texts, with labels: tab-separated text, JSON lines, Parquet."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.blocks import ReadSettings, as_one_line
@@ -15,38 +14,26 @@ from mtkit.data.sources.lines import (
     take_block,
 )
 from mtkit.data.sources.parquet import open_parquet, texts_at
+from mtkit.data.sources.planted_faults import read_planted
+from mtkit.data.sources.rows import LabelledRow
 from mtkit.data.sources.tsv import find_places, split_columns
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.data import LabelledCorpus, TrainingKeys
+from mtkit.recipe.data import ClassifierCorpus, LabelledCorpus, PlantedCorpus, TrainingKeys
 
 _ROWS_AT_ONCE = 4_096
 _NAME_COLUMN = "name other columns with text_column, second_column and label_column"
 
 
-@dataclass(frozen=True)
-class LabelledRow:
-    """A text with its label.
-
-    Attributes:
-        text: The text, in one line; blank where the file has none.
-        second: The second text of a pair; empty where there are no pairs.
-        label: The label, without white space around it.
-        number: Number of its line or row in the file, from 1.
-    """
-
-    text: str
-    second: str
-    label: str
-    number: int
-
-
-def read_labelled(corpus: LabelledCorpus) -> Iterator[LabelledRow]:
+def read_labelled(corpus: ClassifierCorpus) -> Iterator[LabelledRow]:
     """Yields a corpus's rows in order, in constant memory; blank lines are left out.
 
     Raises:
         MtkitError: The file is missing, empty or damaged, lacks a column that is named, or has a
             row without a label or of invalid UTF-8.
     """
+    if isinstance(corpus, PlantedCorpus):
+        yield from read_planted(corpus)
+        return
     check_has_content(corpus.path)
     max_rows = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
     rows = _read_parquet(corpus) if corpus.format == "parquet" else _read_lines(corpus, max_rows)
@@ -65,8 +52,10 @@ def read_labelled(corpus: LabelledCorpus) -> Iterator[LabelledRow]:
         raise MtkitError(f"{corpus.path}: no rows in it", "is the file complete?")
 
 
-def name_row(corpus: LabelledCorpus, number: int) -> str:
+def name_row(corpus: ClassifierCorpus, number: int) -> str:
     """Returns file and line, or row, for a message."""
+    if isinstance(corpus, PlantedCorpus):
+        return f"{corpus.source}:{number}"
     return f"{corpus.path}{', row ' if corpus.format == 'parquet' else ':'}{number}"
 
 

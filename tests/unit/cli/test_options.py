@@ -58,6 +58,7 @@ KEYS = {
     "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight max_pairs",
     "data.train[LabelledTrainingCorpus]": "path text_column second_column label_column name weight "
     "max_pairs",
+    "data.train[PlantedTrainingCorpus]": "source target planted_faults name weight max_pairs",
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
@@ -66,6 +67,7 @@ KEYS = {
     "data.dev[TextCorpus]": "text documents",
     "data.dev[TextTableCorpus]": "path text_column document_column",
     "data.dev[LabelledCorpus]": "path text_column second_column label_column",
+    "data.dev[PlantedCorpus]": "source target planted_faults",
     "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
     "urls repetition language overlap duplicates selection",
     "data.cleaning.encoding": "enabled invalid_utf8",
@@ -81,7 +83,7 @@ KEYS = {
     "data.cleaning.overlap": "enabled min_letters",
     "data.cleaning.duplicates": "enabled by",
     "data.cleaning.selection": "in_domain general in_domain_source general_source in_domain_target "
-    "general_target keep max_difference",
+    "general_target classifier label keep max_difference min_probability",
     "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
     "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
     "pretrained sampling",
@@ -129,6 +131,7 @@ KEYS = {
     "evaluation.test_sets[TextTestSet]": "text documents name",
     "evaluation.test_sets[TextTableTestSet]": "path text_column document_column name",
     "evaluation.test_sets[LabelledTestSet]": "path text_column second_column label_column name",
+    "evaluation.test_sets[PlantedTestSet]": "source target planted_faults name",
     "evaluation.significance": "test resamples seed confidence",
     "evaluation.comet": "command model gpus",
 }

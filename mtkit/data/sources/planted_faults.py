@@ -1,0 +1,117 @@
+"""Pairs of sentences, and beside each the same with a planted fault: what is no translation.
+
+A classifier learns to tell the two apart, as bicleaner's does (Sánchez-Cartagena et al. 2018,
+"Prompsit's submission to WMT 2018 Parallel Corpus Filtering shared task", section 3). What is
+planted depends on the text alone: a test set is the same for everyone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+
+from mtkit.data.sources.blocks import ReadSettings, decode_block
+from mtkit.data.sources.files import read_file_blocks
+from mtkit.data.sources.rows import LabelledRow
+from mtkit.recipe.data import FileCorpus, PlantedCorpus, PlantedFault, TrainingKeys
+
+TRANSLATION, FAULT = "translation", "fault"
+"""The label of a pair as it stands in the files, and of one with a planted fault."""
+
+_PAIRS_AT_ONCE = 1_000
+"""Pairs among which another target or word is drawn."""
+_NUM_DRAWN = 8
+"""Targets drawn: the one nearest in length is taken, as lengths alone mustn't tell; or words."""
+_MIN_UNITS = 3
+"""Words, or characters where there are no spaces, of a text that is cut or changed."""
+
+Pair = tuple[str, str]
+
+
+def read_planted(corpus: PlantedCorpus) -> Iterator[LabelledRow]:
+    """Yields each pair of a corpus, labelled `translation`, and it with a fault, labelled `fault`.
+
+    Pairs with a blank side are left out. The faults take turns. One that a pair is too short for
+    gives way to the next; where all do, the pair stands alone. Constant memory.
+
+    Raises:
+        MtkitError: A file is missing, empty, damaged, longer than its partner or of invalid UTF-8.
+    """
+    files = FileCorpus(source=corpus.source, target=corpus.target)
+    max_pairs = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
+    number = 0
+    for block in read_file_blocks(files, ReadSettings(0, _PAIRS_AT_ONCE, max_pairs, ("", ""))):
+        sources, targets, _ = decode_block(block, drop_invalid=False)
+        pairs = list(zip(sources, targets, strict=True))
+        for index, (source, target) in enumerate(pairs):
+            number += 1
+            if not source.strip() or not target.strip():
+                continue
+            yield LabelledRow(source, target, TRANSLATION, number)
+            faulty = _plant(pairs, index, corpus.planted_faults, number)
+            if faulty is not None:
+                yield LabelledRow(*faulty, FAULT, number)
+
+
+def _plant(
+    pairs: Sequence[Pair], index: int, kinds: Sequence[PlantedFault], number: int
+) -> Pair | None:
+    """Returns a pair with a fault; None where no kind of fault can be planted."""
+    random = Random(f"{number} {pairs[index][0]}")
+    for turn in range(len(kinds)):
+        faulty = _PLANTERS[kinds[(number + turn) % len(kinds)]](pairs, index, random)
+        if faulty is not None and faulty != pairs[index]:
+            return faulty
+    return None
+
+
+def _shuffle(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
+    """Returns the source with another pair's target, of about the same length."""
+    source, target = pairs[index]
+    drawn = [pairs[random.randrange(len(pairs))][1] for _ in range(_NUM_DRAWN)]
+    others = [other for other in drawn if other.strip() and other != target]
+    if not others:
+        return None
+    return source, min(others, key=lambda other: abs(len(other) - len(target)))
+
+
+def _truncate(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
+    """Returns the pair with the beginning or the end of one side cut off, a third to two thirds."""
+    sides = list(pairs[index])
+    side = random.randrange(2)
+    units, joint = _split(sides[side])
+    if len(units) < _MIN_UNITS:
+        return None
+    num_kept = max(1, round(len(units) * random.uniform(1 / 3, 2 / 3)))
+    kept = units[:num_kept] if random.random() < 0.5 else units[-num_kept:]
+    sides[side] = joint.join(kept)
+    return sides[0], sides[1]
+
+
+def _perturb(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
+    """Returns the pair with a fifth to a half of the target's words replaced by others'."""
+    source, target = pairs[index]
+    units, joint = _split(target)
+    drawn = [pairs[random.randrange(len(pairs))][1] for _ in range(_NUM_DRAWN)]
+    strange = [unit for other in drawn for unit in _split(other)[0]]
+    if len(units) < _MIN_UNITS:
+        return None
+    num_changed = max(1, round(len(units) * random.uniform(0.2, 0.5)))
+    for place in random.sample(range(len(units)), num_changed):
+        others = [unit for unit in strange if unit != units[place]]
+        if others:
+            units[place] = random.choice(others)
+    return source, joint.join(units)
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """Returns a text's words, or characters where it has hardly a space, and what joins them."""
+    words = text.split()
+    if len(words) < _MIN_UNITS and len(text) > 3 * _MIN_UNITS * len(words):
+        return list(text.strip()), ""
+    return words, " "
+
+
+_PLANTERS: Mapping[PlantedFault, Callable[[Sequence[Pair], int, Random], Pair | None]] = {
+    "shuffled": _shuffle,
+    "truncated": _truncate,
+    "perturbed": _perturb,
+}
