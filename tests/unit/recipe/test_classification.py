@@ -23,7 +23,7 @@ def test_the_tiny_recipe_is_one() -> None:
     [
         ("training.validation.metric=bleu", 'needs "accuracy", "macro_f1" or "loss"'),
         ("data.dev.second_column=other", "second_column must be given for each"),
-        ("objective=masked-lm", "`label_column` is for"),
+        ("objective=masked-lm", "`label_column` and `planted_faults` are for"),
         ("data.dev.label_column=text", "must differ"),
         ("training.masking.share=0.2", "training.masking is for"),
         ("training.classification.kind=bert", "masked-lm"),
