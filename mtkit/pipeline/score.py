@@ -31,10 +31,10 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import find_export_fault, find_model, load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import TextCorpus, TextTableCorpus
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import LabelledTestSet, PlantedTestSet, PublishedTestSet, TestSet
+from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.workspace import Workspace
 
 

@@ -8,6 +8,9 @@ precision.py    the arithmetic that a network computes in
 data.py, cleaning.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py,
 test_sets.py
                 a file per section; defaults are written here and nowhere else
+corpora.py, text_corpora.py, corpus_files.py
+                entries of `data.train` and `data.dev`: pairs; text in one language and labelled
+                text; the files that they lie in
 loading.py      recipes found by path or name, read, checked, written
 tables.py       recipes as plain tables: reduced to what counts, compared
 overrides.py    `--set` applied

@@ -10,7 +10,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.data import HubCorpus
+from mtkit.recipe.corpora import HubCorpus
 from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe

@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from mtkit.recipe.data import ClassifierCorpus, Data, TextCorpus, TextTableCorpus
+from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
+from mtkit.recipe.text_corpora import ClassifierCorpus, TextCorpus, TextTableCorpus
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Classification, FrozenPart, Training
 

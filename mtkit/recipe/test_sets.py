@@ -4,19 +4,16 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from mtkit.recipe.data import (
+from mtkit.recipe.corpora import (
     FileCorpus,
     HeldOutPhrasebook,
     HubCorpus,
-    LabelledCorpus,
     PairedFileCorpus,
-    PlantedCorpus,
     PublishedCorpus,
-    TextCorpus,
-    TextTableCorpus,
     corpus_kind,
 )
 from mtkit.recipe.section import Section
+from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 
 
 class _Named(Section):

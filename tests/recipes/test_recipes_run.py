@@ -14,7 +14,8 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.sources.corpora import read_pairs
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
-from mtkit.recipe.data import FileCorpus, HubCorpus, TextCorpus
+from mtkit.recipe.corpora import FileCorpus, HubCorpus
+from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.training.train import train
 from mtkit.workspace import Workspace
 

@@ -10,7 +10,9 @@ from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import Cleaning, Data, HeldOutPhrasebook, PhrasebookTrainingCorpus
+from mtkit.recipe.cleaning import Cleaning
+from mtkit.recipe.corpora import HeldOutPhrasebook, PhrasebookTrainingCorpus
+from mtkit.recipe.data import Data
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.tokenizer import Tokenizer

@@ -37,7 +37,8 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.recipe.data import TextCorpus, TextTableCorpus, corpus_names
+from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.worker_processes import map_in_order
 
 _ROWS_PER_BLOCK = 10_000

@@ -16,7 +16,8 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import HeldOutCorpus, TextCorpus, TextTableCorpus
+from mtkit.recipe.corpora import HeldOutCorpus
+from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.text.tokenizer import SubwordTokenizer
 
 

@@ -20,7 +20,8 @@ from mtkit.data.sources.rows import LabelledRow
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import ClassifierCorpus, corpus_names
+from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.text_corpora import ClassifierCorpus
 from mtkit.recipe.training import MAX_LABELS
 
 LABELLED_COLUMNS = ("text", "second", "label")

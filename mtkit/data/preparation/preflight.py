@@ -40,7 +40,7 @@ from mtkit.data.tokenizer_choice import (
 )
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import HeldOutCorpus
+from mtkit.recipe.corpora import HeldOutCorpus
 from mtkit.text.normalization import Normalization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer

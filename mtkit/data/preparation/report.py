@@ -21,7 +21,7 @@ from mtkit.data.preparation.facts import (
 )
 from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import corpus_names
+from mtkit.recipe.corpora import corpus_names
 from mtkit.units import plural
 
 _NOTABLE_UNKNOWN = 1e-3

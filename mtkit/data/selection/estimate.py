@@ -22,7 +22,7 @@ from mtkit.data.selection.language_models import (
 )
 from mtkit.data.selection.select_rows import select_rows
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import corpus_names
+from mtkit.recipe.corpora import corpus_names
 
 _SAMPLE_ROWS = 5_000
 _ROWS_PER_PART = 1_000

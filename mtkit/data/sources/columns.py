@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mtkit.data.sources.blocks import ReadSettings
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.data import HubCorpus, PairedFileCorpus
+from mtkit.recipe.corpora import HubCorpus, PairedFileCorpus
 
 TRANSLATION = "translation"
 """Column in which data sets on the hub keep a sentence in several languages, by code."""

@@ -16,18 +16,20 @@ from mtkit.data.sources.published import read_published
 from mtkit.data.sources.tmx import read_tmx_blocks
 from mtkit.data.sources.tsv import read_tsv_blocks
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import (
-    ClassifierCorpus,
+from mtkit.recipe.corpora import (
     FileCorpus,
     HubCorpus,
-    LabelledCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
-    PlantedCorpus,
     PublishedCorpus,
+    TrainingKeys,
+)
+from mtkit.recipe.text_corpora import (
+    ClassifierCorpus,
+    LabelledCorpus,
+    PlantedCorpus,
     TextCorpus,
     TextTableCorpus,
-    TrainingKeys,
 )
 
 AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus

@@ -7,7 +7,7 @@ from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import Columns
 from mtkit.data.sources.parquet import find_columns, texts_at
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import HubCorpus
+from mtkit.recipe.corpora import HubCorpus
 
 _ROWS_AT_ONCE = 1_024
 _FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")

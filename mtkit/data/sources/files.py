@@ -12,7 +12,7 @@ from mtkit.data.sources.blocks import (
 )
 from mtkit.data.sources.lines import LineReader, check_has_content, decode_text, join_lines
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import FileCorpus
+from mtkit.recipe.corpora import FileCorpus
 
 
 @dataclass(frozen=True)

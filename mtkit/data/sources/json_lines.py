@@ -15,7 +15,7 @@ from mtkit.data.sources.lines import (
     read_line_blocks,
 )
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 _KINDS = {
     dict: "an object",

@@ -18,7 +18,8 @@ from mtkit.data.sources.planted_faults import read_planted
 from mtkit.data.sources.rows import LabelledRow
 from mtkit.data.sources.tsv import find_places, split_columns
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.data import ClassifierCorpus, LabelledCorpus, PlantedCorpus, TrainingKeys
+from mtkit.recipe.corpora import TrainingKeys
+from mtkit.recipe.text_corpora import ClassifierCorpus, LabelledCorpus, PlantedCorpus
 
 _ROWS_AT_ONCE = 4_096
 _NAME_COLUMN = "name other columns with text_column, second_column and label_column"

@@ -23,7 +23,7 @@ from mtkit.data.sources.blocks import (
     decode_lines,
 )
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import COMPRESSIONS
+from mtkit.recipe.corpus_files import COMPRESSIONS
 
 BYTE_ORDER_MARK = "\ufeff"
 """What editors on Windows put before the first line of UTF-8; no part of it."""

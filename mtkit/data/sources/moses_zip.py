@@ -11,7 +11,7 @@ from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.files import read_aligned_blocks
 from mtkit.data.sources.lines import LineReader, buffered, check_has_content, damage_told
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 
 def read_zip_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:

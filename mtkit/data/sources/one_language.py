@@ -8,7 +8,8 @@ from mtkit.data.sources.blocks import ReadSettings
 from mtkit.data.sources.sentences import DocumentCounter, Indices, TextBlock
 from mtkit.data.sources.text_files import read_text_file_blocks
 from mtkit.data.sources.text_tables import read_table_blocks
-from mtkit.recipe.data import TextCorpus, TextTableCorpus, TrainingKeys
+from mtkit.recipe.corpora import TrainingKeys
+from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 
 OneLanguageCorpus = TextCorpus | TextTableCorpus
 

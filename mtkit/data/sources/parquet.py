@@ -10,7 +10,7 @@ from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import check_has_content
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 _BUFFER_BYTES = 1 << 20
 """Read of a column at a time; without it, all of a row group is."""

@@ -11,7 +11,8 @@ from random import Random
 from mtkit.data.sources.blocks import ReadSettings, decode_block
 from mtkit.data.sources.files import read_file_blocks
 from mtkit.data.sources.rows import LabelledRow
-from mtkit.recipe.data import FileCorpus, PlantedCorpus, PlantedFault, TrainingKeys
+from mtkit.recipe.corpora import FileCorpus, TrainingKeys
+from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
 
 TRANSLATION, FAULT = "translation", "fault"
 """The label of a pair as it stands in the files, and of one with a planted fault."""

@@ -15,7 +15,7 @@ from mtkit.data.sources.lines import (
 )
 from mtkit.data.sources.sentences import DocumentRun, Sentences
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import Documents, TextCorpus
+from mtkit.recipe.text_corpora import Documents, TextCorpus
 
 
 @dataclass(frozen=True)

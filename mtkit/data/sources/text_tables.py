@@ -25,7 +25,7 @@ from mtkit.data.sources.parquet import open_parquet, texts_at
 from mtkit.data.sources.sentences import Sentences, of_texts
 from mtkit.data.sources.tsv import find_places, split_columns
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.data import TextTableCorpus
+from mtkit.recipe.text_corpora import TextTableCorpus
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _ROWS_AT_ONCE = 1_024

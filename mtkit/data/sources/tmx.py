@@ -17,7 +17,7 @@ from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold another format's markup; `hi` holds text."""

@@ -15,10 +15,12 @@ from mtkit.model.config import ModelConfig, read_settings
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import Data, TextCorpus, TextTrainingCorpus
+from mtkit.recipe.corpora import TextTrainingCorpus
+from mtkit.recipe.data import Data
 from mtkit.recipe.inference import Fusion, Inference, Sampling
 from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Objective
+from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.recipe.training import Training, Validation
 
 LINES = ["the quick brown fox", "", "pack my box with five dozen", "a", "  \n"]

@@ -20,8 +20,10 @@ from mtkit.model.folder import load_model_folder, save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.network import CausalLanguageModel, MaskedLanguageModel
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import Data, TextCorpus, TextTrainingCorpus
+from mtkit.recipe.corpora import TextTrainingCorpus
+from mtkit.recipe.data import Data
 from mtkit.recipe.model import Model
+from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Masking, Training, Validation
 from mtkit.text.tokenizer import SubwordTokenizer

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, dump_recipe, load_recipe
-from mtkit.recipe.data import (
+from mtkit.recipe.corpora import (
     FileCorpus,
     FileTrainingCorpus,
     HubTrainingCorpus,

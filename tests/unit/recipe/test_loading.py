@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import dump_recipe, load_recipe, shipped_recipes
-from mtkit.recipe.data import FileCorpus, PhrasebookTrainingCorpus
+from mtkit.recipe.corpora import FileCorpus, PhrasebookTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.loading import override_section

@@ -28,7 +28,7 @@ from mtkit.data.sources.corpora import (
     read_pairs,
 )
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import (
+from mtkit.recipe.corpora import (
     FileCorpus,
     HeldOutPhrasebook,
     HubCorpus,

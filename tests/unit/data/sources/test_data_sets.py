@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import HubCorpus, HubTrainingCorpus
+from mtkit.recipe.corpora import HubCorpus, HubTrainingCorpus
 
 ROWS = [{"en": "one\ntwo", "de": "eins zwei"}, {"en": "three", "de": "drei"}]
 

@@ -10,7 +10,7 @@ import pytest
 from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.lines import LineReader
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import FileCorpus, FileTrainingCorpus
+from mtkit.recipe.corpora import FileCorpus, FileTrainingCorpus
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 
 def corpus_of(folder: Path, *lines: str | bytes, **columns) -> PairedFileCorpus:

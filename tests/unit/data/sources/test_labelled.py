@@ -10,7 +10,8 @@ import pytest
 
 from mtkit.data.sources.labelled import LabelledRow, read_labelled
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import LabelledCorpus, LabelledTrainingCorpus
+from mtkit.recipe.corpora import LabelledTrainingCorpus
+from mtkit.recipe.text_corpora import LabelledCorpus
 
 
 def corpus(path: Path, **keys: object) -> LabelledCorpus:

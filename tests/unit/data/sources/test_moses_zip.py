@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus
+from mtkit.recipe.corpora import PairedFileCorpus
 
 # OPUS' names, languages in alphabetical order whichever way one translates.
 BOOKS = {

@@ -22,13 +22,8 @@ from mtkit.data.sources.corpora import check_corpus, input_files, require_parall
 from mtkit.data.sources.one_language import OneLanguageCorpus, read_text, read_text_blocks
 from mtkit.data.sources.sentences import DocumentCounter
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import (
-    Documents,
-    TextCorpus,
-    TextTableCorpus,
-    TextTableTrainingCorpus,
-    TextTrainingCorpus,
-)
+from mtkit.recipe.corpora import TextTableTrainingCorpus, TextTrainingCorpus
+from mtkit.recipe.text_corpora import Documents, TextCorpus, TextTableCorpus
 
 BY_HAND = b"One.\nTwo.\n\nThree.\n \t\n\nFour.\nFive.\n"
 """Three documents where blank lines part them."""

@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus, PairedFileTrainingCorpus
+from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
 
 
 def corpus_of(folder: Path, columns: dict[str, object], **keys) -> PairedFileCorpus:

@@ -7,7 +7,8 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.sources.planted_faults import read_planted
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PlantedCorpus, PlantedTrainingCorpus
+from mtkit.recipe.corpora import PlantedTrainingCorpus
+from mtkit.recipe.text_corpora import PlantedCorpus
 
 PAIRS = [
     (f"{english} number {number}", f"{german} Nummer {number}")

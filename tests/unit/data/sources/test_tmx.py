@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
-from mtkit.recipe.data import PairedFileCorpus, PairedFileTrainingCorpus
+from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
 
 HEAD = '<?xml version="1.0" encoding="{encoding}"?>\n<tmx version="1.4">\n<header/>\n<body>\n'
 FOOT = "</body>\n</tmx>\n"

@@ -1,0 +1,258 @@
+"""One entry of `data.train`, or `data.dev`: what a corpus may be, and its name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from mtkit.paths import as_text
+from mtkit.recipe.corpus_files import (
+    COMPRESSIONS,
+    FORMATS,
+    Column,
+    FileFormat,
+    LocalPath,
+    uncompressed_name,
+)
+from mtkit.recipe.section import Count, Section, refuse_special
+from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
+
+
+class _Tagged(Section):
+    tag: Annotated[str, Field(pattern=r"^(<[^\s<>]+>)?$"), AfterValidator(refuse_special)] = ""
+    """Prepended to each source sentence and kept as one token, such as `<BT>` or `<de>`."""
+
+
+class FileCorpus(_Tagged):
+    """Two text files, aligned by line."""
+
+    source: LocalPath
+    """Source side: UTF-8 text, one sentence per line; files ending in `.gz`, `.bz2`, `.xz` or
+    `.zst` are decompressed."""
+    target: LocalPath
+    """Target side: each line translates the same line of `source`."""
+
+
+class PairedFileCorpus(_Tagged):
+    """One file with both sides."""
+
+    path: LocalPath
+    """The file. Its extension says what it is: tab-separated text (`.tsv`, `.tab`, `.txt`), JSON
+    lines (`.jsonl`, `.ndjson`, `.json`) or a translation memory (`.tmx`), each also compressed
+    (`.gz`, `.bz2`, `.xz`, `.zst`); Parquet (`.parquet`); or a Moses archive of OPUS (`.zip`)."""
+    source_column: Column = ""
+    """Column of the source. In tab-separated text a number, 1 by default, or a name from the first
+    line; in JSON lines and Parquet a name. If it is empty there, the `translation` column is read
+    by language code, or else the column named after the source language."""
+    target_column: Column = ""
+    """Column of the target, in the same way; 2 by default in tab-separated text."""
+
+    @property
+    def format(self) -> FileFormat:
+        """What the file is, by the ending of its name."""
+        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
+
+    @model_validator(mode="after")
+    def _columns_suit_the_format(self) -> "PairedFileCorpus":
+        if Path(uncompressed_name(self.path)).suffix.lower() not in FORMATS:
+            raise ValueError(
+                f"expected a file name ending in {', '.join(FORMATS)}, found {self.path.name}; "
+                "for two text files use `source` and `target`, for a folder of .csv files "
+                "`dataset`"
+            )
+        is_compressed = self.path.suffix.lower() in COMPRESSIONS
+        if self.format in ("parquet", "zip") and is_compressed:
+            raise ValueError(
+                f"{self.path.name} is compressed twice: unpack {self.path.suffix} and name the "
+                "file inside"
+            )
+        columns = (self.source_column, self.target_column)
+        if self.format in ("tmx", "zip") and any(columns):
+            raise ValueError(
+                f"{self.path.name} has no columns: remove source_column and target_column"
+            )
+        if self.format in ("json-lines", "parquet"):
+            if any(isinstance(column, int) for column in columns):
+                raise ValueError(f"columns of {self.path.name} are given by name, not by number")
+            _check_both_or_none(*columns)
+        if self.format == "tsv" and (columns[0] or 1) == (columns[1] or 2):
+            raise ValueError("source_column and target_column are the same")
+        return self
+
+
+class HubCorpus(_Tagged):
+    """A data set that the `datasets` library can stream: a hub name or a local folder."""
+
+    dataset: str
+    """Name on the Hugging Face Hub (`wmt/wmt14`), or a local folder of Parquet, JSON lines or CSV
+    files, relative to `data_root` like file names."""
+    configuration: str = "default"
+    """Configuration of the data set, such as `de-en`."""
+    split: str
+    """Split of the data set, such as `train`."""
+    source_column: str = ""
+    """Column of the source text. If it is empty, the `translation` column is read by language code,
+    or else the column named after the source language."""
+    target_column: str = ""
+    """Column of the target text, in the same way."""
+
+    @model_validator(mode="after")
+    def _columns_are_paired(self) -> "HubCorpus":
+        _check_both_or_none(self.source_column, self.target_column)
+        return self
+
+
+def _check_both_or_none(source_column: int | str, target_column: int | str) -> None:
+    if bool(source_column) != bool(target_column):
+        raise ValueError("give both source_column and target_column, or neither")
+    if source_column and source_column == target_column:
+        raise ValueError("source_column and target_column are the same")
+
+
+class PhrasebookCorpus(_Tagged):
+    """English-German pairs from mtkit's own generator, for runs without a network."""
+
+    builtin: Literal["phrasebook"]
+    """Name of the generator."""
+    sentences: Annotated[int, Field(ge=1, le=500_000)] = 40_000
+    """Number of distinct pairs to generate."""
+
+
+class HeldOutPhrasebook(PhrasebookCorpus):
+    """The same generator; a development or test set is small by default."""
+
+    sentences: Annotated[int, Field(ge=1, le=20_000)] = 500
+    """Number of distinct pairs to generate; none of them is in the training split."""
+
+
+class PublishedCorpus(_Tagged):
+    """A test set that sacreBLEU knows by name and downloads."""
+
+    sacrebleu: str
+    """Its name in sacreBLEU, such as `wmt14/full`; `wmt14` alone has 2,737 of the 3,003
+    sentences."""
+
+
+class TrainingKeys(Section):
+    """Keys of a training corpus besides its text."""
+
+    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
+    """Name in reports; if empty, made from the name of the file or data set."""
+    weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
+    """How often each pair, or block of text in one language, occurs in an epoch: 2 means twice; 0.5
+    means half of the pairs, and the other half in the next epoch."""
+    max_pairs: Count | None = None
+    """Read only this many pairs, from the start; default: all."""
+
+
+class FileTrainingCorpus(TrainingKeys, FileCorpus):
+    """Two text files, aligned by line."""
+
+
+class PairedFileTrainingCorpus(TrainingKeys, PairedFileCorpus):
+    """One file with both sides."""
+
+
+class HubTrainingCorpus(TrainingKeys, HubCorpus):
+    """A data set that the `datasets` library can stream: a hub name or a local folder."""
+
+
+class PhrasebookTrainingCorpus(TrainingKeys, PhrasebookCorpus):
+    """English-German pairs from mtkit's own generator, for runs without a network."""
+
+
+class TextTrainingCorpus(TrainingKeys, TextCorpus):
+    """A text file in one language, for a language model."""
+
+
+class TextTableTrainingCorpus(TrainingKeys, TextTableCorpus):
+    """One file with a column of text in one language, for a language model."""
+
+
+class LabelledTrainingCorpus(TrainingKeys, LabelledCorpus):
+    """One file of texts, or of pairs of texts, each with a label, for classification."""
+
+
+class PlantedTrainingCorpus(TrainingKeys, PlantedCorpus):
+    """Two text files, aligned by line, whose pairs are also read with planted faults."""
+
+
+def corpus_kind(corpus: Any) -> str:
+    """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
+    for key in (
+        "builtin",
+        "dataset",
+        "label_column",
+        "planted_faults",
+        "text_column",
+        "text",
+        "path",
+        "sacrebleu",
+    ):
+        if key in corpus if isinstance(corpus, dict) else hasattr(corpus, key):
+            return key
+    return "files"
+
+
+Corpus = Annotated[
+    Annotated[FileTrainingCorpus, Tag("files")]
+    | Annotated[PairedFileTrainingCorpus, Tag("path")]
+    | Annotated[HubTrainingCorpus, Tag("dataset")]
+    | Annotated[PhrasebookTrainingCorpus, Tag("builtin")]
+    | Annotated[TextTrainingCorpus, Tag("text")]
+    | Annotated[TextTableTrainingCorpus, Tag("text_column")]
+    | Annotated[LabelledTrainingCorpus, Tag("label_column")]
+    | Annotated[PlantedTrainingCorpus, Tag("planted_faults")],
+    Discriminator(corpus_kind),
+]
+HeldOutCorpus = Annotated[
+    Annotated[FileCorpus, Tag("files")]
+    | Annotated[PairedFileCorpus, Tag("path")]
+    | Annotated[HubCorpus, Tag("dataset")]
+    | Annotated[HeldOutPhrasebook, Tag("builtin")]
+    | Annotated[PublishedCorpus, Tag("sacrebleu")]
+    | Annotated[TextCorpus, Tag("text")]
+    | Annotated[TextTableCorpus, Tag("text_column")]
+    | Annotated[LabelledCorpus, Tag("label_column")]
+    | Annotated[PlantedCorpus, Tag("planted_faults")],
+    Discriminator(corpus_kind),
+]
+
+
+def corpus_names(train: Sequence[Corpus]) -> list[str]:
+    """Returns a name for each training corpus; no two are the same.
+
+    A name that is given stays, but for the second of two that are given alike; a computed one that
+    is taken gets a number behind it.
+    """
+    names: dict[int, str] = {}
+    for index in sorted(range(len(train)), key=lambda index: not train[index].name):
+        name = train[index].name or as_text(_file_name_of(train[index]))
+        number = 1
+        names_taken = set(names.values())
+        numbered = name
+        while numbered in names_taken:
+            number += 1
+            numbered = f"{name}-{number}"
+        names[index] = numbered
+    return [names[index] for index in range(len(train))]
+
+
+def _file_name_of(corpus: Corpus) -> str:
+    match corpus:
+        case FileCorpus() | PlantedCorpus():
+            # What is left of train.en.gz once compression and language are off.
+            return Path(uncompressed_name(corpus.source)).stem
+        case PairedFileCorpus():
+            stem = Path(uncompressed_name(corpus.path)).stem
+            # OPUS calls its Moses archives de-en.txt.zip.
+            return stem.removesuffix(".txt") if corpus.format == "zip" else stem
+        case HubCorpus():
+            return Path(corpus.dataset).name
+        case PhrasebookCorpus():
+            return corpus.builtin
+        case TextCorpus():
+            return Path(uncompressed_name(corpus.text)).stem
+        case TextTableCorpus() | LabelledCorpus():
+            return Path(uncompressed_name(corpus.path)).stem

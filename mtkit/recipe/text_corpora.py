@@ -1,0 +1,145 @@
+"""Corpora without two sides to translate: text in one language, and labelled texts."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mtkit.recipe.corpus_files import FORMATS, Column, FileFormat, LocalPath, uncompressed_name
+from mtkit.recipe.section import Section
+
+Documents = Literal["blank-lines", "lines", "file"]
+"""What parts the documents of a text file: a blank line; every line is one; the file is one."""
+
+
+class TextCorpus(Section):
+    """A text file in one language."""
+
+    text: LocalPath
+    """UTF-8 text, one sentence or paragraph a line; a name that ends in `.gz`, `.bz2`, `.xz` or
+    `.zst` is decompressed."""
+    documents: Documents = "blank-lines"
+    """What parts documents: `blank-lines`; `lines`, each of which is one, for sentences in no
+    order; or `file`, which is one. No block spans two."""
+
+    @property
+    def tag(self) -> str:
+        """Text in one language has no tag."""
+        return ""
+
+
+class TextTableCorpus(Section):
+    """One file with a column of text in one language; each row is a document."""
+
+    path: LocalPath
+    """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`) or JSON
+    lines (`.jsonl`, `.ndjson`, `.json`), each also compressed; or Parquet (`.parquet`)."""
+    text_column: Column
+    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
+    JSON lines and Parquet a name. A line break inside a text parts its sentences."""
+    document_column: Column = ""
+    """Column of a document's name or number: rows that follow each other under one are one
+    document. Where it is empty, or a row has no name, each row is one."""
+
+    @property
+    def format(self) -> FileFormat:
+        """What the file is, by the ending of its name."""
+        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
+
+    @property
+    def tag(self) -> str:
+        """Text in one language has no tag."""
+        return ""
+
+    @model_validator(mode="after")
+    def _format_has_columns(self) -> "TextTableCorpus":
+        known = [ending for ending, kind in FORMATS.items() if kind not in ("tmx", "zip")]
+        if Path(uncompressed_name(self.path)).suffix.lower() not in known:
+            raise ValueError(
+                f"expected a name that ends in {', '.join(known)}, found {self.path.name}; a "
+                "text file is named by `text` instead"
+            )
+        columns = (self.text_column, self.document_column)
+        if self.format != "tsv" and any(isinstance(column, int) for column in columns):
+            raise ValueError(f"the columns of {self.path.name} have names, not numbers")
+        return self
+
+
+class LabelledCorpus(Section):
+    """One file of texts, or of pairs of texts, each with a label."""
+
+    path: LocalPath
+    """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`) or JSON
+    lines (`.jsonl`, `.ndjson`, `.json`), each also compressed; or Parquet (`.parquet`)."""
+    text_column: Column
+    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
+    JSON lines and Parquet a name."""
+    second_column: Column = ""
+    """Column of the second text, where a pair of texts has a label."""
+    label_column: Column
+    """Column of the label: a word or a whole number."""
+
+    @property
+    def format(self) -> FileFormat:
+        """What the file is, by the ending of its name."""
+        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
+
+    @property
+    def columns(self) -> tuple[int | str, ...]:
+        """The columns of the text, of the second text if there is one, and of the label."""
+        every = (self.text_column, self.second_column, self.label_column)
+        return tuple(column for column in every if column)
+
+    @property
+    def tag(self) -> str:
+        """Labelled text has no tag."""
+        return ""
+
+    @model_validator(mode="after")
+    def _format_has_columns(self) -> "LabelledCorpus":
+        known = [ending for ending, kind in FORMATS.items() if kind not in ("tmx", "zip")]
+        if Path(uncompressed_name(self.path)).suffix.lower() not in known:
+            raise ValueError(
+                f"expected a name that ends in {', '.join(known)}, found {self.path.name}"
+            )
+        if not self.label_column or not self.text_column:
+            raise ValueError("text_column and label_column must not be empty")
+        if self.format != "tsv" and any(isinstance(column, int) for column in self.columns):
+            raise ValueError(f"the columns of {self.path.name} have names, not numbers")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("text_column, second_column and label_column must differ")
+        return self
+
+
+PlantedFault = Literal["shuffled", "truncated", "perturbed"]
+"""A fault planted in a pair: the target is another pair's; a side is cut; words are replaced."""
+
+
+class PlantedCorpus(Section):
+    """Two text files, aligned by line, whose pairs are also read with planted faults.
+
+    For a classifier of pairs: each pair is labelled `translation`, and it with a fault `fault`.
+    """
+
+    source: LocalPath
+    """Source sentences, one a line; a name that ends in `.gz`, `.bz2`, `.xz` or `.zst` is
+    decompressed."""
+    target: LocalPath
+    """Target sentences, in the same way."""
+    planted_faults: tuple[PlantedFault, ...] = Field(min_length=1)
+    """Faults, which take turns: `shuffled`, another pair's target of about the same length;
+    `truncated`, a third to two thirds of one side; `perturbed`, a fifth to a half of the target's
+    words are another pair's."""
+
+    @property
+    def second_column(self) -> str:
+        """The target is the second text."""
+        return "target"
+
+    @property
+    def tag(self) -> str:
+        """Labelled text has no tag."""
+        return ""
+
+
+ClassifierCorpus = LabelledCorpus | PlantedCorpus
