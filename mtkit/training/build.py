@@ -1,7 +1,8 @@
 """The parts of a training, built from a recipe and its data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,21 +15,27 @@ from mtkit.network import Network
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
+from mtkit.training.label_loss import measure_classification
 from mtkit.training.label_validation import LabelValidator
 from mtkit.training.learner import Learner, freeze
+from mtkit.training.loss import LossSums
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.objectives import Objective
-from mtkit.training.objectives.causal_lm import CausalBatches, CausalObjective
-from mtkit.training.objectives.classification import ClassificationObjective, LabelledBatches
-from mtkit.training.objectives.decoder_only import DecoderOnlyObjective, JoinedBatches
+from mtkit.training.objectives.causal_lm import CausalBatches
+from mtkit.training.objectives.classification import LabelledBatches, has_auxiliary_loss
+from mtkit.training.objectives.decoder_only import JoinedBatches
 from mtkit.training.objectives.denoising import DenoisingBatches
-from mtkit.training.objectives.masked_lm import MaskedBatches, MaskedObjective
+from mtkit.training.objectives.masked_lm import MaskedBatches
+from mtkit.training.objectives.measured import MeasuredObjective
 from mtkit.training.objectives.passes import can_pack_passes
-from mtkit.training.objectives.translation import TranslationBatches, TranslationObjective
+from mtkit.training.objectives.stored import StoredBatches
+from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.training.precision import resolve_precision
 from mtkit.training.start_from import start_from
+from mtkit.training.text_loss import measure_causal, measure_masked
 from mtkit.training.text_validation import CausalValidator, DenoisingValidator, MaskedValidator
 from mtkit.training.trackers import open_trackers
+from mtkit.training.translation_loss import measure_joined, measure_translation
 from mtkit.training.validation import ModelValidator, Validator
 from mtkit.workspace import Workspace
 
@@ -66,51 +73,32 @@ def build_objective(
     dtype = next(learner.working.model.parameters()).dtype
     # A process that can't pack would cut updates otherwise than the rest.
     packs = not processes.any(not can_pack_passes(recipe, processes.device, dtype))
-    smoothing = recipe.training.label_smoothing
     validator = build_validator(recipe, data, processes)
+    kind, measure = _choose(recipe)
+    return MeasuredObjective(
+        learner,
+        kind(data, recipe, processes, dtype=dtype, packs=packs),
+        validator,
+        partial(measure, label_smoothing=recipe.training.label_smoothing),
+    )
+
+
+def _choose(recipe: Recipe) -> tuple[type[StoredBatches[Any]], Callable[..., LossSums]]:
+    """Returns the kind of a recipe's batches, and the loss of one."""
     match recipe.objective:
         case "translation" if recipe.model.architecture == "decoder-only":
-            return DecoderOnlyObjective(
-                learner,
-                JoinedBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                label_smoothing=smoothing,
-            )
+            return JoinedBatches, measure_joined
         case "translation":
-            return TranslationObjective(
-                learner,
-                TranslationBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                label_smoothing=smoothing,
-            )
+            return TranslationBatches, measure_translation
         case "denoising":
-            return TranslationObjective(
-                learner,
-                DenoisingBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                label_smoothing=smoothing,
-            )
+            return DenoisingBatches, measure_translation
         case "causal-lm":
-            return CausalObjective(
-                learner,
-                CausalBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                label_smoothing=smoothing,
-            )
+            return CausalBatches, measure_causal
         case "masked-lm":
-            return MaskedObjective(
-                learner,
-                MaskedBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                label_smoothing=smoothing,
-            )
+            return MaskedBatches, measure_masked
         case "classification":
-            return ClassificationObjective(
-                learner,
-                LabelledBatches(data, recipe, processes, dtype=dtype, packs=packs),
-                validator,
-                recipe,
-            )
+            auxiliary = recipe.classification.auxiliary if has_auxiliary_loss(recipe) else 0.0
+            return LabelledBatches, partial(measure_classification, auxiliary=auxiliary)
 
 
 def build_validator(

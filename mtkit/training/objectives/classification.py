@@ -1,24 +1,16 @@
 """A classifier's objective: the label of a text, or of a pair of texts (BERT, GPT)."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.examples import ExampleBatch, add_begin, collate_examples, find_closing
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import PreparedData
 from mtkit.recipe import Recipe
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.training.distributed import Processes
-from mtkit.training.label_loss import Classifier, measure_classification
-from mtkit.training.learner import Learner
-from mtkit.training.loss import LossSums
-from mtkit.training.objectives.passes import Passes
-from mtkit.training.validation import ModelValidator, ValidationResult
+from mtkit.training.objectives.stored import StoredBatches
 
 
 def has_auxiliary_loss(recipe: Recipe) -> bool:
@@ -26,12 +18,8 @@ def has_auxiliary_loss(recipe: Recipe) -> bool:
     return recipe.classification.kind == "causal-lm" and recipe.classification.auxiliary > 0.0
 
 
-class LabelledBatches(TrainingBatches[ExampleBatch]):
-    """Labelled texts in updates that several processes share.
-
-    `dtype` is what passes are computed in. With `packs` batches are packed; all processes must do
-    the same.
-    """
+class LabelledBatches(StoredBatches[ExampleBatch]):
+    """Labelled texts in updates that several processes share."""
 
     def __init__(
         self,
@@ -42,46 +30,16 @@ class LabelledBatches(TrainingBatches[ExampleBatch]):
         dtype: torch.dtype,
         packs: bool,
     ) -> None:
-        super().__init__(rank=processes.rank, num_processes=processes.count)
+        super().__init__(data, recipe, processes, dtype=dtype, packs=packs)
         assert data.train_labels is not None, "labels"
-        self._data = data
         self._labels = data.train_labels
-        self._recipe = recipe
-        self._device = processes.device
-        self._passes = Passes.of(recipe.model.d_model, self._device, dtype=dtype, packs=packs)
         self._closing = find_closing(data.tokenizer, recipe.classification.kind)
         self._counts_tokens = has_auxiliary_loss(recipe)
-
-    @property
-    def longest(self) -> int:
-        """The bound that inputs keep: `data.block_tokens`."""
-        return self._recipe.data.block_tokens
-
-    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
-        """Returns the texts of each update of an epoch."""
-        return plan_epoch(
-            self._data.train_order,
-            weights=self._data.weights,
-            batch_tokens=self._recipe.training.batch_tokens,
-            length_groups=self._recipe.training.length_groups,
-            seed=self._recipe.seed,
-            epoch=epoch,
-        )
-
-    def lengths(self, examples: Indices) -> dict[str, Indices]:
-        """Returns the tokens of texts, what closes them counted."""
-        return self._data.train.lengths(examples)
 
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
         """Returns each process's micro-batches of one update, within the limit of a pass."""
         lengths = self.lengths(examples)["text"] + 1
-        return self._passes.split(
-            examples,
-            np.zeros_like(lengths),
-            lengths,
-            num_processes=num_processes,
-            limit=limit,
-        )
+        return self._passes.split_side(examples, lengths, num_processes=num_processes, limit=limit)
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns what a mean loss is over: texts, or tokens where the language model learns on."""
@@ -110,34 +68,3 @@ class LabelledBatches(TrainingBatches[ExampleBatch]):
         rows = add_begin(rows)
         layout = self._passes.lay_out(rows.lengths, grid_sizes, row_step)
         return collate_examples(rows, labels, layout, closing=self._closing).to(self._device)
-
-
-class ClassificationObjective:
-    """Cross entropy of each text's label and, by option, of the text itself."""
-
-    def __init__(
-        self,
-        learner: Learner[Classifier],
-        batches: LabelledBatches,
-        validator: ModelValidator[Classifier],
-        recipe: Recipe,
-    ) -> None:
-        self.batches = batches
-        self._model = learner.model
-        self._working_model = learner.working.model
-        self._validator = validator
-        self._label_smoothing = recipe.training.label_smoothing
-        self._auxiliary = recipe.classification.auxiliary if has_auxiliary_loss(recipe) else 0.0
-
-    def loss(self, batch: ExampleBatch) -> LossSums:
-        """Returns the loss of a batch, summed over its texts or, beside these, its tokens."""
-        return measure_classification(
-            self._working_model,
-            batch,
-            label_smoothing=self._label_smoothing,
-            auxiliary=self._auxiliary,
-        )
-
-    def validate(self) -> ValidationResult:
-        """Returns the classifier's loss and scores on the development set."""
-        return self._validator.validate(self._model)

@@ -3,31 +3,23 @@
 The network is a translator's, and so is the loss: `TranslationObjective` takes these batches.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.infilling import InfillingReader
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import PreparedData
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.passes import Passes
+from mtkit.training.objectives.stored import StoredBatches
 
 
-class DenoisingBatches(TrainingBatches[TranslationBatch]):
-    """Blocks of text with hidden spans, and as they were, in updates that several processes share.
-
-    `dtype` is what passes are computed in. With `packs` batches are packed; all processes must do
-    the same.
-    """
+class DenoisingBatches(StoredBatches[TranslationBatch]):
+    """Blocks of text with hidden spans, and as they were, in updates that processes share."""
 
     def __init__(
         self,
@@ -38,37 +30,13 @@ class DenoisingBatches(TrainingBatches[TranslationBatch]):
         dtype: torch.dtype,
         packs: bool,
     ) -> None:
-        super().__init__(rank=processes.rank, num_processes=processes.count)
-        self._data = data
-        self._recipe = recipe
-        self._device = processes.device
-        self._passes = Passes.of(recipe.model.d_model, self._device, dtype=dtype, packs=packs)
+        super().__init__(data, recipe, processes, dtype=dtype, packs=packs)
         self._reader = InfillingReader(
             data.train,
             recipe.training.denoising or Denoising(),
             mask_token=data.tokenizer.mask_token,
             words=(recipe.seed,),
         )
-
-    @property
-    def longest(self) -> int:
-        """The bound that either side keeps: `data.block_tokens`."""
-        return self._recipe.data.block_tokens
-
-    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
-        """Returns the blocks of each update of an epoch."""
-        return plan_epoch(
-            self._data.train_order,
-            weights=self._data.weights,
-            batch_tokens=self._recipe.training.batch_tokens,
-            length_groups=self._recipe.training.length_groups,
-            seed=self._recipe.seed,
-            epoch=epoch,
-        )
-
-    def lengths(self, examples: Indices) -> dict[str, Indices]:
-        """Returns the tokens of blocks, the `</s>` of each sentence counted."""
-        return self._data.train.lengths(examples)
 
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
         """Returns each process's micro-batches of one update, within the limit of a pass.

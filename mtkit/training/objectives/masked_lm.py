@@ -14,21 +14,15 @@ from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
 from mtkit.data.batches.text_blocks import TextBlocks
-from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import PreparedData
-from mtkit.network import MaskedLanguageModel
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Masking
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
-from mtkit.training.learner import Learner
-from mtkit.training.loss import LossSums
-from mtkit.training.objectives.passes import Passes
-from mtkit.training.text_loss import measure_masked
-from mtkit.training.validation import ModelValidator, ValidationResult
+from mtkit.training.objectives.stored import StoredBatches
 
 
-class MaskedBatches(TrainingBatches[MaskedBatch]):
+class MaskedBatches(StoredBatches[MaskedBatch]):
     """Blocks of text with hidden tokens, in updates that several processes share.
 
     The first `short_updates` of `max_steps` are made with short blocks, if the recipe has any. An
@@ -48,13 +42,9 @@ class MaskedBatches(TrainingBatches[MaskedBatch]):
         dtype: torch.dtype,
         packs: bool,
     ) -> None:
-        super().__init__(rank=processes.rank, num_processes=processes.count)
+        super().__init__(data, recipe, processes, dtype=dtype, packs=packs)
         assert data.documents is not None, "pairs"
         masking = recipe.training.masked
-        self._data = data
-        self._recipe = recipe
-        self._device = processes.device
-        self._passes = Passes.of(recipe.model.d_model, self._device, dtype=dtype, packs=packs)
         self._masker = TokenMasker.of(masking, data.tokenizer, words=(recipe.seed,))
         blocks = TextBlocks(data.train, data.train_order, data.documents)
         self._long = _Blocks.of(blocks, 0, recipe, masking, recipe.data.block_tokens)
@@ -67,11 +57,6 @@ class MaskedBatches(TrainingBatches[MaskedBatch]):
             )
         self._num_short_updates = round(masking.short_updates * recipe.training.max_steps)
         self._short_updates_before = [0]
-
-    @property
-    def longest(self) -> int:
-        """The bound that inputs keep: `data.block_tokens`."""
-        return self._recipe.data.block_tokens
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the blocks of each update of an epoch.
@@ -117,13 +102,7 @@ class MaskedBatches(TrainingBatches[MaskedBatch]):
         """
         blocks, rows = self._find(examples)
         lengths = blocks.reader.bound(rows)
-        return self._passes.split(
-            examples,
-            np.zeros_like(lengths),
-            lengths,
-            num_processes=num_processes,
-            limit=limit,
-        )
+        return self._passes.split_side(examples, lengths, num_processes=num_processes, limit=limit)
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns how many tokens of these blocks are predicted in an epoch."""
@@ -221,29 +200,3 @@ class _PartOfPlan(Sequence[Indices]):
         if isinstance(update, slice):
             return [self[number] for number in range(*update.indices(len(self)))]
         return self.plan[range(len(self))[update]] + self.first_row
-
-
-class MaskedObjective:
-    """Cross entropy of hidden tokens and, by option, of whether a second segment follows."""
-
-    def __init__(
-        self,
-        learner: Learner[MaskedLanguageModel],
-        batches: MaskedBatches,
-        validator: ModelValidator[MaskedLanguageModel],
-        *,
-        label_smoothing: float,
-    ) -> None:
-        self.batches = batches
-        self._model = learner.model
-        self._working_model = learner.working.model
-        self._validator = validator
-        self._label_smoothing = label_smoothing
-
-    def loss(self, batch: MaskedBatch) -> LossSums:
-        """Returns the loss of a batch, summed over its hidden tokens and over its pairs."""
-        return measure_masked(self._working_model, batch, label_smoothing=self._label_smoothing)
-
-    def validate(self) -> ValidationResult:
-        """Returns the network's loss and accuracy on the development set."""
-        return self._validator.validate(self._model)

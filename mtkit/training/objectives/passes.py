@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from mtkit.data.batches.collate import lay_out_side, pack_side
@@ -49,6 +50,21 @@ class Passes:
             slots = max(_GRID_COST_WITH_KERNELS // d_model, 1)
             return cls(packs, slots, slots)
         return cls(packs, max(_GRID_COST // d_model, 1), 1)
+
+    def split_side(
+        self, examples: Indices, lengths: Indices, *, num_processes: int, limit: int
+    ) -> list[list[MicroBatch]]:
+        """Returns the passes of each process of an update of one-sided examples.
+
+        Args:
+            examples: The update's examples.
+            lengths: Tokens of each.
+            num_processes: Processes that share the update.
+            limit: Bound of one pass, in tokens.
+        """
+        return self.split(
+            examples, np.zeros_like(lengths), lengths, num_processes=num_processes, limit=limit
+        )
 
     def split(
         self,

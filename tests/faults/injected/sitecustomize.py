@@ -18,9 +18,7 @@ def _inject(kind: str, steps: set[int]) -> None:
     import torch
 
     from mtkit.training import update
-    from mtkit.training.objectives.causal_lm import CausalObjective
-    from mtkit.training.objectives.masked_lm import MaskedObjective
-    from mtkit.training.objectives.translation import TranslationObjective
+    from mtkit.training.objectives.measured import MeasuredObjective
 
     seed_step = update.seed_step
     at_step = [0]
@@ -51,8 +49,7 @@ def _inject(kind: str, steps: set[int]) -> None:
         return sums
 
     update.seed_step = note_step
-    for objective in (TranslationObjective, CausalObjective, MaskedObjective):
-        objective.loss = wrap(objective.loss)
+    MeasuredObjective.loss = wrap(MeasuredObjective.loss)
 
 
 _fault = os.environ.get("MTKIT_TEST_FAULT", "")
