@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.corpora import HubCorpus
+from mtkit.recipe.defaults import choose_defaults
 from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, override_key
 from mtkit.recipe.recipe import Recipe
@@ -88,7 +89,7 @@ def check_recipe(
     """
     try:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
-        text = json.dumps(tables, default=str)
+        text = json.dumps(choose_defaults(tables), default=str)
     except (RecursionError, ValueError) as error:
         raise _beyond_reading(origin) from error
     try:

@@ -118,8 +118,9 @@ class Validation(Section):
         Literal["bleu", "chrf", "loss", "accuracy", "macro_f1"],
         Invalidates.RUN | Invalidates.SCORES,
     ] = "bleu"
-    """What the best checkpoint is chosen by: development BLEU, chrF, or loss per token, which a
-    language model needs; for classification accuracy, the labels' mean F1, or loss per text."""
+    """What the best checkpoint is chosen by: development BLEU, chrF, or loss per token, a language
+    model's default and only choice; for classification accuracy, its default, the labels' mean F1,
+    or loss per text."""
     beam_size: Annotated[BeamSize, Invalidates.SCORES] = 1
     """Beam size of the development translations; 1 is greedy search, which is fast and ranks
     checkpoints well."""
@@ -304,7 +305,8 @@ class Training(Section):
     1,024 tokens of an update, which is fastest beside other programs; or one if `OMP_NUM_THREADS`
     is set. A training resumes with as many as it last ran with."""
     label_smoothing: Annotated[Rate, Invalidates.UPDATES | Invalidates.SCORES] = 0.1
-    """Probability mass spread evenly over the whole vocabulary (paper, section 5.4)."""
+    """Probability mass spread evenly over the whole vocabulary (paper, section 5.4). Of language
+    models and classifiers the default is 0."""
     masking: Annotated[Masking | None, Invalidates.RUN] = None
     """How a masked language model's text is hidden; BERT's way where the section is absent."""
     denoising: Annotated[Denoising | None, Invalidates.RUN] = None

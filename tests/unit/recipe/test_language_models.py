@@ -33,6 +33,19 @@ def test_what_is_refused(recipe_file, override: str, fault: str) -> None:
         load_recipe(str(recipe_file), ["training.masking.share=0.2", override])
 
 
+@pytest.mark.parametrize(
+    ("objective", "metric"), [("masked-lm", "loss"), ("causal-lm", "loss"), ("denoising", "loss")]
+)
+def test_defaults_of_language_models(recipe_file, objective: str, metric: str) -> None:
+    changes = [f"objective={objective}"]
+    training = load_recipe(str(recipe_file), [*changes, "~training.validation"]).training
+    assert (training.label_smoothing, training.validation.metric) == (0.0, metric)
+    given = load_recipe(str(recipe_file), [*changes, "training.label_smoothing=0.2"]).training
+    assert given.label_smoothing == 0.2
+    translation = load_recipe("multi30k-en-de").training
+    assert (translation.label_smoothing, translation.validation.metric) == (0.1, "bleu")
+
+
 def test_absent_masking_is_berts(recipe_file) -> None:
     masking = load_recipe(str(recipe_file)).training.masked
     assert (masking.share, masking.mask, masking.random) == (0.15, 0.8, 0.1)
