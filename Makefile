@@ -8,7 +8,7 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 DEMO := runs/demo
 # Tests run on every core, so one thread each; models this small gain nothing from more.
-TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .PHONY: demo test docs format clean
 
