@@ -175,7 +175,7 @@ def score(hypothesis: Path, data: Path, split: str | None) -> str:
     command = [sys.executable, "-m", "mtkit", "score", "--json", "--hypothesis", str(hypothesis)]
     command += ["--reference", str(reference)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = {each["metric"]: each["value"] for each in json.loads(done.stdout)["scores"]}
+    found = {each["metric"]: each["value"] for each in json.loads(done.stdout)}
     return f"{found['BLEU']:.2f}" + ("" if split else f" BLEU, {found['chrF2']:.2f} chrF2")
 
 

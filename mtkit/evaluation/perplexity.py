@@ -1,5 +1,7 @@
 """Perplexity of text: how well a language model predicts it, per token, per word, per character.
 
+Of a masked model, how well it predicts tokens that are hidden: perplexity and accuracy.
+
 Per token it depends on the vocabulary; per word and per character it doesn't, and models with
 different vocabularies compare. A line's end, which is predicted too, counts as a token, as a word
 and as a character, as in KenLM.
@@ -39,6 +41,53 @@ class PredictedText:
     context_tokens: int
 
 
+@dataclass(frozen=True, eq=False)
+class HiddenText:
+    """A text with hidden tokens, and how well a masked language model predicts them.
+
+    Attributes:
+        log_probabilities: Natural log-probability of each block's hidden tokens, [blocks].
+        num_right: Tokens of each that are more probable than any other piece, [blocks].
+        num_hidden: Hidden tokens of each, [blocks].
+        share: The share of tokens that are hidden.
+        context_tokens: Tokens that the model sees at once.
+    """
+
+    log_probabilities: NDArray[np.float64]
+    num_right: NDArray[np.int64]
+    num_hidden: NDArray[np.int64]
+    share: float
+    context_tokens: int
+
+
+def measure_hidden(text: HiddenText) -> list[Statistics]:
+    """Returns the accuracy of hidden tokens in percent, and their perplexity.
+
+    Raises:
+        ValueError: There are no blocks.
+    """
+    if not len(text.num_hidden):
+        raise ValueError("no text")
+    signature = (
+        f"hidden:{text.num_hidden.sum()}|share:{text.share:g}|blocks:{len(text.num_hidden)}|"
+        f"context:{text.context_tokens}|version:mtkit-{__version__}"
+    )
+    accuracy = Statistics(
+        metric="accuracy",
+        name="masked accuracy",
+        signature=signature,
+        higher_is_better=True,
+        value=math.nan,
+        per_sentence=np.stack((text.num_right, text.num_hidden), axis=1),
+    )
+    value = float(accuracy.score(accuracy.per_sentence.sum(axis=0)))
+    name = "perplexity per hidden token"
+    return [
+        replace(accuracy, value=value),
+        _measure(name, text.num_hidden, text.log_probabilities, signature),
+    ]
+
+
 def measure_text(text: PredictedText) -> list[Statistics]:
     """Returns the perplexity per token, word and character, and bits per character.
 
@@ -61,15 +110,18 @@ def measure_text(text: PredictedText) -> list[Statistics]:
     )
     names = {f"perplexity per {unit}": counts for unit, counts in units.items()}
     return [
-        _measure(name, counts, text, signature)
+        _measure(name, counts, text.log_probabilities, signature)
         for name, counts in {**names, "bits per character": characters}.items()
     ]
 
 
 def _measure(
-    name: str, counts: NDArray[np.int64], text: PredictedText, signature: str
+    name: str,
+    counts: NDArray[np.int64],
+    log_probabilities: NDArray[np.float64],
+    signature: str,
 ) -> Statistics:
-    per_line = np.stack((-text.log_probabilities, counts), axis=1)
+    per_line = np.stack((-log_probabilities, counts), axis=1)
     statistics = Statistics(
         metric="bits" if name.startswith("bits") else "perplexity",
         name=name,
@@ -82,20 +134,23 @@ def _measure(
 
 
 def evaluate_text(
-    name: str, test_set: str, text: PredictedText, evaluation: Evaluation
+    name: str, test_set: str, text: PredictedText | HiddenText, evaluation: Evaluation
 ) -> Evaluated:
-    """Returns a model's perplexity of a test set, with intervals by bootstrap over lines.
+    """Returns what a model makes of a test set, with intervals by bootstrap.
+
+    Over lines of a text, or over blocks with hidden tokens: a single one has no interval.
 
     Args:
         name: The model's name.
         test_set: The test set's name.
         text: Its text, as the model predicts it.
-        evaluation: Its `significance` says how intervals are found; one line has none.
+        evaluation: Its `significance` says how intervals are found.
     """
     settings = evaluation.significance
-    found = measure_text(text)
+    found = measure_hidden(text) if isinstance(text, HiddenText) else measure_text(text)
+    num_rows = len(found[0].per_sentence)
     intervals: list[Interval | None] = [None] * len(found)
-    if len(text.lines) > 1:
+    if num_rows > 1:
         drawn = bootstrap_intervals(
             {name: found},
             resamples=settings.resamples,
@@ -103,18 +158,27 @@ def evaluate_text(
             confidence=settings.confidence,
         )
         intervals = [*drawn[name]]
-    remarks: tuple[str, ...] = ()
-    if text.num_unknown:
-        share = 100.0 * text.num_unknown / text.num_tokens.sum()
-        remarks = (
-            f"{text.num_unknown:,} tokens ({share:.2f} %) are unknown to the vocabulary: what they "
-            "stand for isn't predicted, so perplexity is lower than it should be",
-        )
     scores = tuple(
         SystemScore(
-            each.name, each.value, each.signature, higher_is_better=False, interval=interval
+            each.name,
+            each.value,
+            each.signature,
+            higher_is_better=each.higher_is_better,
+            interval=interval,
         )
         for each, interval in zip(found, intervals, strict=True)
     )
+    remarks = () if isinstance(text, HiddenText) else _remark(text)
     result = SystemResult(name, scores, remarks)
-    return Evaluated(test_set, len(text.lines), (result,), {name: found}, evaluation)
+    return Evaluated(test_set, num_rows, (result,), {name: found}, evaluation)
+
+
+def _remark(text: PredictedText) -> tuple[str, ...]:
+    """Returns what a reader of a perplexity should know of the text."""
+    if not text.num_unknown:
+        return ()
+    share = 100.0 * text.num_unknown / text.num_tokens.sum()
+    return (
+        f"{text.num_unknown:,} tokens ({share:.2f} %) are unknown to the vocabulary: what they "
+        "stand for isn't predicted, so perplexity is lower than it should be",
+    )

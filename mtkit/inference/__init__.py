@@ -6,6 +6,7 @@ line_translator.py  the steps of a translation, in order
 segment.py          cuts a line that is too long into parts, and joins their translations
 encode.py           a line in tokens, in parts where it is too long
 predict_text.py     a language model's probability of each line of a text
+predict_hidden.py   a masked language model's probability of hidden tokens
 batching.py         sentences of like length, searched in batches
 streams/            a stream of lines to a stream of translations
 search/             greedy search, beam search, sampling; scoring of given outputs

@@ -1,9 +1,12 @@
 """The front door of `mtkit score`: a recipe's test sets translated and scored."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.console import say, warn
 from mtkit.data.preparation.labelled_text import check_known
@@ -16,7 +19,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.labels import evaluate_labels
-from mtkit.evaluation.perplexity import evaluate_text
+from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
 from mtkit.files import read_json, write_atomically
 from mtkit.inference.identity import identify
@@ -175,13 +178,10 @@ def _score_translations(recipe: Recipe, workspace: Workspace, model: RunModel) -
 
 
 def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:
-    """Returns a causal language model's perplexity of each test set."""
-    # Imported here: CTranslate2 translates without torch.
-    from mtkit.inference.engines.torch_engine import open_torch_engine  # noqa: PLC0415
-
-    if recipe.objective != "causal-lm":
+    """Returns a language model's perplexity of each test set; a masked one's accuracy too."""
+    if recipe.objective not in ("causal-lm", "masked-lm"):
         raise MtkitError(
-            f'mtkit score has no score of objective = "{recipe.objective}" yet: its accuracy is '
+            f'mtkit score has no score of objective = "{recipe.objective}" yet: its loss is '
             "measured on data.dev at each checkpoint",
             "remove evaluation.test_sets, and give the text that counts as data.dev",
         )
@@ -190,10 +190,7 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
         for test_set in recipe.evaluation.test_sets
         if isinstance(test_set, TextCorpus | TextTableCorpus)
     }
-    with reading(model.folder):
-        opened = open_model_folder(model.folder)
-        engine = open_torch_engine([model.folder], recipe.inference, device)
-        model.check()
+    predict = _open_predictor(recipe, model, device=device)
     scored = []
     for name, (lines, documents) in texts.items():
         if not lines:
@@ -201,17 +198,35 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
                 f"evaluation.test_sets: {name} has no lines", "is this the right file?"
             )
         say(f"{name}: measuring {len(lines):,} lines")
-        predicted = predict_text(
-            engine,
-            opened.tokenizer,
-            lines,
-            documents,
-            context_tokens=recipe.data.block_tokens,
-            batch_tokens=recipe.inference.batch_tokens,
-        )
-        evaluated = evaluate_text(recipe.name, name, predicted, recipe.evaluation)
+        evaluated = evaluate_text(recipe.name, name, predict(lines, documents), recipe.evaluation)
         scored.append(ScoredText(evaluated, {}, ReferenceText(name, [lines])))
     return scored
+
+
+def _open_predictor(
+    recipe: Recipe, model: RunModel, *, device: str
+) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
+    """Returns what a language model makes of lines, given them and their documents' numbers."""
+    # Imported here: CTranslate2 translates without torch.
+    from mtkit.inference.engines.torch_engine import open_torch_engine  # noqa: PLC0415
+    from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
+
+    block_tokens = recipe.data.block_tokens
+    if recipe.objective == "masked-lm":
+        predictor = HiddenTokenPredictor(model.folder, recipe.inference, device)
+        model.check()
+        return partial(predictor.predict, masking=recipe.training.masked, block_tokens=block_tokens)
+    with reading(model.folder):
+        opened = open_model_folder(model.folder)
+        engine = open_torch_engine([model.folder], recipe.inference, device)
+        model.check()
+    return partial(
+        predict_text,
+        engine,
+        opened.tokenizer,
+        context_tokens=block_tokens,
+        batch_tokens=recipe.inference.batch_tokens,
+    )
 
 
 def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:

@@ -17,7 +17,7 @@ from mtkit.data.batches.collate import (
     lay_out_side,
 )
 from mtkit.data.batches.infilling import InfillingReader
-from mtkit.data.batches.masking import TokenMasker
+from mtkit.data.batches.masking import FIXED_WORDS, TokenMasker
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
@@ -35,8 +35,6 @@ from mtkit.training.validation import LOSS_TOKENS, SampleText, ValidationResult,
 Item = TypeVar("Item")
 _SAMPLE_TOKENS = 40
 """Tokens of a text that is shown, at most."""
-_FIXED = (1 << 32,)
-"""What stands for the recipe's seed, which is smaller, in the draws of a development set."""
 
 
 class CausalValidator:
@@ -125,13 +123,13 @@ class MaskedValidator:
         self._store = data.dev
         self._lines, _ = data.dev_text
         self._processes = processes
-        self._masker = TokenMasker.of(masking, data.tokenizer, words=_FIXED)
+        self._masker = TokenMasker.of(masking, data.tokenizer, words=FIXED_WORDS)
         if masking.next_sentence:
             check_pairs(data.dev, data.dev_documents, "the development set")
         self._reader = SegmentReader(
             data.dev,
             data.dev_documents,
-            words=_FIXED,
+            words=FIXED_WORDS,
             max_tokens=recipe.data.block_tokens,
             next_sentence=masking.next_sentence,
         )
@@ -224,7 +222,7 @@ class DenoisingValidator:
             data.dev,
             recipe.training.denoising or Denoising(),
             mask_token=data.tokenizer.mask_token,
-            words=_FIXED,
+            words=FIXED_WORDS,
         )
 
     def validate(self, model: EncoderDecoder) -> ValidationResult:

@@ -13,6 +13,7 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.sources.corpora import read_pairs
+from mtkit.data.sources.one_language import read_text
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.corpora import FileCorpus, HubCorpus
 from mtkit.recipe.text_corpora import TextCorpus
@@ -130,6 +131,10 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
     assert validation["step"] == 20
     assert math.isfinite(validation["loss"])
     for test_set in recipe.evaluation.test_sets:
+        if isinstance(test_set, TextCorpus):
+            lines, _ = read_text(test_set)
+            assert len(lines) == SIZES["test"]
+            continue
         pairs = read_pairs(
             test_set,
             phrasebook_split="test",

@@ -21,6 +21,9 @@ from mtkit.recipe.training import Masking
 from mtkit.text.token_ids import SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 
+FIXED_WORDS = (1 << 32,)
+"""Words of the draws of held-out text, in place of a recipe's seed, which is smaller: such text has
+the same tokens hidden whatever the seed."""
 _MASKING_STREAM = 6
 """Parts these draws from those of segments, which have 5."""
 _CHOICE, _FATE, _PIECE = range(3)

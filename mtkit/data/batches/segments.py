@@ -87,6 +87,16 @@ def check_pairs(store: TokenStore, documents: Indices, what: str) -> None:
         )
 
 
+def read_whole(text: Ragged) -> Segments:
+    """Returns blocks as inputs of one segment: `<s>`, the text, `</s>`.
+
+    Args:
+        text: Tokens of the blocks, whose sentences each end with `</s>`.
+    """
+    begins = np.cumsum(text.lengths) - text.lengths
+    return _join(text.tokens, begins[:, None], text.lengths[:, None], None)
+
+
 class SegmentReader:
     """Reads blocks as inputs.
 
@@ -124,9 +134,8 @@ class SegmentReader:
     def read(self, rows: Indices, epoch: int) -> Segments:
         """Returns the inputs of some blocks as they are in an epoch, in the order asked for."""
         text = self._store.gather(rows, ["text"])["text"]
-        begins = np.cumsum(text.lengths) - text.lengths
         if not self.has_pairs:
-            return _join(text.tokens, begins[:, None], text.lengths[:, None], None)
+            return read_whole(text)
         rooms = self._rooms(rows, text.lengths)
         firsts, seconds, is_random = self._cut(rows, text, rooms, epoch)
         chosen = np.flatnonzero(is_random)

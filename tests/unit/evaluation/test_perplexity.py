@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from mtkit.evaluation.perplexity import PredictedText, evaluate_text, measure_text
+from mtkit.evaluation.perplexity import (
+    HiddenText,
+    PredictedText,
+    evaluate_text,
+    measure_hidden,
+    measure_text,
+)
 from mtkit.recipe.evaluation import Evaluation, Significance
 
 # A model that gives every character of "ab c" and "d", and each line's end, a chance of 1 in 4:
@@ -70,3 +76,33 @@ def test_one_line_has_no_interval_and_unknown_tokens_are_told() -> None:
 def test_no_text_is_our_own_fault() -> None:
     with pytest.raises(ValueError, match="no lines"):
         measure_text(PredictedText([], np.zeros(0), np.zeros(0, np.int64), 0, 8))
+
+
+def test_hidden_tokens_are_counted_over_all_blocks() -> None:
+    # Four of five right; the five have a chance of 1 in 2, 2, 8, 8 and 8: 2^11 in all.
+    text = HiddenText(
+        log_probabilities=np.array([-2 * math.log(2.0), -9 * math.log(2.0)]),
+        num_right=np.array([2, 2]),
+        num_hidden=np.array([2, 3]),
+        share=0.15,
+        context_tokens=64,
+    )
+    accuracy, perplexity = measure_hidden(text)
+    assert (accuracy.name, accuracy.value) == ("masked accuracy", 80.0)
+    assert perplexity.name == "perplexity per hidden token"
+    assert perplexity.value == pytest.approx(2.0 ** (11 / 5))
+    assert accuracy.signature.startswith("hidden:5|share:0.15|blocks:2|context:64|")
+    evaluated = evaluate_text("model", "set", text, Evaluation())
+    first, second = evaluated.systems[0].scores
+    assert first.higher_is_better
+    assert not second.higher_is_better
+    # Of blocks of 100 % and 67 %, some are drawn alone.
+    assert first.interval is not None
+    assert first.interval.low == pytest.approx(100 * 2 / 3)
+    assert first.interval.high == 100.0
+
+
+def test_no_block_has_no_score() -> None:
+    nothing = np.zeros(0, np.int64)
+    with pytest.raises(ValueError, match="no text"):
+        measure_hidden(HiddenText(np.zeros(0), nothing, nothing, 0.15, 64))

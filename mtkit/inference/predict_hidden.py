@@ -1,0 +1,108 @@
+"""A masked language model's probability of hidden tokens of a text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mtkit.data.batches.collate import collate_masked, lay_out_side
+from mtkit.data.batches.masking import FIXED_WORDS, TokenMasker
+from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
+from mtkit.data.batches.segments import NUM_ADDED, read_whole
+from mtkit.data.preparation.cut_blocks import BlockCutter, cut_between_sentences, join_blocks
+from mtkit.evaluation.perplexity import HiddenText
+from mtkit.inference.batching import make_batches
+from mtkit.inference.engines.torch_engine import choose_precision
+from mtkit.model.config import WEIGHTS_FILE, open_model_folder
+from mtkit.model.digest import reading
+from mtkit.model.folder import load_network
+from mtkit.network import MaskedLanguageModel
+from mtkit.network.device import find_device, limit_threads
+from mtkit.network.precision import copy_in_bfloat16
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.training import Masking
+
+
+class HiddenTokenPredictor:
+    """Predicts hidden tokens with a masked language model, opened from its folder.
+
+    Which tokens are hidden depends on the text, the vocabulary and the masking alone: they are the
+    same for every model of that vocabulary, at any batch size.
+
+    Args:
+        folder: The model folder.
+        settings: `batch_tokens` and `precision` count.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+
+    Raises:
+        MtkitError: There is no such device; there is no model, or it is damaged.
+    """
+
+    def __init__(self, folder: Path, settings: Inference, device: str) -> None:
+        with reading(folder):
+            opened = open_model_folder(folder)
+            network = load_network(opened.config, folder / WEIGHTS_FILE)
+        assert isinstance(network, MaskedLanguageModel)
+        self._settings = settings
+        self._device = find_device(device)
+        limit_threads()
+        network = network.to(self._device)
+        if choose_precision(settings, self._device, opened.config.model) == "bf16":
+            network = copy_in_bfloat16(network)
+        self._network = network.eval()
+        self._tokenizer = opened.tokenizer
+
+    def predict(
+        self, lines: Sequence[str], documents: Indices, masking: Masking, *, block_tokens: int
+    ) -> HiddenText:
+        """Returns how well the hidden tokens of a text are predicted, by block.
+
+        Documents are cut into blocks as in training; a block is read as one segment.
+
+        Args:
+            lines: Lines of text, none blank.
+            documents: Number of each line's document, rising, [lines].
+            masking: How many tokens are hidden, and by what.
+            block_tokens: Greatest length of an input, `<s>` and `</s>` counted.
+        """
+        cutter = BlockCutter(cut_between_sentences, block_tokens - NUM_ADDED)
+        sentences = Ragged.of(self._tokenizer.encode_source(lines))
+        blocks = join_blocks([cutter.add(sentences, documents), cutter.close()]).tokens
+        masker = TokenMasker.of(masking, self._tokenizer, words=FIXED_WORDS)
+        begins = np.cumsum(blocks.lengths) - blocks.lengths
+        log_probabilities = np.zeros(len(blocks))
+        num_right, num_hidden = np.zeros((2, len(blocks)), np.int64)
+        lengths = (blocks.lengths + NUM_ADDED).tolist()
+        for batch in make_batches(lengths, self._settings.batch_tokens):
+            rows = np.array(batch)
+            text = Ragged(
+                blocks.tokens[join_ranges(begins[rows], blocks.lengths[rows])],
+                blocks.lengths[rows],
+            )
+            found = self._predict(text, rows, masker)
+            log_probabilities[rows], num_right[rows], num_hidden[rows] = found
+        return HiddenText(log_probabilities, num_right, num_hidden, masking.share, block_tokens)
+
+    @torch.no_grad()
+    def _predict(
+        self, text: Ragged, rows: Indices, masker: TokenMasker
+    ) -> tuple[NDArray[np.float64], Indices, Indices]:
+        """Returns log-probability, right tokens and hidden tokens of each block, [blocks] each."""
+        segments = read_whole(text)
+        hidden = masker.hide(segments, rows, 0)
+        layout = lay_out_side(segments.tokens.lengths, [len(rows)])
+        batch = collate_masked(segments, hidden, layout).to(self._device)
+        states = self._network(batch.inputs, batch.segments, batch.layout)
+        logits = self._network.predict(batch.layout.select_tokens(states)[batch.indices])
+        of_tokens = torch.log_softmax(logits.float(), -1).gather(1, batch.outputs[:, None])
+        is_right = (logits.argmax(-1) == batch.outputs).cpu().numpy()
+        ends = np.cumsum(segments.tokens.lengths)
+        blocks = np.searchsorted(ends, hidden.indices, side="right")
+        log_probabilities = np.zeros(len(rows))
+        np.add.at(log_probabilities, blocks, of_tokens[:, 0].double().cpu().numpy())
+        num_right, num_hidden = np.zeros((2, len(rows)), np.int64)
+        np.add.at(num_right, blocks, is_right)
+        np.add.at(num_hidden, blocks, 1)
+        return log_probabilities, num_right, num_hidden
