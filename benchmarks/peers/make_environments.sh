@@ -3,6 +3,12 @@
 # the same torch.
 #
 #   benchmarks/peers/make_environments.sh FOLDER [PEER ...]     PEER: onmt joeynmt marian; all without
+#   benchmarks/peers/make_environments.sh FOLDER kenlm
+#
+# kenlm, for language_model_peers.py, is no environment but programs, built from the sources on PyPI.
+# That takes cmake, a C++ compiler and Boost; on Debian:
+#
+#   apt-get install cmake g++ libboost-all-dev zlib1g-dev libbz2-dev liblzma-dev
 #
 # On a machine without a GPU, torch's own index has a build without CUDA, which is far smaller:
 #
@@ -10,7 +16,7 @@
 #
 # PYTHON names the interpreter (3.11 is known to work), TORCH_VERSION the torch.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$1
 shift
 [ $# -ge 1 ] || set -- onmt joeynmt marian
@@ -20,8 +26,24 @@ install() {
   "$folder/$peer/bin/python" -m pip --quiet install "$@"
 }
 
+# The package itself installs only a Python reader, so its sources are built here.
+build_kenlm() {
+  version=0.3.0
+  build=$(mktemp -d)
+  # By name, not :all:, which would build cmake from its sources, too.
+  "${PYTHON:-python3}" -m pip --quiet download --no-deps --no-binary kenlm -d "$build" "kenlm==$version"
+  tar -xzf "$build/kenlm-$version.tar.gz" -C "$build"
+  cmake -S "$build/kenlm-$version" -B "$build/made" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+  cmake --build "$build/made" --target lmplz build_binary query
+  mkdir -p "$folder/kenlm/bin"
+  cp "$build/made/bin/lmplz" "$build/made/bin/build_binary" "$build/made/bin/query" "$folder/kenlm/bin"
+  echo "$version" > "$folder/kenlm/version.txt"
+  rm -r "$build"
+  echo "kenlm $version"
+}
+
 for peer; do
-  case $peer in onmt | joeynmt | marian) ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
+  case $peer in onmt | joeynmt | marian) ;; kenlm) build_kenlm; continue ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
   "${PYTHON:-python3}" -m venv "$folder/$peer"
   # First: as somebody's requirement it would come as another version, with gigabytes of CUDA.
   install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
