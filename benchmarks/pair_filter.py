@@ -27,7 +27,7 @@ from mtkit.data.sources.planted_faults import FAULT, read_planted
 from mtkit.data.sources.rows import LabelledRow
 from mtkit.inference.classify import LineClassifier
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
-from mtkit.recipe.data import PlantedCorpus, PlantedFault
+from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
 
 Found = NDArray[np.bool_]
 

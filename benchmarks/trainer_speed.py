@@ -1,0 +1,183 @@
+"""Training speed of a language model, beside transformers' Trainer on the same blocks.
+
+    python benchmarks/trainer_speed.py WORKSPACE ENVIRONMENT [--rounds 2] [--json FILE]
+
+WORKSPACE is a run of `gpt-small` or `bert-small` with prepared data; ENVIRONMENT one that has
+transformers and accelerate (`peers/make_environments.sh FOLDER marian` makes FOLDER/marian). mtkit
+trains as `mtkit train --processes 2` does, the Trainer in one process with as many threads. Both
+take the run's blocks; an update of the Trainer has as many blocks as hold the recipe's
+`batch_tokens` on the average. It is timed with its own defaults, and with blocks of about the same
+length in a batch. Its networks are `GPT2LMHeadModel`, which is `gpt-small` weight for weight, and
+`BertForMaskedLM`, which is post-norm and has a few weights more or less than `bert-small`.
+
+In each round every contestant trains once, in turn, in a process of its own. Counted are real
+tokens of the updates behind a warm-up, without padding; of a masked model hidden and shown ones.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.machine import describe_machine, print_machine, run_worker
+
+from mtkit.data.prepared import open_prepared
+from mtkit.recipe import Recipe, load_recipe
+from mtkit.text.token_ids import BOS, PAD
+from mtkit.workspace import Workspace
+
+UPDATES, WARM_UP = 25, 5
+TIME_LIMIT = 900
+WORKER = Path(__file__).parent / "peers" / "trainer_worker.py"
+GROUPED = [{"train_sampling_strategy": "group_by_length"}, {"group_by_length": True}]
+"""The option's name in version 5, and before."""
+
+
+def time_mtkit(recipe: Recipe, workspace: Path, precision: str) -> dict[str, Any]:
+    """Trains a copy of a workspace; returns its speed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        shutil.copytree(workspace / "data", folder / "data")
+        command = [
+            sys.executable,
+            "-m",
+            "mtkit",
+            "train",
+            "--recipe",
+            str(workspace / "recipe.toml"),
+        ]
+        command += ["--workspace", str(folder), "--processes", "2"]
+        for override in (
+            f"training.max_steps={UPDATES}",
+            f"training.checkpoint_every={10 * UPDATES}",
+            "training.log_every=5",
+            f"training.precision={precision}",
+        ):
+            command += ["--set", override]
+        done = run_worker(command, threads=0, time_limit=TIME_LIMIT)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        lines = map(json.loads, (folder / "metrics.jsonl").read_text("utf-8").splitlines())
+        logged = {line["step"]: line for line in lines if line["kind"] == "train"}
+    seconds = logged[UPDATES]["elapsed_seconds"] - logged[WARM_UP]["elapsed_seconds"]
+    per_update = count_tokens(recipe, workspace)
+    return {
+        "tokens_per_second": (UPDATES - WARM_UP) * per_update / seconds,
+        "tokens_per_update": per_update,
+        "padding": logged[UPDATES]["padding"],
+    }
+
+
+def count_tokens(recipe: Recipe, workspace: Path) -> float:
+    """Returns the tokens of an update, on the average of an epoch."""
+    report = json.loads((workspace / "data" / "report.json").read_text("utf-8"))
+    return report["epoch"]["tokens"] / report["epoch"]["updates"]
+
+
+def write_blocks(recipe: Recipe, workspace: Path, path: Path) -> int:
+    """Writes a run's blocks as the peers read them; returns how many an update holds."""
+    data = open_prepared(recipe, Workspace(workspace))
+    text = data.train.gather(np.arange(len(data.train)))["text"]
+    ends = np.cumsum(text.lengths)
+    # Each begins with `<s>`, as in mtkit.
+    tokens = np.insert(text.tokens, ends - text.lengths, BOS)
+    np.savez(path, tokens=tokens, lengths=text.lengths + 1)
+    return max(1, round(recipe.training.batch_tokens / float(text.lengths.mean())))
+
+
+def time_trainer(
+    environment: Path, blocks: Path, settings: dict[str, Any], *, grouped: bool
+) -> dict[str, Any]:
+    """Trains by the Trainer; returns its speed."""
+    for options in GROUPED if grouped else [{}]:
+        path = blocks.with_suffix(".json")
+        path.write_text(json.dumps({**settings, "options": options}), "utf-8")
+        command = [str(environment / "bin" / "python"), str(WORKER), str(blocks), str(path)]
+        done = run_worker(command, threads=2, time_limit=TIME_LIMIT)
+        if not done.returncode:
+            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+            return found
+    raise SystemExit(done.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workspace", type=Path)
+    parser.add_argument("environment", type=Path)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    machine = describe_machine()
+    recipe = load_recipe(str(options.workspace / "recipe.toml"))
+    found: dict[str, list[dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        blocks = Path(folder) / "blocks.npz"
+        batch_size = write_blocks(recipe, options.workspace, blocks)
+        model = recipe.model
+        layers = model.num_decoder_layers
+        if recipe.objective == "masked-lm":
+            layers = model.num_encoder_layers
+        settings = {
+            "objective": recipe.objective,
+            "pieces": recipe.tokenizer.vocab_size,
+            "pad": PAD,
+            "mask": recipe.tokenizer.vocab_size - 1,
+            "batch_size": batch_size,
+            "updates": UPDATES,
+            "warm_up": WARM_UP,
+            "shape": {
+                "d_model": model.d_model,
+                "d_ff": model.d_ff,
+                "layers": layers,
+                "heads": model.num_heads,
+                "positions": recipe.data.block_tokens + 1,
+            },
+        }
+        for number in range(options.rounds):
+            for precision in options.precision:
+                settings["precision"] = precision
+                contestants = {
+                    "mtkit": lambda p=precision: time_mtkit(recipe, options.workspace, p),
+                    "Trainer": lambda: time_trainer(
+                        options.environment, blocks, settings, grouped=False
+                    ),
+                    "Trainer, by length": lambda: time_trainer(
+                        options.environment, blocks, settings, grouped=True
+                    ),
+                }
+                for name, run in contestants.items():
+                    result = run()
+                    found.setdefault(f"{name}, {precision}", []).append(result)
+                    speed = result["tokens_per_second"]
+                    print(f"round {number + 1}: {name}, {precision}: {speed:,.0f}", file=sys.stderr)
+    print_machine(machine)
+    print_table(found, options.precision)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"machine": machine, "found": found}, indent=2) + "\n")
+
+
+def print_table(found: dict[str, list[dict[str, Any]]], precisions: list[str]) -> None:
+    print("| | tokens per second, median | padding | mtkit's speed to it, median of rounds |")
+    print("|---|---|---|---|")
+    for precision in precisions:
+        ours = [each["tokens_per_second"] for each in found[f"mtkit, {precision}"]]
+        for name in ("mtkit", "Trainer", "Trainer, by length"):
+            theirs = found[f"{name}, {precision}"]
+            speeds = [each["tokens_per_second"] for each in theirs]
+            ratio = statistics.median(a / b for a, b in zip(ours, speeds, strict=True))
+            print(
+                f"| {name}, {precision} | {statistics.median(speeds):,.0f} | "
+                f"{theirs[0]['padding']:.0%} | {ratio:.2f} |"
+            )
+
+
+if __name__ == "__main__":
+    main()
