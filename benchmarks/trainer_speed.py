@@ -6,12 +6,16 @@ WORKSPACE is a run of `gpt-small` or `bert-small` with prepared data; ENVIRONMEN
 transformers and accelerate (`peers/make_environments.sh FOLDER marian` makes FOLDER/marian). mtkit
 trains as `mtkit train --processes 2` does, the Trainer in one process with as many threads. Both
 take the run's blocks; an update of the Trainer has as many blocks as hold the recipe's
-`batch_tokens` on the average. It is timed with its own defaults, and with blocks of about the same
-length in a batch. Its networks are `GPT2LMHeadModel`, which is `gpt-small` weight for weight, and
+`batch_tokens` on the average. It is timed with its own defaults; with blocks of about the same
+length in a batch; and, "full blocks", with the text cut into blocks of `block_tokens` whatever the
+documents, as transformers' own example for GPT does it: nothing is padded, but a block is no longer
+one document. Its networks are `GPT2LMHeadModel`, which is `gpt-small` weight for weight, and
 `BertForMaskedLM`, which is post-norm and has a few weights more or less than `bert-small`.
 
-In each round every contestant trains once, in turn, in a process of its own. Counted are real
-tokens of the updates behind a warm-up, without padding; of a masked model hidden and shown ones.
+In each round every contestant trains once, in turn, in a process of its own. Counted are the text's
+tokens, `</s>` with them, of the updates behind a warm-up, without padding and `<s>`; of a masked
+model hidden and shown ones. By length, the Trainer sorts so many batches at a time, the longest
+first: timed are as many updates as it sorts.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +36,33 @@ from mtkit.recipe import Recipe, load_recipe
 from mtkit.text.token_ids import BOS, PAD
 from mtkit.workspace import Workspace
 
+NAMES = ("mtkit", "Trainer", "Trainer, by length", "Trainer, full blocks")
 UPDATES, WARM_UP = 25, 5
 TIME_LIMIT = 900
 WORKER = Path(__file__).parent / "peers" / "trainer_worker.py"
 GROUPED = [{"train_sampling_strategy": "group_by_length"}, {"group_by_length": True}]
 """The option's name in version 5, and before."""
+MAX_SORTED = 50
+"""Batches that the Trainer sorts by length together, at most."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A way of training by the Trainer.
+
+    Attributes:
+        blocks: File of the blocks.
+        batch_size: Blocks of an update.
+        added: Tokens of a block that aren't text.
+        updates: Those that are timed.
+        grouped: Whether blocks of about the same length make a batch.
+    """
+
+    blocks: Path
+    batch_size: int
+    added: int
+    updates: int
+    grouped: bool
 
 
 def time_mtkit(recipe: Recipe, workspace: Path, precision: str) -> dict[str, Any]:
@@ -79,26 +106,49 @@ def count_tokens(recipe: Recipe, workspace: Path) -> float:
     return report["epoch"]["tokens"] / report["epoch"]["updates"]
 
 
-def write_blocks(recipe: Recipe, workspace: Path, path: Path) -> int:
-    """Writes a run's blocks as the peers read them; returns how many an update holds."""
+def write_blocks(recipe: Recipe, workspace: Path, folder: Path) -> dict[str, Contestant]:
+    """Writes a run's blocks as the Trainer reads them; returns the ways to train on them."""
     data = open_prepared(recipe, Workspace(workspace))
     text = data.train.gather(np.arange(len(data.train)))["text"]
     ends = np.cumsum(text.lengths)
     # Each begins with `<s>`, as in mtkit.
     tokens = np.insert(text.tokens, ends - text.lengths, BOS)
-    np.savez(path, tokens=tokens, lengths=text.lengths + 1)
-    return max(1, round(recipe.training.batch_tokens / float(text.lengths.mean())))
+    own, full = folder / "blocks.npz", folder / "full.npz"
+    np.savez(own, tokens=tokens, lengths=text.lengths + 1)
+    batch_tokens, length = recipe.training.batch_tokens, recipe.data.block_tokens
+    batch_size = max(1, round(batch_tokens / float(text.lengths.mean())))
+    # Documents in no order, as the others draw them.
+    order = np.random.default_rng(1).permutation(len(data.train))
+    shuffled = data.train.gather(order)["text"].tokens
+    count = len(shuffled) // length
+    np.savez(full, tokens=shuffled[: count * length], lengths=np.full(count, length))
+    num_sorted = max(1, min(len(data.train) // (4 * batch_size), MAX_SORTED))
+    timed = UPDATES - WARM_UP
+    return {
+        "Trainer": Contestant(own, batch_size, 1, timed, grouped=False),
+        "Trainer, by length": Contestant(own, batch_size, 1, num_sorted, grouped=True),
+        "Trainer, full blocks": Contestant(
+            full, max(1, batch_tokens // length), 0, timed, grouped=False
+        ),
+    }
 
 
 def time_trainer(
-    environment: Path, blocks: Path, settings: dict[str, Any], *, grouped: bool
+    environment: Path, contestant: Contestant, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Trains by the Trainer; returns its speed."""
-    for options in GROUPED if grouped else [{}]:
-        path = blocks.with_suffix(".json")
-        path.write_text(json.dumps({**settings, "options": options}), "utf-8")
-        command = [str(environment / "bin" / "python"), str(WORKER), str(blocks), str(path)]
-        done = run_worker(command, threads=2, time_limit=TIME_LIMIT)
+    chosen = {
+        "batch_size": contestant.batch_size,
+        "added": contestant.added,
+        "updates": WARM_UP + contestant.updates,
+    }
+    for options in GROUPED if contestant.grouped else [{}]:
+        path = contestant.blocks.with_suffix(".json")
+        path.write_text(json.dumps({**settings, **chosen, "options": options}), "utf-8")
+        command = [str(environment / "bin" / "python"), str(WORKER)]
+        done = run_worker(
+            [*command, str(contestant.blocks), str(path)], threads=2, time_limit=TIME_LIMIT
+        )
         if not done.returncode:
             found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
             return found
@@ -119,8 +169,7 @@ def main() -> None:
     recipe = load_recipe(str(options.workspace / "recipe.toml"))
     found: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        blocks = Path(folder) / "blocks.npz"
-        batch_size = write_blocks(recipe, options.workspace, blocks)
+        trainers = write_blocks(recipe, options.workspace, Path(folder))
         model = recipe.model
         layers = model.num_decoder_layers
         if recipe.objective == "masked-lm":
@@ -130,8 +179,6 @@ def main() -> None:
             "pieces": recipe.tokenizer.vocab_size,
             "pad": PAD,
             "mask": recipe.tokenizer.vocab_size - 1,
-            "batch_size": batch_size,
-            "updates": UPDATES,
             "warm_up": WARM_UP,
             "shape": {
                 "d_model": model.d_model,
@@ -144,17 +191,11 @@ def main() -> None:
         for number in range(options.rounds):
             for precision in options.precision:
                 settings["precision"] = precision
-                contestants = {
-                    "mtkit": lambda p=precision: time_mtkit(recipe, options.workspace, p),
-                    "Trainer": lambda: time_trainer(
-                        options.environment, blocks, settings, grouped=False
-                    ),
-                    "Trainer, by length": lambda: time_trainer(
-                        options.environment, blocks, settings, grouped=True
-                    ),
-                }
-                for name, run in contestants.items():
-                    result = run()
+                for name in NAMES:
+                    if name == "mtkit":
+                        result = time_mtkit(recipe, options.workspace, precision)
+                    else:
+                        result = time_trainer(options.environment, trainers[name], settings)
                     found.setdefault(f"{name}, {precision}", []).append(result)
                     speed = result["tokens_per_second"]
                     print(f"round {number + 1}: {name}, {precision}: {speed:,.0f}", file=sys.stderr)
@@ -169,7 +210,7 @@ def print_table(found: dict[str, list[dict[str, Any]]], precisions: list[str]) -
     print("|---|---|---|---|")
     for precision in precisions:
         ours = [each["tokens_per_second"] for each in found[f"mtkit, {precision}"]]
-        for name in ("mtkit", "Trainer", "Trainer, by length"):
+        for name in NAMES:
             theirs = found[f"{name}, {precision}"]
             speeds = [each["tokens_per_second"] for each in theirs]
             ratio = statistics.median(a / b for a, b in zip(ours, speeds, strict=True))

@@ -2,8 +2,9 @@
 
     python trainer_worker.py BLOCKS.npz SETTINGS.json
 
-BLOCKS has the tokens of a text's blocks end to end, and their lengths. Prints a JSON object: real
-tokens per second of the updates behind a warm-up, padding, parameters.
+BLOCKS has the tokens of a text's blocks end to end, and their lengths. Prints a JSON object: tokens
+of text per second of the updates behind a warm-up, padding, parameters. No token of text are the
+`added` ones of each block, its `<s>`.
 """
 
 import json
@@ -103,12 +104,13 @@ def main() -> None:
     settings = json.loads(Path(sys.argv[2]).read_text("utf-8"))
     torch.manual_seed(1)
     model, clock = build(settings), Clock()
-    counts: list[tuple[int, int]] = []
+    counts: list[tuple[int, int, int]] = []
     generator = np.random.default_rng(1)
 
     def note(rows):
         batch = collate(rows, settings, generator)
-        counts.append((int(batch["attention_mask"].sum()), batch["input_ids"].numel()))
+        filled = int(batch["attention_mask"].sum())
+        counts.append((filled - settings["added"] * len(rows), filled, batch["input_ids"].numel()))
         return batch
 
     with tempfile.TemporaryDirectory() as folder:
@@ -137,11 +139,12 @@ def main() -> None:
     first, last = settings["warm_up"], len(clock.ends)
     # The collator may be ahead by a batch, which isn't counted.
     timed = counts[first:last]
-    real = sum(tokens for tokens, _ in timed)
+    real, filled, slots = map(sum, zip(*timed, strict=True))
     found = {
         "tokens_per_second": real / (clock.ends[-1] - clock.ends[first - 1]),
         "tokens_per_update": real / len(timed),
-        "padding": 1.0 - real / sum(slots for _, slots in timed),
+        "padding": 1.0 - filled / slots,
+        "updates": len(timed),
         "parameters": sum(each.numel() for each in model.parameters()),
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
     }
