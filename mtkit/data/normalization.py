@@ -3,7 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from mtkit.data.tokenizer_choice import choose_punctuation, find_tokenizer, reused_folder
+from mtkit.data.tokenizer_choice import (
+    choose_punctuation,
+    find_source_model,
+    find_tokenizer,
+    reused_folder,
+)
 from mtkit.recipe import Recipe
 from mtkit.text.normalization import Normalization, UnicodeNormalizer, read_normalization
 from mtkit.text.punctuation import punctuation_normalizer
@@ -20,9 +25,13 @@ def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
+    source_model = find_source_model(recipe)
+    if source_model is not None:
+        return read_normalization(source_model), "identity"
     tokenizer = find_tokenizer(recipe)
     if tokenizer is None:
-        return recipe.tokenizer.normalization, recipe.tokenizer.normalization
+        rule = recipe.tokenizer.normalization
+        return rule, "identity" if recipe.data.is_trees else rule
     source, target = tokenizer.models
     return read_normalization(source), read_normalization(target)
 

@@ -102,6 +102,8 @@ def find_tokenizer(
         MtkitError: It can't be read, or lacks one of the recipe's tags.
     """
     tags, folder = list_tags(recipe), reused_folder(recipe)
+    if find_source_model(recipe) is not None:
+        return None
     if folder is not None:
         return extend_vocabulary(
             read_reused(folder, recipe),
@@ -116,6 +118,26 @@ def find_tokenizer(
     if symbols := list_own_symbols(recipe):
         return extend_vocabulary(tokenizer, symbols=symbols, punctuation=punctuation)
     return tokenizer
+
+
+def find_source_model(recipe: Recipe) -> bytes | None:
+    """Returns the SentencePiece model of a parser's sentences that is there already.
+
+    It is that which the recipe names, or that of a model without trees that training starts from.
+    The trees' vocabulary is made of the text in either case.
+
+    Raises:
+        MtkitError: It can't be read.
+    """
+    if not recipe.data.is_trees:
+        return None
+    key, folder = _find_reused(recipe)
+    if folder is not None:
+        tokenizer = _load(folder, key)
+        return tokenizer.models[0] if tokenizer.is_joint else None
+    if recipe.tokenizer.pretrained is not None:
+        return read_pretrained(recipe.tokenizer)[0]
+    return None
 
 
 def list_own_symbols(recipe: Recipe) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet, measure_comet
 from mtkit.evaluation.paper_bleu import paper_bleu
+from mtkit.evaluation.parseval import measure_trees, remark_on_trees
 from mtkit.evaluation.remarks.find import find_remarks
 from mtkit.evaluation.results import Difference, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
@@ -75,7 +76,11 @@ def evaluate(
     if settings.comet is not None:
         check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
-    statistics = measure_systems(systems, text.references, settings)
+    statistics = (
+        _measure_trees(systems, text.references)
+        if settings.is_of_trees
+        else measure_systems(systems, text.references, settings)
+    )
     if settings.comet is not None:
         measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
         statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
@@ -86,22 +91,41 @@ def evaluate(
         SystemResult(
             name,
             (*scores[name], *_rate_as_papers_do(hypotheses, text, settings, target_language)),
-            _remark_on_size(len(text.references[0]))
-            + tuple(
-                remark.text
-                for remark in find_remarks(
-                    hypotheses,
-                    text.references,
-                    sources=text.sources,
-                    tokenize=settings.tokenize,
-                    target_language=target_language,
-                    lowercase=settings.lowercase,
-                )
+            (
+                *_remark_on_size(len(text.references[0])),
+                *_remark_on_text(hypotheses, text, settings, target_language),
             ),
         )
         for name, hypotheses in systems.items()
     ]
     return Evaluated(text.name, len(text.references[0]), tuple(results), statistics, settings)
+
+
+def _measure_trees(
+    systems: Mapping[str, Sequence[str]], references: Sequence[Sequence[str]]
+) -> dict[str, list[Statistics]]:
+    if len(references) > 1:
+        raise MtkitError(
+            f"{len(references)} sets of references, but trees are scored against one",
+            "give one --reference",
+        )
+    return {name: measure_trees(trees, references[0]) for name, trees in systems.items()}
+
+
+def _remark_on_text(
+    hypotheses: Sequence[str], text: ReferenceText, settings: Evaluation, target_language: str
+) -> tuple[str, ...]:
+    if settings.is_of_trees:
+        return remark_on_trees(hypotheses, text.references[0])
+    remarks = find_remarks(
+        hypotheses,
+        text.references,
+        sources=text.sources,
+        tokenize=settings.tokenize,
+        target_language=target_language,
+        lowercase=settings.lowercase,
+    )
+    return tuple(remark.text for remark in remarks)
 
 
 def _remark_on_size(num_sentences: int) -> tuple[str, ...]:

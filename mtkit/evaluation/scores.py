@@ -6,7 +6,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 from mtkit.evaluation.results import SystemScore
 from mtkit.evaluation.tokenizers import choose_tokenizer, explain_missing, resolve_tokenizer
-from mtkit.recipe.evaluation import Evaluation, Metric
+from mtkit.recipe.evaluation import Evaluation, TextMetric
 
 
 def score_corpus(
@@ -30,7 +30,7 @@ def score_corpus(
     settings = resolve_tokenizer(settings, target_language)
     hypotheses, references = pair_sentences(hypotheses, references)
     scores = []
-    for metric in settings.metrics:
+    for metric in settings.text_metrics:
         scorer = open_scorer(metric, settings)
         result = scorer.corpus_score(hypotheses, references)
         scores.append(
@@ -78,7 +78,7 @@ def pair_sentences(
 
 
 def open_scorer(
-    metric: Metric, settings: Evaluation, references: Sequence[Sequence[str]] | None = None
+    metric: TextMetric, settings: Evaluation, references: Sequence[Sequence[str]] | None = None
 ) -> Any:
     """Returns sacreBLEU's object for a metric; what a recipe can't set is sacreBLEU's default.
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import open_scorer, pair_sentences
 from mtkit.processors import count_processors
-from mtkit.recipe.evaluation import Evaluation, Metric
+from mtkit.recipe.evaluation import Evaluation, TextMetric
 from mtkit.worker_processes import map_in_order
 
 Numbers = NDArray[Any]
 
 # Roughly, on a processor of 2020; they decide how the work is cut, never what comes out.
-_SECONDS_PER_SENTENCE: dict[Metric, float] = {
+_SECONDS_PER_SENTENCE: dict[TextMetric, float] = {
     "bleu": 0.0003,
     "chrf": 0.0007,
     "chrf++": 0.0008,
@@ -35,6 +35,9 @@ _SECONDS_PER_PORTION = 0.5
 _MAX_SENTENCES_PER_PORTION = 500
 # To start one takes a second.
 _MIN_SECONDS_PER_PROCESS = 2.0
+
+TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
+"""What EVALB says of trees."""
 
 _BLEU_ORDER = 4
 _FLOOR = 0.1
@@ -57,11 +60,13 @@ class Statistics:
             matches of orders 1 to 4, n-grams of orders 1 to 4. chrF: n-grams of the hypothesis, of
             the reference, and matches, for each order. TER: edits, and the references' average
             length, which alone need not be whole. COMET: score, and 1. Perplexity and bits:
-            negative log-probability in nats, and the units that it is a mean over.
+            negative log-probability in nats, and the units that it is a mean over. Trees:
+            constituents that match, of the hypothesis, of the reference; whether all match, and 1
+            where the sentence is scored.
         smooth: BLEU's smoothing; without effect on the others.
     """
 
-    metric: Metric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
+    metric: TextMetric | TreeMetric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
     name: str
     signature: str
     higher_is_better: bool
@@ -105,6 +110,8 @@ class Statistics:
                 return _compute_ter(sums)
             case "macro-f1":
                 return _compute_macro_f1(sums)
+            case "tree-precision" | "tree-recall" | "tree-f1" | "tree-exact":
+                return _compute_of_trees(self.metric, sums)
             case metric:
                 return _compute_of_mean(metric, sums)
 
@@ -138,13 +145,15 @@ def measure_systems(
             if len(systems) == 1:
                 raise
             raise MtkitError(f"{name}: {error.message}", error.hint) from error
-    for metric in settings.metrics:
+    for metric in settings.text_metrics:
         # A tokeniser that is missing should be missed before other work is done.
         open_scorer(metric, settings)
     portions = {
         metric: _cut(list(paired.values()), stripped_references, metric, settings)
         # The slowest first, so that no process is left with it at the end.
-        for metric in sorted(set(settings.metrics), key=lambda name: -_SECONDS_PER_SENTENCE[name])
+        for metric in sorted(
+            set(settings.text_metrics), key=lambda name: -_SECONDS_PER_SENTENCE[name]
+        )
     }
     every = [portion for cut in portions.values() for portion in cut]
     worthwhile = int(sum(portion.seconds for portion in every) / _MIN_SECONDS_PER_PROCESS)
@@ -163,7 +172,7 @@ def measure_systems(
                 metric,
                 settings,
             )
-            for metric in settings.metrics
+            for metric in settings.text_metrics
         ]
         for position, name in enumerate(paired)
     }
@@ -173,7 +182,7 @@ def measure_systems(
 class _Portion:
     """Some sentences of all systems, for one process to count."""
 
-    metric: Metric
+    metric: TextMetric
     settings: Evaluation
     hypotheses: list[list[str]]
     references: list[list[str]]
@@ -186,7 +195,7 @@ class _Portion:
 
 
 def _cut(
-    systems: list[list[str]], references: list[list[str]], metric: Metric, settings: Evaluation
+    systems: list[list[str]], references: list[list[str]], metric: TextMetric, settings: Evaluation
 ) -> list[_Portion]:
     size = int(_SECONDS_PER_PORTION / (_SECONDS_PER_SENTENCE[metric] * len(systems)))
     size = min(max(size, 1), _MAX_SENTENCES_PER_PORTION)
@@ -216,7 +225,7 @@ def _count(portion: _Portion) -> list[Numbers]:
 
 
 def _assemble(
-    counted: list[Numbers], references: list[list[str]], metric: Metric, settings: Evaluation
+    counted: list[Numbers], references: list[list[str]], metric: TextMetric, settings: Evaluation
 ) -> Statistics:
     per_sentence = np.concatenate(counted)
     # A signature holds the number of reference sets, which the scorer takes from what it has seen.
@@ -252,6 +261,22 @@ def _compute_macro_f1(sums: Numbers) -> Numbers:
     has_any = found + wanted > 0
     f1 = 2.0 * right / np.where(has_any, found + wanted, 1.0)
     return np.asarray(100.0 * f1.sum(axis=-1) / np.maximum(has_any.sum(axis=-1), 1))
+
+
+def _compute_of_trees(metric: TreeMetric, sums: Numbers) -> Numbers:
+    """Returns a score of trees in percent, of [..., 5]; 0 where there is nothing to divide by."""
+    right, found, wanted, exact, scored = np.moveaxis(sums, -1, 0)
+    match metric:
+        case "tree-precision":
+            shares = right, found
+        case "tree-recall":
+            shares = right, wanted
+        case "tree-f1":
+            # 2 P R / (P + R)
+            shares = 2.0 * right, found + wanted
+        case "tree-exact":
+            shares = exact, scored
+    return np.asarray(100.0 * shares[0] / np.where(shares[1] > 0, shares[1], 1.0))
 
 
 def _compute_bleu(sums: Numbers, smooth: str, *, effective_order: bool) -> Numbers:

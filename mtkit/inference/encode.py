@@ -88,10 +88,12 @@ class SourceEncoder:
     Attributes:
         tokenizer: The model's.
         max_prefix_tokens: Maximum number of tokens of a target prefix, `</s>` counted.
+        cuts: Whether a line that is too long is cut; else it has no part.
     """
 
     tokenizer: SubwordTokenizer
     max_prefix_tokens: int
+    cuts: bool = True
 
     def encode(
         self, requests: Sequence[Request], lines: Sequence[int], limits: Sequence[int]
@@ -126,6 +128,14 @@ class SourceEncoder:
             prefix = self._encode_prefix(requests[index].prefix, line)
             parts = [((0, len(text)), [*tag_ids[:-1], *token_ids])]
             num_tokens = len(parts[0][1])
+            if num_tokens > limit and not self.cuts:
+                warnings[index] = LineWarning(
+                    "too long for the model",
+                    f"input line {line} has {num_tokens:,} tokens, more than the model's "
+                    f"{limit:,}: not parsed",
+                    line,
+                )
+                continue
             if num_tokens > limit:
                 parts = self._cut(text, tag_ids[:-1], line, limit)
             encoded[index] = [

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
 from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.parse import TreeMaker
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
 from mtkit.inference.translation import (
@@ -21,6 +23,7 @@ from mtkit.inference.translation import (
 )
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.trees.brackets import split_words, write_tree
 
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
@@ -49,6 +52,7 @@ class LineTranslator:
         target_language: Its code; it says how parts of a long line are joined.
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
+        trees: Makes trees of a parser's output; None for text.
     """
 
     def __init__(
@@ -60,7 +64,9 @@ class LineTranslator:
         target_language: str = "",
         rerank: Reranker = keep_order,
         continues: bool = False,
+        trees: TreeMaker | None = None,
     ) -> None:
+        self._trees = trees
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._continues = continues
         self._target_language, self._rerank = target_language, rerank
@@ -81,8 +87,14 @@ class LineTranslator:
             for index, request in enumerate(requests)
         ]
         settings = [self._choose_settings(request) for request in requests]
+        if self._trees is not None:
+            requests = [replace(request, text=self._spell(request.text)) for request in requests]
         max_tokens = self._engine.max_tokens or sys.maxsize
-        limits = [min(each.max_source_tokens, max_tokens) for each in settings]
+        limits = [
+            # A sentence's tree can't be made of the trees of its parts.
+            max_tokens if self._trees is not None else min(each.max_source_tokens, max_tokens)
+            for each in settings
+        ]
         encoded, warnings = self._encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
         translations = []
@@ -91,13 +103,17 @@ class LineTranslator:
             for hypotheses in found:
                 _check_finite(hypotheses, settings[index], line)
             if not parts:
-                translations.append(BLANK)
+                translations.append(
+                    self._answer_without_search(requests[index], warnings.get(index))
+                )
                 continue
             ranked = [
                 self._rerank(part, [self._decode(each, part) for each in hypotheses])
                 for part, hypotheses in zip(parts, found, strict=True)
             ]
             candidates = join_parts(ranked, self._target_language)
+            if self._trees is not None:
+                candidates = self._make_trees(requests[index].text, candidates)
             of_line = [warnings[index]] if index in warnings else []
             of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
@@ -110,10 +126,11 @@ class LineTranslator:
         scored = [BLANK] * len(pairs)
         indices = [index for index, pair in enumerate(pairs) if any(map(str.strip, pair))]
         texts = [pairs[index][1].rstrip("\r\n") for index in indices]
+        targets_as_text = self._write_symbols(texts, [first_line + index for index in indices])
         sources = self._tokenizer.encode_source(
-            [pairs[index][0].rstrip("\r\n") for index in indices]
+            [self._spell(pairs[index][0].rstrip("\r\n")) for index in indices]
         )
-        targets = self._tokenizer.encode_target(texts)
+        targets = self._tokenizer.encode_target(targets_as_text)
         for index, source, target in zip(indices, sources, targets, strict=True):
             num_tokens = max(len(source), len(target))
             if num_tokens > self._max_given_tokens:
@@ -137,10 +154,50 @@ class LineTranslator:
                 scored[indices[which]] = Translation((candidate,))
         return scored
 
+    def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
+        """Returns the answer to a line without tokens, or to a sentence too long for a parser."""
+        if self._trees is None or not request.text.strip():
+            return BLANK
+        candidates = self._make_trees(request.text, BLANK.candidates)
+        return Translation(candidates, warnings=() if warning is None else (warning,))
+
+    def _make_trees(
+        self, sentence: str, candidates: Sequence[Hypothesis]
+    ) -> tuple[Hypothesis, ...]:
+        """Returns a parser's candidates with their trees as text."""
+        assert self._trees is not None
+        restored = [self._trees.make(sentence, each.text) for each in candidates]
+        return tuple(
+            replace(each, text=write_tree(one.tree), repairs=one.repairs)
+            for each, one in zip(candidates, restored, strict=True)
+        )
+
+    def _spell(self, sentence: str) -> str:
+        """Returns a sentence as the model has learned to read: a treebank has no bare brackets."""
+        return sentence if self._trees is None else " ".join(split_words(sentence))
+
+    def _write_symbols(self, texts: Sequence[str], lines: Sequence[int]) -> Sequence[str]:
+        """Returns given targets as the model writes them: of trees their symbols."""
+        if self._trees is None:
+            return texts
+        symbols = []
+        for text, line in zip(texts, lines, strict=True):
+            try:
+                symbols.append(self._trees.write_symbols(text))
+            except ValueError as error:
+                raise LineError(
+                    line, f"no tree to score: {error}", "expected (TOP (S (VP (VB Go)) (. .)))"
+                ) from error
+            except MtkitError as error:
+                raise LineError(line, error.message, error.hint) from error
+        return symbols
+
     @property
     def _encoder(self) -> LineEncoder:
-        kind = ContinuationEncoder if self._continues else SourceEncoder
-        return kind(self._tokenizer, self._max_given_tokens)
+        if self._continues:
+            return ContinuationEncoder(self._tokenizer, self._max_given_tokens)
+        cuts = self._trees is None
+        return SourceEncoder(self._tokenizer, self._max_given_tokens, cuts=cuts)
 
     @property
     def _max_given_tokens(self) -> int:

@@ -9,6 +9,7 @@ from typing import Literal, overload
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
+from mtkit.inference.parse import TreeMaker
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -21,6 +22,7 @@ from mtkit.inference.translation import Request, Translation
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -75,6 +77,7 @@ class Translator:
             settings,
             target_language=opened[0].config.target_language,
             continues=opened[0].config.objective == "causal-lm",
+            trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
         )
 
     @classmethod
@@ -87,6 +90,7 @@ class Translator:
         target_language: str = "",
         warns: bool = True,
         continues: bool = False,
+        linearization: Linearization | None = None,
     ) -> "Translator":
         """Returns a translator that uses an engine opened before.
 
@@ -97,6 +101,7 @@ class Translator:
             target_language: Its code; it says how parts of a long line are joined.
             warns: Whether to warn when a line was split or an output cut.
             continues: Whether the model is a causal language model, which continues lines.
+            linearization: What a parser's trees look like as targets; None for a translator.
         """
         translator = cls.__new__(cls)
         translator._warns = warns
@@ -106,6 +111,7 @@ class Translator:
             settings,
             target_language=target_language,
             continues=continues,
+            trees=TreeMaker.of(linearization, tokenizer),
         )
         return translator
 
@@ -270,6 +276,7 @@ def _list_traits(opened: OpenedFolder) -> dict[str, object]:
         "a different source language": config.source_language,
         "a different target language": config.target_language,
         "a different objective": config.objective,
+        "another form of trees": config.linearization,
         "a different tokenizer": tokenizer.models,
         "different source tags": tokenizer.tags,
         "different punctuation rules": tokenizer.punctuation,

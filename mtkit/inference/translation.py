@@ -1,11 +1,12 @@
 """Requests to a translator, and its translations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
+from mtkit.text.trees.restore import Repairs
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Hypothesis:
             `inference.fusion`; None without one.
         text: The translation; empty before decoding.
         pieces: Each token as the tokenizer writes it; empty before decoding.
+        repairs: What it took to make a tree of a parser's output; None for text.
     """
 
     token_ids: tuple[int, ...]
@@ -70,6 +72,7 @@ class Hypothesis:
     text: str = ""
     pieces: tuple[str, ...] = ()
     fused_log_probability: float | None = None
+    repairs: Repairs | None = None
 
     @property
     def tokens(self) -> tuple[ScoredPiece, ...]:
@@ -94,6 +97,7 @@ class Hypothesis:
                 for token in self.tokens
             ],
             "reached_limit": self.reached_limit,
+            **({} if self.repairs is None else {"repairs": asdict(self.repairs)}),
         }
 
 

@@ -22,6 +22,7 @@ from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.recipe.parsing import Linearization, Parsing
 from mtkit.recipe.recipe import ENCODER_DECODERS, Objective, Recipe
 from mtkit.recipe.section import Section
 from mtkit.recipe.training import MAX_LABELS, ClassifierKind, Masking
@@ -82,6 +83,8 @@ class ModelConfig(Section):
     from the file of any other."""
     classifier: ClassifierConfig | None = None
     """What a classifier needs beside; absent from the file of any other model."""
+    parsing: Parsing | None = None
+    """What a parser's trees look like as targets; absent from the file of any other model."""
     source_language: str
     """Language translated from; a language model's own."""
     target_language: str
@@ -119,6 +122,9 @@ class ModelConfig(Section):
             objective=recipe.objective,
             next_sentence=(recipe.training.masking or Masking()).next_sentence,
             classifier=classifier,
+            parsing=None
+            if recipe.data.linearization is None
+            else Parsing(linearization=recipe.data.linearization),
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
             source_vocab_size=tokenizer.source_vocab_size,
@@ -151,7 +157,14 @@ class ModelConfig(Section):
             tables.pop("next_sentence", None)
         if self.classifier is None:
             tables.pop("classifier", None)
+        if self.parsing is None:
+            tables.pop("parsing", None)
         return tables
+
+    @property
+    def linearization(self) -> Linearization | None:
+        """What a parser's trees look like as targets; None for a translator."""
+        return None if self.parsing is None else self.parsing.linearization
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from mtkit.console import say, warn
 from mtkit.data.preparation.labelled_text import check_known
-from mtkit.data.sources.corpora import put_tag, read_pairs, require_parallel
+from mtkit.data.sources.corpora import put_tag, read_pairs, require_parallel, without_tag
 from mtkit.data.sources.labelled import read_labelled
 from mtkit.data.sources.one_language import read_text
 from mtkit.data.sources.published import read_published
+from mtkit.data.sources.treebank import read_treebank
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
@@ -36,8 +37,15 @@ from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
-from mtkit.recipe.test_sets import LabelledTestSet, PlantedTestSet, PublishedTestSet, TestSet
+from mtkit.recipe.test_sets import (
+    LabelledTestSet,
+    PlantedTestSet,
+    PublishedTestSet,
+    TestSet,
+    TreeTestSet,
+)
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
+from mtkit.text.trees.brackets import escape, write_tree
 from mtkit.workspace import Workspace
 
 
@@ -363,9 +371,12 @@ def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[l
     """Returns a test set's sources, without its tag, and its sets of references."""
     if isinstance(test_set, PublishedTestSet):
         return read_published(test_set.sacrebleu, languages=recipe.data.languages)
+    if isinstance(test_set, TreeTestSet):
+        trees = list(read_treebank(test_set))
+        return [" ".join(map(escape, tree.words)) for tree in trees], [list(map(write_tree, trees))]
     pairs = list(
         read_pairs(
-            require_parallel(test_set).model_copy(update={"tag": ""}),
+            without_tag(require_parallel(test_set)),
             phrasebook_split="test",
             languages=recipe.data.languages,
         )

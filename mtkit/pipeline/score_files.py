@@ -14,6 +14,7 @@ from mtkit.pipeline.system_names import name_systems
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.loading import override_section
+from mtkit.text.trees.brackets import read_trees, write_tree
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,10 @@ def score_files(
     else:
         text = ReferenceText(
             name=as_text(references[0]),
-            references=[_read_verbatim(path) for path in references],
+            references=[
+                _read_trees(path) if scoring.settings.is_of_trees else _read_verbatim(path)
+                for path in references
+            ],
             sources=None if source is None else list(read_lines(source)),
             origins=read_origins(scoring.settings),
         )
@@ -164,6 +168,11 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
 def _read_verbatim(file: Path) -> list[str]:
     """Returns a file's lines with all that sacreBLEU's command would score."""
     return list(read_lines(file, is_verbatim=True))
+
+
+def _read_trees(file: Path) -> list[str]:
+    """Returns the trees of a treebank of any layout, each on a line."""
+    return [write_tree(tree, root=None) for tree in read_trees(read_lines(file), as_text(file))]
 
 
 def _without_returns(lines: Sequence[str]) -> list[str]:

@@ -251,12 +251,27 @@ class Selection(Section):
         return self
 
 
+_OF_TEXT = (
+    "length",
+    "length_ratio",
+    "identical",
+    "letters",
+    "script",
+    "numbers",
+    "urls",
+    "repetition",
+    "language",
+)
+"""Filters that judge text, on either side."""
+
+
 class Cleaning(Section):
     """Which training pairs are dropped. A pair with a blank side always is.
 
     Of text in one language, lines are dropped by the same rules, as if each were one side of a
     pair. What compares two sides doesn't apply: `length_ratio`, `identical`, `numbers`, `urls`; nor
-    does `max_tokens`.
+    does `max_tokens`. Of trees, only `encoding`, `overlap`, by the sentence, `duplicates` and
+    `max_tokens` apply.
     """
 
     max_tokens: Count = 256
@@ -287,6 +302,11 @@ class Cleaning(Section):
     """Duplicate pairs."""
     selection: Selection | None = None
     """Keep only the text that is most like yours."""
+
+    def without_rules_of_text(self) -> "Cleaning":
+        """Returns the section for trees: without the filters that would misjudge brackets."""
+        off = {name: getattr(self, name).model_copy(update={"enabled": False}) for name in _OF_TEXT}
+        return self.model_copy(update=off)
 
     @model_serializer(mode="wrap")
     def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

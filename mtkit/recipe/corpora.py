@@ -15,6 +15,7 @@ from mtkit.recipe.corpus_files import (
     LocalPath,
     uncompressed_name,
 )
+from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Count, Section, refuse_special
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 
@@ -178,6 +179,10 @@ class PlantedTrainingCorpus(TrainingKeys, PlantedCorpus):
     """Two text files, aligned by line, whose pairs are also read with planted faults."""
 
 
+class TreeTrainingCorpus(TrainingKeys, TreeCorpus):
+    """A treebank: sentences with their constituency trees, in Penn Treebank brackets."""
+
+
 def corpus_kind(corpus: Any) -> str:
     """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
     for key in (
@@ -187,6 +192,7 @@ def corpus_kind(corpus: Any) -> str:
         "planted_faults",
         "text_column",
         "text",
+        "trees",
         "path",
         "sacrebleu",
     ):
@@ -203,7 +209,8 @@ Corpus = Annotated[
     | Annotated[TextTrainingCorpus, Tag("text")]
     | Annotated[TextTableTrainingCorpus, Tag("text_column")]
     | Annotated[LabelledTrainingCorpus, Tag("label_column")]
-    | Annotated[PlantedTrainingCorpus, Tag("planted_faults")],
+    | Annotated[PlantedTrainingCorpus, Tag("planted_faults")]
+    | Annotated[TreeTrainingCorpus, Tag("trees")],
     Discriminator(corpus_kind),
 ]
 HeldOutCorpus = Annotated[
@@ -215,7 +222,8 @@ HeldOutCorpus = Annotated[
     | Annotated[TextCorpus, Tag("text")]
     | Annotated[TextTableCorpus, Tag("text_column")]
     | Annotated[LabelledCorpus, Tag("label_column")]
-    | Annotated[PlantedCorpus, Tag("planted_faults")],
+    | Annotated[PlantedCorpus, Tag("planted_faults")]
+    | Annotated[TreeCorpus, Tag("trees")],
     Discriminator(corpus_kind),
 ]
 
@@ -243,16 +251,18 @@ def _file_name_of(corpus: Corpus) -> str:
     match corpus:
         case FileCorpus() | PlantedCorpus():
             # What is left of train.en.gz once compression and language are off.
-            return Path(uncompressed_name(corpus.source)).stem
-        case PairedFileCorpus():
-            stem = Path(uncompressed_name(corpus.path)).stem
-            # OPUS calls its Moses archives de-en.txt.zip.
-            return stem.removesuffix(".txt") if corpus.format == "zip" else stem
+            path = corpus.source
         case HubCorpus():
             return Path(corpus.dataset).name
         case PhrasebookCorpus():
             return corpus.builtin
         case TextCorpus():
-            return Path(uncompressed_name(corpus.text)).stem
-        case TextTableCorpus() | LabelledCorpus():
-            return Path(uncompressed_name(corpus.path)).stem
+            path = corpus.text
+        case TreeCorpus():
+            path = corpus.trees
+        case _:
+            path = corpus.path
+    stem = Path(uncompressed_name(path)).stem
+    # OPUS calls its Moses archives de-en.txt.zip.
+    is_archive = isinstance(corpus, PairedFileCorpus) and corpus.format == "zip"
+    return stem.removesuffix(".txt") if is_archive else stem

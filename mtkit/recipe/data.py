@@ -13,6 +13,7 @@ from pydantic import (
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import Corpus, HeldOutCorpus
 from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.section import Section
 
 _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
@@ -42,6 +43,8 @@ class Data(Section):
     """Training corpora; `weight` says how often each occurs in an epoch."""
     dev: HeldOutCorpus
     """Development set: its loss and score decide which checkpoint is best."""
+    parsing: Parsing | None = None
+    """How trees become targets, where corpora are `trees`."""
     cleaning: Cleaning = Cleaning()
     """Which training pairs, or lines of text in one language, are dropped."""
 
@@ -52,6 +55,21 @@ class Data(Section):
         for key in ("source_language", "target_language"):
             if not getattr(self, key):
                 raise ValueError(f"{key} is missing")
+        return self
+
+    @model_validator(mode="after")
+    def _all_are_trees_or_none(self) -> "Data":
+        if self.parsing is not None and not self.is_trees:
+            raise ValueError("parsing is for corpora with `trees`")
+        if self.is_trees:
+            others = [corpus for corpus in self.train if not isinstance(corpus, TreeCorpus)]
+            if others or not isinstance(self.dev, TreeCorpus):
+                raise ValueError(
+                    "`trees` and other corpora don't go together: name trees in each of data.train "
+                    "and in data.dev"
+                )
+            if self.cleaning.selection is not None:
+                raise ValueError("cleaning.selection chooses text, not trees: remove it")
         return self
 
     @model_validator(mode="after")
@@ -111,7 +129,19 @@ class Data(Section):
         if not self.language:
             tables.pop("language", None)
             tables.pop("block_tokens", None)
+        if self.parsing is None:
+            tables.pop("parsing", None)
         return tables
+
+    @property
+    def is_trees(self) -> bool:
+        """Whether it is treebanks, for a parser."""
+        return any(isinstance(corpus, TreeCorpus) for corpus in (*self.train, self.dev))
+
+    @property
+    def linearization(self) -> Linearization | None:
+        """What a tree looks like as a target; None where there are no trees."""
+        return (self.parsing or Parsing()).linearization if self.is_trees else None
 
     @property
     def is_text(self) -> bool:

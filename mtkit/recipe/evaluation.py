@@ -9,7 +9,8 @@ from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.section import CountFromZero, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
-Metric = Literal["bleu", "chrf", "chrf++", "ter"]
+TextMetric = Literal["bleu", "chrf", "chrf++", "ter"]
+Metric = TextMetric | Literal["parseval"]
 
 
 class Significance(Section):
@@ -56,7 +57,8 @@ class Evaluation(Section):
     test_sets: Annotated[tuple[TestSet, ...], Invalidates.HELD_OUT | Invalidates.RESULTS] = ()
     """Held-out sets that `mtkit score` translates and scores."""
     metrics: tuple[Metric, ...] = Field(default=("bleu", "chrf", "ter"), min_length=1)
-    """Metrics to compute."""
+    """Metrics to compute. `parseval` is for trees, and their default: precision, recall and F1 of
+    constituents, and the share of trees without a fault, as EVALB has them with COLLINS.prm."""
     tokenize: Annotated[
         Literal[
             "auto",
@@ -104,7 +106,19 @@ class Evaluation(Section):
     def _are_different(cls, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
         if len(set(metrics)) < len(metrics):
             raise ValueError("a metric is listed twice")
+        if "parseval" in metrics and len(metrics) > 1:
+            raise ValueError("parseval scores trees, and the other metrics text: name one kind")
         return metrics
+
+    @property
+    def text_metrics(self) -> tuple[TextMetric, ...]:
+        """Those of the metrics that score text."""
+        return tuple(metric for metric in self.metrics if metric != "parseval")
+
+    @property
+    def is_of_trees(self) -> bool:
+        """Whether trees are scored, not text."""
+        return self.metrics == ("parseval",)
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Evaluation":

@@ -215,7 +215,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     def rooted(corpus: Entry) -> Entry:
         paths: dict[str, Any] = {
             key: root / path.expanduser()
-            for key in ("source", "target", "path", "text")
+            for key in ("source", "target", "path", "text", "trees")
             if isinstance(path := getattr(corpus, key, None), Path)
         }
         if isinstance(corpus, HubCorpus):

@@ -9,6 +9,7 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Model
+from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Section
 from mtkit.recipe.text_corpora import ClassifierCorpus, TextCorpus, TextTableCorpus
 from mtkit.recipe.tokenizer import Tokenizer
@@ -35,7 +36,7 @@ class Recipe(Section):
     of a text or of a pair of texts, by a language model that is trained on
     (`training.start_from`)."""
     data: Annotated[Data, Invalidates.DATA]
-    """Parallel text, or text in one language."""
+    """Parallel text, text in one language, or trees."""
     tokenizer: Annotated[Tokenizer, Invalidates.DATA | Invalidates.RUN] = Tokenizer()
     """Subword tokenizer."""
     model: Annotated[Model, Invalidates.RUN] = Model()
@@ -158,6 +159,53 @@ class Recipe(Section):
             raise ValueError(
                 "tokenizer.joint = false trains a tokenizer for each of two languages, but a "
                 "language model has one: remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _settings_suit_trees(self) -> "Recipe":
+        is_trees, metric = self.data.is_trees, self.training.validation.metric
+        for test_set in self.evaluation.test_sets:
+            if isinstance(test_set, TreeCorpus) != is_trees:
+                raise ValueError(
+                    f"evaluation.test_sets: {test_set.name} must "
+                    + (
+                        "name `trees`, as data.train does"
+                        if is_trees
+                        else "not name `trees`, as data.train doesn't"
+                    )
+                )
+        pretrained = self.tokenizer.pretrained
+        if pretrained is not None and not self.tokenizer.joint:
+            if is_trees and pretrained.target is not None:
+                raise ValueError(
+                    "tokenizer.pretrained.target is given, but trees have a vocabulary of their "
+                    "own: remove it"
+                )
+            if not is_trees and pretrained.target is None:
+                raise ValueError(
+                    "tokenizer.pretrained.target is missing: joint = false needs a model for each "
+                    "side"
+                )
+        if self.evaluation.is_of_trees != is_trees:
+            raise ValueError(
+                'evaluation.metrics must be ["parseval"] where data.train names `trees`'
+                if is_trees
+                else 'evaluation.metrics = ["parseval"] is for corpora with `trees`'
+            )
+        if not is_trees:
+            if metric == "f1":
+                raise ValueError('training.validation.metric = "f1" is for corpora with `trees`')
+            return self
+        if self.objective != "translation":
+            raise ValueError(f'objective = "{self.objective}" has no use for `trees`: remove it')
+        if metric not in ("f1", "loss"):
+            raise ValueError(
+                f'training.validation.metric = "{metric}" scores text: trees need "f1" or "loss"'
+            )
+        if self.tokenizer.joint:
+            raise ValueError(
+                "sentences and trees have a vocabulary each: set tokenizer.joint to false"
             )
         return self
 

@@ -12,6 +12,7 @@ from mtkit.recipe.corpora import (
     PublishedCorpus,
     corpus_kind,
 )
+from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Section
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 
@@ -57,6 +58,10 @@ class PlantedTestSet(_Named, PlantedCorpus):
     """Two text files, aligned by line, whose pairs are also read with planted faults."""
 
 
+class TreeTestSet(_Named, TreeCorpus):
+    """A treebank: sentences with their constituency trees, in Penn Treebank brackets."""
+
+
 TestSet = Annotated[
     Annotated[FileTestSet, Tag("files")]
     | Annotated[PairedFileTestSet, Tag("path")]
@@ -66,6 +71,7 @@ TestSet = Annotated[
     | Annotated[TextTestSet, Tag("text")]
     | Annotated[TextTableTestSet, Tag("text_column")]
     | Annotated[LabelledTestSet, Tag("label_column")]
-    | Annotated[PlantedTestSet, Tag("planted_faults")],
+    | Annotated[PlantedTestSet, Tag("planted_faults")]
+    | Annotated[TreeTestSet, Tag("trees")],
     Discriminator(corpus_kind),
 ]

@@ -17,7 +17,7 @@ class Pretrained(Section):
     source: Path
     """Model for the source, or for both sides if `joint` is true; relative to `data.data_root`."""
     target: Path | None = None
-    """Model for the target, if `joint` is false."""
+    """Model for the target, if `joint` is false; trees need none."""
 
 
 class Sampling(Section):
@@ -77,11 +77,9 @@ class Tokenizer(Section):
 
     @model_validator(mode="after")
     def _models_fit(self) -> "Tokenizer":
-        if self.pretrained is not None and (self.pretrained.target is None) != self.joint:
+        if self.joint and self.pretrained is not None and self.pretrained.target is not None:
             raise ValueError(
                 "pretrained.target is given, but with joint = true one model serves both sides: "
                 "remove it, or set joint = false"
-                if self.joint
-                else "pretrained.target is missing: joint = false needs a model for each side"
             )
         return self

@@ -115,12 +115,12 @@ class Validation(Section):
     """What happens on the development set at each checkpoint."""
 
     metric: Annotated[
-        Literal["bleu", "chrf", "loss", "accuracy", "macro_f1"],
+        Literal["bleu", "chrf", "loss", "accuracy", "macro_f1", "f1"],
         Invalidates.RUN | Invalidates.SCORES,
     ] = "bleu"
     """What the best checkpoint is chosen by: development BLEU, chrF, or loss per token, a language
     model's default and only choice; for classification accuracy, its default, the labels' mean F1,
-    or loss per text."""
+    or loss per text; for trees F1 of constituents, their default, or loss."""
     beam_size: Annotated[BeamSize, Invalidates.SCORES] = 1
     """Beam size of the development translations; 1 is greedy search, which is fast and ranks
     checkpoints well."""

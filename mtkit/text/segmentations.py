@@ -236,6 +236,13 @@ class _Lattice:
         self.cumulated = array("d")
 
 
+def is_of_words(model: bytes) -> bool:
+    """Returns whether a serialised SentencePiece model makes a piece of each word."""
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    return bool(proto.trainer_spec.model_type == proto.trainer_spec.WORD)
+
+
 class Resegmenter:
     """Draws other segmentations of sentences that one SentencePiece model has cut.
 

@@ -10,7 +10,7 @@ import sentencepiece
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import read_file
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.segmentations import Resegmenter
+from mtkit.text.segmentations import Resegmenter, is_of_words
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
 
@@ -62,9 +62,13 @@ class SentencePieceSegmenter:
     def resegmenter(self, alpha: float) -> Resegment:
         """Returns a function that draws another segmentation; `alpha` as `Sampling` has it.
 
+        Where each word is a piece there is no other.
+
         Raises:
-            MtkitError: The model is neither BPE nor unigram.
+            MtkitError: The model is one of characters.
         """
+        if is_of_words(self.model):
+            return lambda tokens, random: tokens
         draw = Resegmenter(self.model, alpha).draw
 
         def draw_ours(tokens: list[int], random: Random) -> list[int]:

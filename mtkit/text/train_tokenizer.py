@@ -8,7 +8,7 @@ import sentencepiece
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.token_ids import BOS, EOS, PAD, UNK
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -21,6 +21,8 @@ def train_tokenizer(
     tags: Sequence[str] = (),
     symbols: Sequence[str] = (),
     punctuation: tuple[str, str] | None = None,
+    is_trees: bool = False,
+    source_model: bytes | None = None,
 ) -> SubwordTokenizer:
     """Returns a tokenizer trained on a sample that the caller has drawn.
 
@@ -32,6 +34,8 @@ def train_tokenizer(
         tags: Strings that may stand before a source, each to be one token.
         symbols: Strings that are to be one piece, beside those of the settings.
         punctuation: As `SubwordTokenizer` takes it.
+        is_trees: Whether targets are symbols of trees, each of which is a piece.
+        source_model: The source's SentencePiece model, where it is there already.
 
     Raises:
         MtkitError: The sample can't yield a vocabulary of the wanted size.
@@ -41,12 +45,38 @@ def train_tokenizer(
     if settings.joint:
         joint = _train(settings, chain(source, target), symbols, "tokenizer")
         return SubwordTokenizer(joint, joint, tags=tags, punctuation=punctuation)
+    if source_model is None:
+        source_model = _train(settings, source, symbols, "source tokenizer")
     return SubwordTokenizer(
-        _train(settings, source, symbols, "source tokenizer"),
-        _train(settings, target, symbols, "target tokenizer"),
+        source_model,
+        _collect(target) if is_trees else _train(settings, target, symbols, "target tokenizer"),
         tags=tags,
         punctuation=punctuation,
     )
+
+
+def _collect(sentences: Iterable[str]) -> bytes:
+    """Returns a model with a piece for each word of sentences, the most frequent first."""
+    sentences = list(sentences)
+    words = {word for sentence in sentences for word in sentence.split()}
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        model_type="word",
+        vocab_size=len(words) + len(SPECIAL_PIECES),
+        normalization_rule_name="identity",
+        character_coverage=1.0,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        input_sentence_size=0,
+        max_sentence_length=1 << 20,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return model.getvalue()
 
 
 def _train(settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str) -> bytes:

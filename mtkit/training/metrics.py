@@ -16,6 +16,8 @@ LABELS = {
     "macro_f1": "macro-F1",
     "masked_accuracy": "masked accuracy",
     "next_sentence_accuracy": "next-sentence accuracy",
+    "f1": "F1",
+    "exact_match": "exact match",
 }
 """How scores are written; another's key is its label."""
 Value = float | str | None

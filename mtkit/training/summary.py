@@ -142,9 +142,9 @@ def _describe_score(recipe: Recipe, score: float) -> str:
     if metric == "loss":
         smoothing = f"label smoothing {recipe.training.label_smoothing:g}"
         return f"loss {-score:.4f}{_LOSS_UNITS[recipe.objective]}, {smoothing}"
-    settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
-    if recipe.objective == "classification":
+    if recipe.objective == "classification" or recipe.data.is_trees:
         return f"{LABELS[metric]} {score:.2f} %"
+    settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
     # The signature says nothing of the text that was scored.
     language = recipe.data.target_language
     [named] = score_corpus(["a"], [["a"]], settings, target_language=language)

@@ -12,11 +12,13 @@ from mtkit.console import warn
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
+from mtkit.evaluation.parseval import measure_trees
 from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.parse import TreeMaker
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
 from mtkit.network import CausalLanguageModel, EncoderDecoder
@@ -24,6 +26,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
+from mtkit.text.trees.brackets import write_tree
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.metrics import LOSSES
@@ -74,8 +77,8 @@ class ValidationResult:
     Attributes:
         score: What ranks checkpoints; greater is better.
         metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores,
-            which are `bleu` and `chrf` for a translator, and shares of right answers in percent for
-            a masked language model.
+            which are `bleu` and `chrf` for a translator, `f1` and `exact_match` for a parser, and
+            shares of right answers in percent for a masked language model.
         samples: A few sentences to read.
     """
 
@@ -133,6 +136,10 @@ class Validator:
         self._sources, self._references = data.dev_text
         self._processes = processes
         self._forks = forks
+        self._trees = TreeMaker.of(recipe.data.linearization, data.tokenizer)
+        if self._trees is not None:
+            pairs = zip(self._sources, self._references, strict=True)
+            self._references = [write_tree(self._trees.read(*pair)) for pair in pairs]
         two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
         self._settings = resolve_tokenizer(two, recipe.data.target_language)
         # Before the first update, not after hours: what would fail at the first validation.
@@ -151,13 +158,11 @@ class Validator:
         """Returns the model's loss and scores; every process must call it."""
         loss, nll = self._measure_loss(model)
         hypotheses = self._translate(model)
-        bleu, chrf = score_corpus(hypotheses, [self._references], self._settings)
         metrics: dict[str, float] = {
             "loss": loss,
             "nll": nll,
             "perplexity": perplexity_of(nll),
-            "bleu": bleu.value,
-            "chrf": chrf.value,
+            **self._score(hypotheses),
         }
         metric = self._recipe.training.validation.metric
         return ValidationResult(
@@ -165,6 +170,14 @@ class Validator:
             metrics=metrics,
             samples=self._choose_samples(hypotheses),
         )
+
+    def _score(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """Returns the scores of translations, or of trees, by their names."""
+        if self._trees is None:
+            bleu, chrf = score_corpus(hypotheses, [self._references], self._settings)
+            return {"bleu": bleu.value, "chrf": chrf.value}
+        found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
+        return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
 
     def _measure_loss(self, model: EncoderDecoder | CausalLanguageModel) -> tuple[float, float]:
         """Returns loss and negative log-likelihood per target token."""
@@ -214,6 +227,7 @@ class Validator:
                 settings,
                 target_language=self._recipe.data.target_language,
                 warns=False,
+                linearization=self._recipe.data.linearization,
             )
             try:
                 part = list(translator.stream(self._processes.shard(self._sources)))

@@ -56,6 +56,7 @@ def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block | TextBlo
         index=index,
         pairs_per_block=_ROWS_PER_BLOCK,
         languages=recipe.data.languages,
+        linearization=recipe.data.linearization,
     )
 
 

@@ -87,8 +87,13 @@ class CleaningJob:
         languages = data.column_languages
         punctuation = languages if punctuation_languages(recipe) is not None else None
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
+        settings = data.cleaning
+        if data.is_trees:
+            # Many a sentence has another's tree.
+            held_out = ((source, "") for source, *_ in held_out)
+            settings = settings.without_rules_of_text()
         return cls(
-            settings=data.cleaning,
+            settings=settings,
             languages=languages,
             length_ratio=1.0 if data.is_text else measure_length_ratio(dev),
             held_out=HeldOut.of(held_out, normalizations[: len(languages)]),

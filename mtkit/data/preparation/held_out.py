@@ -10,7 +10,7 @@ from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_
 from mtkit.data.preparation.facts import DevFacts
 from mtkit.data.preparation.tokenize_blocks import BlockShape, cut_whole
 from mtkit.data.preparation.tokenize_text import choose_widths, find_short, keep
-from mtkit.data.sources.corpora import Pair, read_pairs, require_parallel
+from mtkit.data.sources.corpora import Pair, read_pairs, require_parallel, without_tag
 from mtkit.data.sources.one_language import read_text
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
@@ -38,9 +38,10 @@ def read_held_out(
     """
     parallel = require_parallel(corpus)
     return read_pairs(
-        parallel if is_tagged else parallel.model_copy(update={"tag": ""}),
+        parallel if is_tagged else without_tag(parallel),
         phrasebook_split=split,
         languages=recipe.data.languages,
+        linearization=recipe.data.linearization,
     )
 
 

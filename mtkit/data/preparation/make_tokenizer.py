@@ -8,6 +8,7 @@ from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.tokenizer_choice import (
+    find_source_model,
     find_tokenizer,
     list_own_symbols,
     list_tags,
@@ -60,6 +61,8 @@ def make_tokenizer(
             tags=list_tags(recipe),
             symbols=list_own_symbols(recipe),
             punctuation=punctuation,
+            is_trees=recipe.data.is_trees,
+            source_model=find_source_model(recipe),
         )
     elif reused is not None:
         num_reused = read_reused(reused, recipe).source_vocab_size

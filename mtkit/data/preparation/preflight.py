@@ -33,6 +33,7 @@ from mtkit.data.prepared import choose_short_tokens
 from mtkit.data.selection.estimate import estimate_selection
 from mtkit.data.selection.language_models import LanguageModels
 from mtkit.data.tokenizer_choice import (
+    find_source_model,
     find_tokenizer,
     list_own_symbols,
     list_tags,
@@ -273,6 +274,8 @@ def _make_tokenizer(recipe: Recipe, rows: list[Row], *, is_all: bool) -> Subword
                 tags=tags,
                 symbols=list_own_symbols(recipe),
                 punctuation=punctuation,
+                is_trees=recipe.data.is_trees,
+                source_model=find_source_model(recipe),
             )
         except MtkitError:
             # A sample may not yield as many pieces as the whole.

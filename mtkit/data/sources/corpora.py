@@ -14,6 +14,7 @@ from mtkit.data.sources.one_language import OneLanguageCorpus, check_text
 from mtkit.data.sources.parquet import read_parquet_blocks
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.tmx import read_tmx_blocks
+from mtkit.data.sources.treebank import read_tree_blocks
 from mtkit.data.sources.tsv import read_tsv_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import (
@@ -24,6 +25,7 @@ from mtkit.recipe.corpora import (
     PublishedCorpus,
     TrainingKeys,
 )
+from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.text_corpora import (
     ClassifierCorpus,
     LabelledCorpus,
@@ -32,7 +34,9 @@ from mtkit.recipe.text_corpora import (
     TextTableCorpus,
 )
 
-AnyCorpus = FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus
+AnyCorpus = (
+    FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus | TreeCorpus
+)
 Pair = tuple[str, str]
 
 _PAIRS_AT_ONCE = 1_024
@@ -59,6 +63,11 @@ def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -
     return corpus
 
 
+def without_tag(corpus: AnyCorpus) -> AnyCorpus:
+    """Returns a corpus whose sources don't begin with its tag."""
+    return corpus.model_copy(update={"tag": ""}) if corpus.tag else corpus
+
+
 def read_blocks(
     corpus: AnyCorpus,
     *,
@@ -66,6 +75,7 @@ def read_blocks(
     pairs_per_block: int,
     languages: tuple[str, str],
     phrasebook_split: str = "train",
+    linearization: Linearization | None = None,
 ) -> Iterator[Block]:
     """Yields a corpus's pairs in blocks, in order; `decode_block` makes text of them, anywhere.
 
@@ -75,6 +85,7 @@ def read_blocks(
         pairs_per_block: Pairs of each block but the last.
         languages: Codes of source and target, for kinds that name their languages.
         phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
+        linearization: What a tree looks like as a target; the default where there are no trees.
 
     Raises:
         MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
@@ -106,6 +117,9 @@ def read_blocks(
             pairs = generate_pairs(phrasebook_split, corpus.sentences)
             rows = ((source.encode(), target.encode()) for source, target in pairs)
             yield from group_rows(rows, corpus.builtin, reading)
+        case TreeCorpus():
+            form = linearization or Parsing().linearization
+            yield from read_tree_blocks(corpus, form, reading)
         case PublishedCorpus():
             sources, references = read_published(corpus.sacrebleu, languages=languages)
             lines = zip(sources, references[0], strict=True)
@@ -114,7 +128,11 @@ def read_blocks(
 
 
 def read_pairs(
-    corpus: AnyCorpus, *, phrasebook_split: str, languages: tuple[str, str]
+    corpus: AnyCorpus,
+    *,
+    phrasebook_split: str,
+    languages: tuple[str, str],
+    linearization: Linearization | None = None,
 ) -> Iterator[Pair]:
     """Yields a corpus's source and target lines, one pair at a time, in order, its `tag` put in.
 
@@ -122,6 +140,7 @@ def read_pairs(
         corpus: An entry of the recipe.
         phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
         languages: Codes of source and target, for kinds that name their languages.
+        linearization: What a tree looks like as a target.
 
     Raises:
         MtkitError: What `read_blocks` and `decode_block` raise.
@@ -132,6 +151,7 @@ def read_pairs(
         pairs_per_block=_PAIRS_AT_ONCE,
         languages=languages,
         phrasebook_split=phrasebook_split,
+        linearization=linearization,
     ):
         sources, targets, _ = decode_block(block, drop_invalid=False)
         for source, target in zip(sources, targets, strict=True):
@@ -190,6 +210,8 @@ def input_files(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> lis
             return [corpus.path]
         case TextCorpus():
             return [corpus.text]
+        case TreeCorpus():
+            return [corpus.trees]
         case HubCorpus():
             # A name on the hub is no folder, and nothing is found in it.
             return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())

@@ -1,0 +1,159 @@
+"""Scores of trees as EVALB computes them with COLLINS.prm (Black et al. 1991; Collins 1997).
+
+Labelled precision, recall and F1 of constituents, summed over sentences, and the share of sentences
+without a fault. Words tagged as punctuation are left out of both trees, then constituents without
+words, and the bracket around a tree; ADVP and PRT are one label; parts of speech don't count. A
+sentence whose two trees then have other words, or none, isn't scored: EVALB's "error" and "skip".
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import MtkitError
+from mtkit.evaluation.statistics import Statistics, TreeMetric
+from mtkit.text.trees.brackets import parse_tree
+from mtkit.text.trees.tree import (
+    PUNCTUATION,
+    ROOTS,
+    TRACE,
+    Close,
+    Leaf,
+    Open,
+    Tree,
+    strip_functions,
+)
+from mtkit.version import __version__
+
+_SHORT = 40
+"""Words of a sentence that counts as short, punctuation with them."""
+_LEFT_OUT = (*PUNCTUATION, TRACE)
+_SAME_LABEL = {"PRT": "ADVP"}
+_DROPPED_LABELS = ("TOP", *_LEFT_OUT)
+Span = tuple[int, int, str]
+_METRICS: dict[TreeMetric, str] = {
+    "tree-precision": "labelled precision",
+    "tree-recall": "labelled recall",
+    "tree-f1": "labelled F1",
+    "tree-exact": "exact match",
+}
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """What counts of a tree.
+
+    Attributes:
+        words: Words but punctuation and traces.
+        spans: Constituents: the words that each begins with and ends before, and its label.
+        length: Number of words, punctuation counted.
+    """
+
+    words: tuple[str, ...]
+    spans: Counter[Span]
+    length: int
+
+
+def find_brackets(tree: Tree) -> Brackets:
+    """Returns what counts of a tree."""
+    words: list[str] = []
+    spans: Counter[Span] = Counter()
+    begun: list[tuple[int, str]] = []
+    length = 0
+    for index, mark in enumerate(tree.marks):
+        match mark:
+            case Open(label):
+                is_root = not index and label in ROOTS
+                begun.append((len(words), "TOP" if is_root else strip_functions(label)))
+            case Leaf(tag, word):
+                length += tag != TRACE
+                if tag not in _LEFT_OUT:
+                    words.append(word)
+            case Close():
+                start, label = begun.pop()
+                if start < len(words) and label not in _DROPPED_LABELS:
+                    spans[start, len(words), _SAME_LABEL.get(label, label)] += 1
+    return Brackets(tuple(words), spans, length)
+
+
+def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    """Returns counts of each sentence.
+
+    They are constituents that match, of the hypothesis, of the reference; whether all match;
+    whether it is scored; and whether its reference has 40 words at most. What isn't scored counts 0
+    but in the last.
+
+    Args:
+        hypotheses: A tree each; one that can't be read isn't scored.
+        references: A tree each.
+
+    Returns:
+        [sentences, 6].
+
+    Raises:
+        MtkitError: Unequal counts, or a reference that is no tree.
+    """
+    if len(hypotheses) != len(references):
+        raise MtkitError(f"{len(hypotheses):,} trees, but {len(references):,} references")
+    counts = np.zeros((len(references), 6), np.int64)
+    for row, (hypothesis, reference) in enumerate(zip(hypotheses, references, strict=True)):
+        try:
+            gold = find_brackets(parse_tree(reference))
+        except ValueError as error:
+            raise MtkitError(
+                f"reference {row + 1} is no tree: {error}",
+                'metrics = ["parseval"] scores trees such as (TOP (S (VP (VB Go)) (. .)))',
+            ) from error
+        counts[row, 5] = gold.length <= _SHORT
+        try:
+            found = find_brackets(parse_tree(hypothesis))
+        except ValueError:
+            continue
+        if not found.words or found.words != gold.words:
+            continue
+        num_right = (found.spans & gold.spans).total()
+        num_found, num_wanted = found.spans.total(), gold.spans.total()
+        is_exact = num_right == num_found == num_wanted
+        counts[row, :5] = num_right, num_found, num_wanted, is_exact, 1
+    return counts
+
+
+def measure_trees(hypotheses: Sequence[str], references: Sequence[str]) -> list[Statistics]:
+    """Returns precision, recall, F1 and exact match of all sentences, and of those up to 40 words.
+
+    Raises:
+        MtkitError: As `count_brackets`.
+    """
+    counts = count_brackets(hypotheses, references)
+    signature = f"parseval|params:COLLINS|scored:{{}}|of:{{}}|version:mtkit-{__version__}"
+    statistics = []
+    for suffix, chosen in (("", counts), (" to 40 words", counts * counts[:, 5:])):
+        num_sentences = len(counts) if not suffix else int(counts[:, 5].sum())
+        of_subset = signature.format(int(chosen[:, 4].sum()), num_sentences)
+        for metric, name in _METRICS.items():
+            one = Statistics(
+                metric=metric,
+                name=f"{name}{suffix}",
+                signature=of_subset,
+                higher_is_better=True,
+                value=0.0,
+                per_sentence=chosen[:, :5],
+            )
+            value = float(one.score(chosen[:, :5].sum(axis=0)))
+            statistics.append(replace(one, value=value))
+    return statistics
+
+
+def remark_on_trees(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[str, ...]:
+    """Returns what should be known beside the scores, a sentence each."""
+    num_left_out = int((count_brackets(hypotheses, references)[:, 4] == 0).sum())
+    if not num_left_out:
+        return ()
+    return (
+        f"{num_left_out:,} of {len(references):,} sentences aren't scored, as by EVALB: their "
+        "trees can't be read, or have other words than the reference's once punctuation is left "
+        "out.",
+    )

@@ -1,0 +1,148 @@
+"""Trees read from Penn Treebank brackets of any layout, and written on one line."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from mtkit.errors import MtkitError
+from mtkit.text.trees.tree import CLOSE, Close, Leaf, Mark, Open, Tree
+
+WORD = re.compile(r"[^ \t\r\n\f\v]+")
+"""A word of a sentence: as in a treebank, only ASCII's white space parts words."""
+_TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+_BRACKET = re.compile(r"[()]")
+ROOT = "TOP"
+"""Label of the bracket that is written around a tree; EVALB's COLLINS.prm drops it."""
+
+
+def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Yields the trees of a file, one at a time: on a line each, over many lines, several on one.
+
+    A bracket with a label and a word is a word; any other is a constituent, whose label may be
+    missing: `( (S ...) )`.
+
+    Args:
+        lines: The file's lines.
+        name: Its name, for messages.
+
+    Raises:
+        MtkitError: Brackets that don't match, or a word beside brackets.
+    """
+    reader = _Reader()
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield from reader.read(line, number)
+        except ValueError as error:
+            raise MtkitError(
+                f"{name}, line {number}: {error}",
+                "expected trees such as (TOP (S (NP (NNP Mary)) (VP (VBZ sleeps))))",
+            ) from error
+    if reader.first_line:
+        raise MtkitError(
+            f"{name}, line {reader.first_line}: this tree isn't closed at the end of the file",
+            "is the file complete?",
+        )
+
+
+def parse_tree(text: str) -> Tree:
+    """Returns the tree that a text holds.
+
+    Raises:
+        ValueError: It holds none, more than one, or brackets that don't match.
+    """
+    reader = _Reader()
+    trees = list(reader.read(text, 1))
+    if reader.first_line:
+        raise ValueError("the tree isn't closed")
+    if len(trees) != 1:
+        raise ValueError(f"expected one tree, found {len(trees)}")
+    return trees[0]
+
+
+@dataclass
+class _Reader:
+    """Reads trees line by line.
+
+    Attributes:
+        first_line: Where the tree begins that is being read; 0 between two.
+    """
+
+    first_line: int = 0
+    _marks: list[Mark] = field(default_factory=list)
+    _depth: int = 0
+    _label: str | None = None
+    """Label of the bracket that was opened last, as long as nothing stands in it."""
+    _word: str | None = None
+    """What stands behind that label, as long as nothing else does."""
+
+    def read(self, line: str, number: int) -> Iterator[Tree]:
+        for found in _TOKEN.finditer(line):
+            token = found[0]
+            if token[0] == "(":
+                self._open(found[1])
+                self.first_line = self.first_line or number
+            elif token == ")":
+                self._close()
+                if not self._depth:
+                    yield Tree(tuple(self._marks))
+                    self._marks, self.first_line = [], 0
+            elif self._label is None:
+                raise ValueError(f"'{token}' stands beside brackets")
+            elif self._word is not None:
+                raise ValueError(f"two words in one bracket: '{self._word}' and '{token}'")
+            else:
+                self._word = token
+
+    def _open(self, label: str) -> None:
+        if self._label is not None:
+            if self._word is not None and self._label:
+                raise ValueError(f"'{self._word}' stands beside brackets")
+            # A space between a bracket and its label.
+            self._marks.append(Open(self._label or self._word or ""))
+        self._label, self._word = label, None
+        self._depth += 1
+
+    def _close(self) -> None:
+        if not self._depth:
+            raise ValueError("a bracket is closed that none opens")
+        if self._label is None:
+            self._marks.append(CLOSE)
+        elif self._word is None:
+            self._marks += [Open(self._label), CLOSE]
+        elif self._depth == 1:
+            raise ValueError(f"'{self._word}' stands outside a tree")
+        else:
+            self._marks.append(Leaf(self._label, self._word))
+        self._label = self._word = None
+        self._depth -= 1
+
+
+def write_tree(tree: Tree, *, root: str | None = ROOT) -> str:
+    """Returns a tree's brackets on one line; a bracket in a word is written as `-LRB-` or `-RRB-`.
+
+    Args:
+        tree: The tree.
+        root: Label of a bracket around it; None for none.
+    """
+    parts = [] if root is None else [f"({root}"]
+    for mark in tree.marks:
+        match mark:
+            case Open(label):
+                parts.append(f" ({label}")
+            case Leaf(tag, word):
+                parts.append(f" ({tag} {escape(word)})")
+            case Close():
+                parts.append(")")
+    parts += [] if root is None else [")"]
+    return "".join(parts).lstrip()
+
+
+def escape(text: str) -> str:
+    """Returns a word, or words with spaces between, with brackets as a treebank spells them."""
+    return _BRACKET.sub(lambda found: _ESCAPES[found[0]], text)
+
+
+def split_words(sentence: str) -> list[str]:
+    """Returns the words of a sentence, brackets as a treebank spells them."""
+    return WORD.findall(escape(sentence))

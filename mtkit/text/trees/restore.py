@@ -1,0 +1,270 @@
+"""Symbols that a parser wrote, however malformed, as a tree of the sentence's words.
+
+A parser is free to forget a bracket or a word. What is done about it, and how often, is counted.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from mtkit.recipe.parsing import Linearization
+from mtkit.text.trees.symbols import ANY_TAG
+from mtkit.text.trees.tree import CLOSE, PUNCTUATION, Leaf, Mark, Open, Tree, drop_empty
+
+_PUNCTUATION_BY_WORD = {
+    **dict.fromkeys((".", "?", "!"), "."),
+    **dict.fromkeys((":", ";", "--", "—", "...", "…"), ":"),
+    **dict.fromkeys(("``", "“", "„"), "``"),
+    **dict.fromkeys(("''", "”", '"'), "''"),
+    ",": ",",
+}
+"""Words that are punctuation all but always, and the tag of one that has none of punctuation."""
+_HAS_LETTER = re.compile(r"\w")
+_NO_SYMBOL = re.compile(r"[()⁇\s]|^/?$")
+_MAX_CELLS = 4_000_000
+"""Of the table that aligns leaves and words; behind that many, what is too much is cut off."""
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What was done to make a tree of a parser's output.
+
+    Attributes:
+        brackets_added: Constituents that were closed where the parser hadn't.
+        brackets_removed: Brackets that closed nothing, held nothing, or weren't known.
+        leaves_added: Words that the parser had left out; each stands beside the word before it.
+        leaves_removed: Leaves for which there was no word.
+        tags_changed: Tags of punctuation given to other words, and the reverse.
+    """
+
+    brackets_added: int = 0
+    brackets_removed: int = 0
+    leaves_added: int = 0
+    leaves_removed: int = 0
+    tags_changed: int = 0
+
+    def __bool__(self) -> bool:
+        """Returns whether there was anything to do."""
+        return any(asdict(self).values())
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A tree made of symbols.
+
+    Attributes:
+        tree: Its words are the sentence's.
+        repairs: What it took.
+    """
+
+    tree: Tree
+    repairs: Repairs
+
+
+def restore(
+    words: Sequence[str],
+    symbols: Sequence[str],
+    form: Linearization,
+    *,
+    phrases: Collection[str] = (),
+) -> Restored:
+    """Returns the tree of a sentence that symbols describe, brackets and leaves made to fit.
+
+    Args:
+        words: The sentence.
+        symbols: What a parser wrote of it, in the order written.
+        form: What they mean.
+        phrases: Labels of constituents, which tell tensor2tensor's form where one that isn't closed
+            begins.
+    """
+    if form == "vinyals":
+        draft = _read_vinyals(symbols)
+    else:
+        draft = _read_tensor2tensor(symbols, ())
+        if draft.num_leaves != len(words):
+            draft = _read_tensor2tensor(symbols, phrases)
+    leaves = [mark.tag for mark in draft.marks if isinstance(mark, Leaf)]
+    steps = _align(leaves, words)
+    marks = _place(draft.marks, words, steps)
+    kept = drop_empty(marks)
+    repairs = Repairs(
+        brackets_added=draft.num_added,
+        brackets_removed=draft.num_removed + (len(marks) - len(kept)) // 2,
+        leaves_added=steps.count(_ADD),
+        leaves_removed=steps.count(_REMOVE),
+    )
+    return Restored(Tree(tuple(kept)), repairs)
+
+
+def correct_tags(restored: Restored) -> Restored:
+    """Returns a tree whose punctuation has the tags of punctuation, and other words don't.
+
+    By these tags scores tell what to leave out: with one of them wrong, EVALB doesn't score the
+    sentence at all.
+    """
+    marks: list[Mark] = []
+    num_changed = 0
+    for mark in restored.tree.marks:
+        if isinstance(mark, Leaf) and not _may_be(mark.tag, mark.word):
+            marks.append(Leaf(_PUNCTUATION_BY_WORD.get(mark.word, ANY_TAG), mark.word))
+            num_changed += 1
+        else:
+            marks.append(mark)
+    repairs = replace(restored.repairs, tags_changed=num_changed)
+    return Restored(Tree(tuple(marks)), repairs)
+
+
+@dataclass
+class _Draft:
+    """Marks whose brackets match; leaves have no words yet."""
+
+    marks: list[Mark]
+    num_added: int = 0
+    num_removed: int = 0
+
+    @property
+    def num_leaves(self) -> int:
+        return sum(isinstance(mark, Leaf) for mark in self.marks)
+
+
+def _read_vinyals(symbols: Sequence[str]) -> _Draft:
+    draft, labels = _Draft([]), list[str]()
+    for symbol in symbols:
+        kind, label = symbol[:1], symbol[1:]
+        if kind == "(" and label and not _NO_SYMBOL.search(label):
+            draft.marks.append(Open(label))
+            labels.append(label)
+        elif kind == ")" and label in labels:
+            while labels.pop() != label:
+                draft.marks.append(CLOSE)
+                draft.num_added += 1
+            draft.marks.append(CLOSE)
+        elif kind in "()" or _NO_SYMBOL.search(symbol):
+            draft.num_removed += 1
+        else:
+            draft.marks.append(Leaf(symbol, ""))
+    draft.num_added += len(labels)
+    draft.marks += [CLOSE] * len(labels)
+    return draft
+
+
+def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Draft:
+    """Returns the marks of symbols of which only what follows tells if they are a constituent."""
+    draft = _Draft([])
+    # Each is a symbol of which it isn't known yet, or the marks of a whole constituent.
+    items: list[str | list[Mark]] = []
+    for symbol in symbols:
+        if _NO_SYMBOL.search(symbol):
+            draft.num_removed += 1
+        elif not symbol.startswith("/"):
+            items.append(symbol)
+        else:
+            label = symbol[1:]
+            # A constituent holds something, so the last item doesn't begin it.
+            begins = [index for index, item in enumerate(items[:-1]) if item == label]
+            if not begins:
+                draft.num_removed += 1
+                continue
+            held = _gather(items[begins[-1] + 1 :], phrases, draft)
+            items[begins[-1] :] = [[Open(label), *held, CLOSE]]
+    draft.marks = _gather(items, phrases, draft)
+    return draft
+
+
+def _gather(
+    items: Sequence[str | list[Mark]], phrases: Collection[str], draft: _Draft
+) -> list[Mark]:
+    """Returns the marks of a constituent's items; what was begun in it and not closed, is."""
+    marks: list[Mark] = []
+    num_open = 0
+    for index, item in enumerate(items):
+        if not isinstance(item, str):
+            marks += item
+        elif item not in phrases:
+            marks.append(Leaf(item, ""))
+        elif index + 1 < len(items):
+            marks.append(Open(item))
+            num_open += 1
+        else:
+            draft.num_removed += 1
+    draft.num_added += num_open
+    return [*marks, *[CLOSE] * num_open]
+
+
+_KEEP, _ADD, _REMOVE = "keep", "add", "remove"
+
+
+def _align(tags: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Returns how leaves become words: what to do with each in turn, with the least changes.
+
+    A leaf of a tag that its word can't have counts as half a change, so that punctuation stays
+    where it is.
+    """
+    if len(tags) == len(words):
+        return [_KEEP] * len(words)
+    if len(tags) * len(words) > _MAX_CELLS:
+        common = min(len(tags), len(words))
+        rest = [_REMOVE] * (len(tags) - common) + [_ADD] * (len(words) - common)
+        return [_KEEP] * common + rest
+    costs = np.zeros((len(tags) + 1, len(words) + 1), np.int64)
+    costs[:, 0] = 2 * np.arange(len(tags) + 1)
+    costs[0] = 2 * np.arange(len(words) + 1)
+    for row, tag in enumerate(tags):
+        for column, word in enumerate(words):
+            costs[row + 1, column + 1] = min(
+                costs[row, column] + (not _may_be(tag, word)),
+                costs[row, column + 1] + 2,
+                costs[row + 1, column] + 2,
+            )
+    steps: list[str] = []
+    row, column = len(tags), len(words)
+    while row or column:
+        here = costs[row, column]
+        if column and here == costs[row, column - 1] + 2:
+            steps.append(_ADD)
+            column -= 1
+        elif row and here == costs[row - 1, column] + 2:
+            steps.append(_REMOVE)
+            row -= 1
+        else:
+            steps.append(_KEEP)
+            row, column = row - 1, column - 1
+    return steps[::-1]
+
+
+def _may_be(tag: str, word: str) -> bool:
+    """Returns whether a word may have a tag, as far as punctuation goes."""
+    if word in _PUNCTUATION_BY_WORD:
+        return tag in PUNCTUATION
+    return tag not in PUNCTUATION or not _HAS_LETTER.search(word)
+
+
+def _place(marks: Sequence[Mark], words: Sequence[str], steps: Sequence[str]) -> list[Mark]:
+    """Returns the marks with words."""
+    placed: list[Mark] = []
+    done = position = 0
+
+    def add_missing() -> None:
+        nonlocal done, position
+        while done < len(steps) and steps[done] == _ADD:
+            word = words[position]
+            placed.append(Leaf(_PUNCTUATION_BY_WORD.get(word, ANY_TAG), word))
+            done, position = done + 1, position + 1
+
+    for mark in marks:
+        if not isinstance(mark, Leaf):
+            placed.append(mark)
+            continue
+        if not position:
+            # What is missing at the beginning stands beside the first leaf.
+            add_missing()
+        if steps[done] == _REMOVE:
+            done += 1
+            continue
+        placed.append(Leaf(mark.tag, words[position]))
+        done, position = done + 1, position + 1
+        add_missing()
+    add_missing()
+    return placed
