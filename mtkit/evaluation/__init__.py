@@ -10,6 +10,7 @@ paper_bleu.py    the BLEU that papers on newstest2014 report
 comet.py         COMET, by its own command
 perplexity.py    how well a language model predicts a text
 labels.py        accuracy and F1 of labels
+parseval.py      precision, recall and F1 of trees, as EVALB has them
 statistics.py    what each sentence adds to a metric, of many systems at once
 significance.py  whether a difference between systems could be chance
 

@@ -12,6 +12,7 @@ streams/            a stream of lines to a stream of translations
 search/             greedy search, beam search, sampling; scoring of given outputs
 engines/            engines that run the network
 classify.py         lines to labels, by a classifier
+parse.py            a parser's output as a tree of the sentence's words
 identity.py         identifies what translates: model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
 engine_comparison.py  compares an export with its model: outputs, quality, speed

@@ -11,7 +11,8 @@ test_sets.py
 corpora.py, text_corpora.py, corpus_files.py
                 entries of `data.train` and `data.dev`: pairs; text in one language and labelled
                 text; the files that they lie in
-defaults.py     defaults that depend on the objective
+parsing.py      treebanks, and how a tree becomes a target
+defaults.py     defaults that depend on what is learned
 loading.py      recipes found by path or name, read, checked, written
 tables.py       recipes as plain tables: reduced to what counts, compared
 overrides.py    `--set` applied

@@ -32,6 +32,7 @@ def test_these_are_shipped() -> None:
         "bert-small",
         "gpt-base",
         "gpt-small",
+        "gum-parsing",
         "iwslt14-de-en",
         "mixed-en-de",
         "mixed-en-de-small",
@@ -44,6 +45,8 @@ def test_these_are_shipped() -> None:
         "wmt14-en-de-deep",
         "wmt14-en-fr-base",
         "wmt14-en-fr-big",
+        "wsj-parsing",
+        "wsj-parsing-semi",
     ]
 
 
@@ -130,6 +133,25 @@ def test_wmt14_reads_the_hubs_splits(direction: str) -> None:
             "en",
             direction[3:],
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces"), [("wsj-parsing", 16_000), ("wsj-parsing-semi", 32_000)]
+)
+def test_parsing_is_the_papers(name: str, pieces: int) -> None:
+    # arXiv 1706.03762, section 6.3; what it doesn't state is the base model's.
+    recipe, base = load_recipe(name), load_recipe("wmt14-en-de-base")
+    assert recipe.tokenizer.vocab_size == pieces
+    layers = (recipe.model.num_encoder_layers, recipe.model.num_decoder_layers)
+    assert (layers, recipe.model.d_model) == ((4, 4), 1024)
+    for key in ("d_ff", "num_heads", "norm", "activation", "positions"):
+        assert getattr(recipe.model, key) == getattr(base.model, key)
+    for key in ("batch_tokens", "label_smoothing", "optimizer"):
+        assert getattr(recipe.training, key) == getattr(base.training, key)
+    inference = recipe.inference
+    assert (inference.beam_size, inference.max_extra_tokens) == (21, 300)
+    assert (inference.length_penalty.kind, inference.length_penalty.alpha) == ("gnmt", 0.3)
+    assert recipe.evaluation.metrics == ("parseval",)
 
 
 def test_all_of_wmt14_is_kept() -> None:

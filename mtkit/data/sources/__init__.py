@@ -21,4 +21,6 @@ text_tables.py   tab-separated text, JSON lines and Parquet
 labelled.py        texts with labels, in the same files
 rows.py            what they and planted faults are read as
 planted_faults.py  pairs, and beside each the same with a fault
+
+treebank.py  trees, as pairs of a sentence and its tree's symbols
 """

@@ -89,6 +89,9 @@ class _Reader:
                     self._marks, self.first_line = [], 0
             elif self._label is None:
                 raise ValueError(f"'{token}' stands beside brackets")
+            elif self._word is not None and not self._label:
+                # A space between a bracket and its label.
+                self._label, self._word = self._word, token
             elif self._word is not None:
                 raise ValueError(f"two words in one bracket: '{self._word}' and '{token}'")
             else:
@@ -98,7 +101,7 @@ class _Reader:
         if self._label is not None:
             if self._word is not None and self._label:
                 raise ValueError(f"'{self._word}' stands beside brackets")
-            # A space between a bracket and its label.
+            # As above.
             self._marks.append(Open(self._label or self._word or ""))
         self._label, self._word = label, None
         self._depth += 1

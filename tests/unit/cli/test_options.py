@@ -47,7 +47,8 @@ OPTIONS = {
 
 KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
-    "data": "language source_language target_language block_tokens data_root train dev cleaning",
+    "data": "language source_language target_language block_tokens data_root train dev parsing "
+    "cleaning",
     "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
     "max_pairs",
@@ -59,6 +60,7 @@ KEYS = {
     "data.train[LabelledTrainingCorpus]": "path text_column second_column label_column name weight "
     "max_pairs",
     "data.train[PlantedTrainingCorpus]": "source target planted_faults name weight max_pairs",
+    "data.train[TreeTrainingCorpus]": "trees name weight max_pairs",
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",
@@ -68,6 +70,8 @@ KEYS = {
     "data.dev[TextTableCorpus]": "path text_column document_column",
     "data.dev[LabelledCorpus]": "path text_column second_column label_column",
     "data.dev[PlantedCorpus]": "source target planted_faults",
+    "data.dev[TreeCorpus]": "trees",
+    "data.parsing": "linearization",
     "data.cleaning": "max_tokens encoding length length_ratio identical letters script numbers "
     "urls repetition language overlap duplicates selection",
     "data.cleaning.encoding": "enabled invalid_utf8",
@@ -132,6 +136,7 @@ KEYS = {
     "evaluation.test_sets[TextTableTestSet]": "path text_column document_column name",
     "evaluation.test_sets[LabelledTestSet]": "path text_column second_column label_column name",
     "evaluation.test_sets[PlantedTestSet]": "source target planted_faults name",
+    "evaluation.test_sets[TreeTestSet]": "trees name",
     "evaluation.significance": "test resamples seed confidence",
     "evaluation.comet": "command model gpus",
 }

@@ -7,7 +7,7 @@ from mtkit.recipe.training import Clipping
 CORPUS = {"builtin", "configuration", "dataset", "document_column", "documents", "label_column",
           "path", "planted_faults", "second_column",
           "sentences", "source", "source_column", "split", "tag", "target", "target_column",
-          "text", "text_column"}  # fmt: skip
+          "text", "text_column", "trees"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def recipes() -> list[Recipe]:
         for name in shipped_recipes()
         for changes in CHANGES
         # Those of translation alone are refused elsewhere.
-        if load_recipe(name).objective == "translation" or not changes or "precision" in changes[-1]
+        if (load_recipe(name).objective == "translation" and not load_recipe(name).data.is_trees)
+        or not changes
+        or "precision" in changes[-1]
     ]
 
 

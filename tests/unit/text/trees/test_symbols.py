@@ -1,0 +1,92 @@
+"""Trees as symbols and back: the papers' own examples, and all of GUM's trees."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from mtkit.errors import MtkitError
+from mtkit.text.trees.brackets import parse_tree, read_trees, write_tree
+from mtkit.text.trees.restore import restore
+from mtkit.text.trees.symbols import linearize
+from mtkit.text.trees.tree import PUNCTUATION, Leaf, Tree, simplify
+
+from .random_trees import trees
+
+FORMS = ("vinyals", "tensor2tensor")
+
+
+def without_tags(tree: Tree) -> Tree:
+    """Returns a tree as the form `vinyals` keeps it."""
+    return Tree(
+        tuple(
+            Leaf("XX", mark.word)
+            if isinstance(mark, Leaf) and mark.tag not in PUNCTUATION
+            else mark
+            for mark in tree.marks
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("brackets", "vinyals", "tensor2tensor"),
+    [
+        # arXiv 1412.7449, figures 1 and 2.
+        ("(TOP (S (VP (VB Go)) (. .)))", "(S (VP XX )VP . )S", "S VP VB /VP . /S"),
+        (
+            "(TOP (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))",
+            "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S",
+            "S NP NNP /NP VP VBZ NP DT NN /NP /VP . /S",
+        ),
+        # More than one constituent under the root; words without any.
+        ("(ROOT (NP (NN a)) (: --) (NN b))", "(NP XX )NP : XX", "NP NN /NP : NN"),
+    ],
+)
+def test_examples(brackets: str, vinyals: str, tensor2tensor: str) -> None:
+    tree = simplify(parse_tree(brackets))
+    assert " ".join(linearize(tree, "vinyals")) == vinyals
+    assert " ".join(linearize(tree, "tensor2tensor")) == tensor2tensor
+
+
+@given(trees)
+def test_symbols_become_the_tree_again(tree: Tree) -> None:
+    for form in FORMS:
+        restored = restore(tree.words, linearize(tree, form), form)
+        assert restored.tree == (tree if form == "tensor2tensor" else without_tags(tree))
+        assert not restored.repairs
+
+
+def test_a_part_of_speech_named_as_a_constituent() -> None:
+    for brackets in ("(NP (NP (NP cat)))", "(X (NN a) (X (X b)))", "(S (X (X a)) (X (NN b)))"):
+        tree = parse_tree(brackets)
+        assert restore(tree.words, linearize(tree, "tensor2tensor"), "tensor2tensor").tree == tree
+
+
+def test_labels_that_cant_be_told_from_brackets() -> None:
+    with pytest.raises(MtkitError, match="label '/', which"):
+        linearize(parse_tree("(S (/ /))"), "tensor2tensor")
+    with pytest.raises(MtkitError, match="without a label"):
+        linearize(parse_tree("(S ( (NN a) (NN b)))"), "vinyals")
+
+
+@pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set")
+@pytest.mark.parametrize("form", FORMS)
+def test_all_trees_of_gum(form: str) -> None:
+    folder = Path(os.environ["MTKIT_TEST_DATA"]) / "gum_const"
+    num_trees = 0
+    for name in ("train", "dev"):
+        with gzip.open(folder / f"{name}.trees.gz", "rt", encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        with gzip.open(folder / f"{name}.tok.gz", "rt", encoding="utf-8") as file:
+            sentences = file.read().splitlines()
+        for line, sentence, tree in zip(lines, sentences, read_trees(lines, name), strict=True):
+            assert write_tree(tree, root=None) == line
+            assert " ".join(tree.words) == sentence
+            plain = simplify(tree)
+            restored = restore(plain.words, linearize(plain, form), form)
+            assert restored.tree == (plain if form == "tensor2tensor" else without_tags(plain))
+            assert not restored.repairs
+            num_trees += 1
+    assert num_trees == 3_707 + 438
