@@ -163,6 +163,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         recipe.inference,
         target_language=recipe.data.target_language,
         continues=recipe.objective == "causal-lm",
+        linearization=recipe.data.linearization,
     )
 
 

@@ -163,6 +163,12 @@ def test_given_trees_are_scored(project: Path) -> None:
     assert "input line 1: no tree to score: the tree isn't closed" in refused.stderr
 
 
+def test_a_checkpoint_parses_as_the_model_does(project: Path) -> None:
+    sentence = "a dog sees the man with a dog now :\n"
+    checkpoint = "runs/parser/checkpoints/step-120"
+    assert ask(project, sentence, "--model", checkpoint) == ask(project, sentence)
+
+
 def test_by_ctranslate2_and_from_python(project: Path) -> None:
     pytest.importorskip("ctranslate2")
     exported = call("export", cwd=project)
