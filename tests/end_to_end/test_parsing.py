@@ -165,7 +165,7 @@ def test_given_trees_are_scored(project: Path) -> None:
 
 def test_a_checkpoint_parses_as_the_model_does(project: Path) -> None:
     sentence = "a dog sees the man with a dog now :\n"
-    checkpoint = "runs/parser/checkpoints/step-120"
+    checkpoint = "runs/parser/checkpoints/step-00000120"
     assert ask(project, sentence, "--model", checkpoint) == ask(project, sentence)
 
 
