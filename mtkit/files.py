@@ -32,16 +32,18 @@ def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]
     return content
 
 
-def write_atomically(path: Path, text: str) -> None:
-    r"""Writes a text to a file; after a crash or an error the file is as it was, or whole.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    r"""Writes a text, or bytes, to a file; after a crash or an error it is as it was, or whole.
 
     Bytes of a path that are invalid UTF-8 are written as `\udcff`, which JSON reads as they were.
     """
+    if isinstance(content, str):
+        content = content.encode("utf-8", errors="backslashreplace")
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
-        with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.write(text)
+        with draft.open("wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from mtkit.cli.attend import attend
 from mtkit.cli.average import average
 from mtkit.cli.export import export
 from mtkit.cli.init import init
@@ -88,6 +89,7 @@ app.command(
     # It refuses them with a better message.
     context_settings={"allow_extra_args": True},
 )(translate)
+app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
 app.command(short_help="Run all steps in order, skipping those up to date.")(run)

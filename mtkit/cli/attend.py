@@ -1,0 +1,126 @@
+"""`mtkit attend`: what each head of a translator attends to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
+from mtkit.cli.translate import Form
+from mtkit.standard_streams import check_stdin, check_stdout
+
+if TYPE_CHECKING:
+    from mtkit.inference.attention import HeadFigures
+
+
+def attend(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    model: Annotated[
+        Path | None,
+        declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
+    ] = None,
+    device: DeviceOption = "auto",
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--input",
+            help="Input format: text, tsv (source, tab, translation) or jsonl. A line without a "
+            "translation is translated.",
+        ),
+    ] = Form.TEXT,
+    page: Annotated[
+        Path | None,
+        declare_option("--page", "FILE", "Also write a page to click through (.html)."),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        declare_option("--picture", "FILE", "Also draw the first line's heads (.png)."),
+    ] = None,
+    head: Annotated[
+        str,
+        typer.Option(
+            "--head",
+            metavar="KIND[.LAYER[.HEAD]]",
+            help="What the picture shows: cross, encoder or decoder, with a layer (the last by "
+            "default) and a head.",
+        ),
+    ] = "cross",
+    numbers: Annotated[
+        Path | None,
+        declare_option("--numbers", "FILE", "Also write all weights (.json or .safetensors)."),
+    ] = None,
+) -> None:
+    """Translate lines from stdin, and print what each attention head does on average.
+
+    A table on a terminal, tab-separated lines into a pipe or a file.
+    """
+    if model is not None and (recipe or workspace is not None):
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_stdin("mtkit attend")
+    check_stdout("mtkit attend")
+    settings = None
+    if model is None:
+        opened, place = open_run(recipe, workspace, overrides)
+        model, settings = place.model, opened.inference
+    from mtkit.inference.streams.input_format import InputFormat, read_requests
+    from mtkit.inference.streams.windows import WarningPrinter
+    from mtkit.pipeline.attend import AttentionFiles, ChosenHead
+    from mtkit.pipeline.attend import attend as attend_lines
+
+    files = AttentionFiles(page, picture, ChosenHead.parse(head), numbers)
+    files.check()
+    with WarningPrinter() as printer:
+        windows = read_requests(sys.stdin.buffer, InputFormat(form=form.value), printer)
+        requests = [request for window in windows for request in window]
+    heads = attend_lines(
+        model,
+        requests,
+        files=files,
+        settings=settings,
+        overrides=overrides or [],
+        device=device,
+    )
+    _print(heads)
+
+
+def _print(heads: list[HeadFigures]) -> None:
+    names = ["attention", "layer", "head", "distance", "offset", "entropy", "confidence", "to ends"]
+    rows = [
+        [
+            each.kind,
+            str(each.layer),
+            str(each.head),
+            "" if each.distance is None else f"{each.distance:.2f}",
+            "" if each.offset is None else f"{each.offset:+.2f}",
+            f"{each.entropy:.2f}",
+            f"{each.confidence:.2f}",
+            f"{each.to_ends:.2f}",
+        ]
+        for each in heads
+    ]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table()
+        for name in names:
+            table.add_column(name, justify="left" if name == "attention" else "right")
+        for row in rows:
+            table.add_row(*row)
+        Console(highlight=False).print(table)
+    else:
+        sys.stdout.write("".join("\t".join(row) + "\n" for row in [names, *rows]))
+    sys.stdout.flush()

@@ -1,0 +1,63 @@
+"""Attention as one HTML page that needs no network, to click through."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
+
+_DIGITS = 3
+"""Of a weight: a screen shows no finer shades."""
+
+
+def render_page(
+    lines: Sequence[LineAttention],
+    heads: Sequence[HeadFigures],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    num_lines: int,
+) -> str:
+    """Returns the page.
+
+    Args:
+        lines: Those that it shows.
+        heads: Figures of every head.
+        title: Its heading.
+        facts: What a reader should know, by name.
+        num_lines: Lines that the figures are means over.
+    """
+    templates = files("mtkit.inference.attention_report") / "templates"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page: str = environment.get_template("attention.html.jinja").render(
+        title=title,
+        facts=facts,
+        lines=lines,
+        heads=heads,
+        num_lines=num_lines,
+        data=_as_script([_as_data(line) for line in lines]),
+    )
+    return page
+
+
+def _as_data(line: LineAttention) -> dict[str, Any]:
+    return {
+        "source": [*line.source_pieces],
+        "target": [*line.target_pieces],
+        **{kind: line.weights[kind].astype(float).round(_DIGITS).tolist() for kind in KINDS},
+    }
+
+
+def _as_script(data: object) -> str:
+    """Returns JSON that stands in a script's element: nothing in it can end that."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

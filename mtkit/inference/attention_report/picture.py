@@ -1,0 +1,82 @@
+"""Heads of a layer as a picture, for a paper."""
+
+import io
+import math
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from mtkit.files import write_atomically
+from mtkit.inference.attention import Kind, LineAttention
+
+_DPI: Final = 200
+_INCHES_PER_TOKEN, _MIN_INCHES, _MAX_INCHES = 0.2, 1.6, 8.0
+_MAX_COLUMNS = 4
+_STYLE: dict[Any, Any] = {
+    # A `matplotlibrc` in the current folder could have LaTeX run.
+    "text.usetex": False,
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "sans-serif"],
+    "font.size": 7.0,
+}
+_NAMES: Final[dict[Kind, str]] = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "attention to the source",
+}
+
+
+def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = None) -> bytes:
+    """Returns a PNG of a layer's heads, or of one: a row a query, darker where more is attended to.
+
+    Args:
+        line: What is shown.
+        kind: Where it attends.
+        layer: The layer, from 1.
+        head: The head, from 1; all where it isn't given.
+
+    Raises:
+        IndexError: There is no such layer or head.
+    """
+    of_layer = line.weights[kind][layer - 1]
+    chosen = range(len(of_layer)) if head is None else [head - 1]
+    queries, memory = line.pieces_of(kind)
+    width, height = (
+        min(max(_INCHES_PER_TOKEN * len(pieces), _MIN_INCHES), _MAX_INCHES) + 0.7
+        for pieces in (memory, queries)
+    )
+    columns = min(_MAX_COLUMNS, len(chosen))
+    rows = math.ceil(len(chosen) / columns)
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # A letter that no font has is drawn as a box.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="findfont")
+        figure = Figure(figsize=(columns * width, rows * height + 0.3), dpi=_DPI, layout="tight")
+        FigureCanvasAgg(figure)
+        figure.suptitle(f"{_NAMES[kind]}, layer {layer}")
+        for position, index in enumerate(chosen):
+            axes = figure.add_subplot(rows, columns, position + 1)
+            axes.imshow(of_layer[index], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+            axes.set_title(f"head {index + 1}")
+            axes.set_xticks(range(len(memory)), list(map(_show, memory)), rotation=90)
+            axes.set_yticks(range(len(queries)), list(map(_show, queries)))
+            axes.tick_params(length=0)
+        content = io.BytesIO()
+        figure.savefig(content, format="png")
+    return content.getvalue()
+
+
+def _show(piece: str) -> str:
+    """Returns a piece as it is shown: without the mark of a word's beginning."""
+    return piece.removeprefix("▁") or "␣"
+
+
+def write_picture(
+    path: Path, line: LineAttention, kind: Kind, layer: int, head: int | None = None
+) -> None:
+    """Writes what `draw_heads` returns."""
+    write_atomically(path, draw_heads(line, kind, layer, head))
