@@ -1,4 +1,4 @@
-"""The attention that `mtkit attend` shows is that of transformers' MarianMTModel, weight by weight."""
+"""The weights that `mtkit attend` shows are those of transformers' MarianMTModel."""
 
 from collections.abc import Callable
 
