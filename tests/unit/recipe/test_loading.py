@@ -198,7 +198,8 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
         ("training.max_stps=3",
          "training.max_stps: unknown key 'max_stps' (did you mean 'max_steps'?)"),
         ('evaluation.metrics=["COMET"]',
-         'evaluation.metrics.0: expected "bleu" or "chrf" or "chrf++" or "ter" or "parseval", found "COMET"; '
+         'evaluation.metrics.0: expected "bleu" or "chrf" or "chrf++" or "ter" or "parseval", '
+         'found "COMET"; '
          "COMET has its own section, [evaluation.comet]"),
         ("modle.dropout=0.1", "modle: unknown key 'modle' (did you mean 'model'?)"),
         ("data.train.0.sorce=x",
