@@ -14,6 +14,8 @@ _MIN_GAIN = 2.0
 """How many times fewer pairs bands must have, to be worth the copies of keys and values."""
 
 Heads = Float[Tensor, "batch heads length _"]
+Bands = Float[Tensor, "_ heads _ _"]
+"""Heads of blocks, or of the keys near each."""
 
 
 def choose_block(length: int, window: int, *, is_causal: bool) -> int:
@@ -32,7 +34,7 @@ def cut_into_bands(
     block: int,
     window: int,
     is_causal: bool,
-) -> tuple[Heads, Heads, Heads, Bool[Tensor, "_ 1 _ _"]]:
+) -> tuple[Bands, Bands, Bands, Bool[Tensor, "_ 1 _ _"]]:
     """Returns blocks of queries, the keys and values near each, and which of these each query sees.
 
     Blocks lie in the batch, [batch * blocks, heads, block, width of a head], so that whatever
@@ -53,7 +55,7 @@ def cut_into_bands(
     filling = num_blocks * block - length
     width = window + block + after
 
-    def spread(heads: Heads) -> Heads:
+    def spread(heads: Heads) -> Bands:
         padded = nn.functional.pad(heads, (0, 0, window, filling + after))
         # [batch, heads, blocks, width of a head, keys of a block]
         near = padded.unfold(2, width, block)
@@ -77,7 +79,7 @@ def cut_into_bands(
     )
 
 
-def join_bands(attended: Heads, *, batch: int, length: int) -> Heads:
+def join_bands(attended: Bands, *, batch: int, length: int) -> Bands:
     """Returns what the blocks of `cut_into_bands` attended, as texts again."""
     blocks = attended.unflatten(0, (batch, -1))
     return blocks.transpose(1, 2).flatten(2, 3)[:, :, :length]
