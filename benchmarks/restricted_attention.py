@@ -2,8 +2,8 @@
 
     python benchmarks/restricted_attention.py [--window 16 64] [--lengths 64 128 ...] [--json FILE]
 
-One layer of self-attention of the base model (d_model 512, 8 heads) reads one text, in fp32: as in
-translation, and as in training with the way back. Each case runs in a process of its own, whose peak
+One layer of self-attention of the base model (d_model 512, 8 heads) reads one text in fp32, as in
+translation, and as in training with the way back. Each case has a process of its own, whose peak
 memory is counted above that of a process that computes nothing. Times are medians of several runs.
 """
 
