@@ -13,7 +13,7 @@ from pathlib import Path
 
 STEPS = {3_000: 1_000, 10_000: 1_500, 29_000: 3_000}
 """Updates of translation by the number of pairs."""
-DENOISING_STEPS = {"own": 1_500, "mixed": 3_000}
+DENOISING_STEPS = {"own": 1_000, "mixed": 2_000}
 DENOISING = """\
 name = "denoising"
 objective = "denoising"

@@ -2,6 +2,7 @@
 
 To read from the formula to the whole:
 scaled_dot_product.py  attention of heads: padded, packed, or a step's
+bands.py               restricted attention, each block of queries with the keys near it
 layouts.py             how sentences lie in a batch: padded, in grids, or packed
 cache.py               keys and values cached while decoding
 fused_linear.py        several linear maps in one product

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from mtkit.network.bands import choose_block, cut_into_bands, join_bands
 from mtkit.network.cpu.attention import attend_on_cpu
 
 
@@ -47,6 +48,10 @@ def attend(
     """
     is_causal = options.is_causal
     assert memory_is_token is None or not is_causal
+    if options.window is not None and queries.shape[2] == keys.shape[2]:
+        block = choose_block(queries.shape[2], options.window, is_causal=is_causal)
+        if block:
+            return _attend_in_bands((queries, keys, values), options, memory_is_token, block)
     trains_on_cpu = queries.device.type == "cpu" and queries.requires_grad
     is_visible = None if memory_is_token is None else memory_is_token[:, None, None, :]
     if options.window is not None or (is_causal and trains_on_cpu):
@@ -61,6 +66,34 @@ def attend(
     return nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=is_visible, dropout_p=options.dropout, is_causal=is_causal
     )
+
+
+def _attend_in_bands(
+    heads: tuple[Tensor, Tensor, Tensor],
+    options: AttentionOptions,
+    is_token: Bool[Tensor, "batch length"] | None,
+    block: int,
+) -> Float[Tensor, "batch heads length d_value"]:
+    """Returns restricted attention, a block of queries at a time with the keys near it.
+
+    `heads` are queries, keys and values, [batch, heads, length, width of a head].
+    """
+    assert options.window is not None
+    queries = heads[0]
+    *near, is_visible = cut_into_bands(
+        *heads,
+        is_token,
+        block=block,
+        window=options.window,
+        is_causal=options.is_causal,
+    )
+    if queries.device.type == "cpu" and queries.requires_grad:
+        attended = attend_on_cpu(*near, is_visible=is_visible, dropout=options.dropout)
+    else:
+        attended = nn.functional.scaled_dot_product_attention(
+            *near, attn_mask=is_visible, dropout_p=options.dropout
+        )
+    return join_bands(attended, batch=queries.shape[0], length=queries.shape[2])
 
 
 def attend_in_row(

@@ -187,16 +187,14 @@ class Recipe(Section):
                     "tokenizer.pretrained.target is missing: joint = false needs a model for each "
                     "side"
                 )
-        if self.evaluation.is_of_trees != is_trees:
-            raise ValueError(
-                'evaluation.metrics must be ["parseval"] where data.train names `trees`'
-                if is_trees
-                else 'evaluation.metrics = ["parseval"] is for corpora with `trees`'
-            )
         if not is_trees:
             if metric == "f1":
                 raise ValueError('training.validation.metric = "f1" is for corpora with `trees`')
             return self
+        if not self.evaluation.is_of_trees:
+            raise ValueError(
+                'evaluation.metrics must be ["parseval"] where data.train names `trees`'
+            )
         if self.objective != "translation":
             raise ValueError(f'objective = "{self.objective}" has no use for `trees`: remove it')
         if metric not in ("f1", "loss"):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network import EncoderDecoder, PaddedLayout, bands
+from mtkit.network.bands import choose_block
 from mtkit.network.scaled_dot_product import AttentionOptions, attend
 from mtkit.recipe.model import Model
 
@@ -64,6 +65,39 @@ def test_is_a_softmax_over_the_neighbourhood(
             for weight, key in zip(weights, seen, strict=True)
         )
         torch.testing.assert_close(output[place], expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("sees", ["all", "those before", "no padding"])
+@pytest.mark.parametrize(("length", "window"), [(72, 1), (97, 5), (200, 33), (300, 40)])
+def test_bands_of_a_long_text_are_the_whole_mask(
+    length: int, window: int, sees: str, *, requires_grad: bool, monkeypatch
+) -> None:
+    options = AttentionOptions(is_causal=sees == "those before", window=window)
+    assert choose_block(length, window, is_causal=options.is_causal) > 0
+    is_token = None
+    if sees == "no padding":
+        is_token = torch.arange(length)[None] < torch.tensor([length - 7, length])[:, None]
+    found = []
+    for min_gain in (bands._MIN_GAIN, math.inf):
+        monkeypatch.setattr(bands, "_MIN_GAIN", min_gain)
+        torch.manual_seed(14)
+        heads = [torch.randn(2, 3, length, each, dtype=torch.float64) for each in (4, 4, 6)]
+        for each in heads:
+            each.requires_grad_(requires_grad)
+        output = attend(*heads, options, memory_is_token=is_token)
+        if is_token is not None:
+            output = output * is_token[:, None, :, None]
+        gradients = torch.autograd.grad(output.square().sum(), heads) if requires_grad else ()
+        found.append([output.detach(), *gradients])
+    for ours, whole in zip(*found, strict=True):
+        torch.testing.assert_close(ours, whole, rtol=0.0, atol=1e-12)
+        assert ours.abs().max() > 0.1
+
+
+def test_short_texts_are_attended_whole() -> None:
+    assert [choose_block(n, 4, is_causal=False) for n in (20, 79, 80, 5_000)] == [0, 0, 32, 32]
+    assert choose_block(5_000, 100, is_causal=True) == 100
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

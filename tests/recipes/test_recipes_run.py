@@ -16,6 +16,7 @@ from mtkit.data.sources.corpora import read_pairs
 from mtkit.data.sources.one_language import read_text
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.corpora import FileCorpus, HubCorpus
+from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.training.train import train
 from mtkit.workspace import Workspace
@@ -88,10 +89,21 @@ def _write_corpora(recipe: Recipe, root: Path) -> None:
             text = "\n".join("\n".join((*lines[n : n + 6], "")) for n in range(0, len(lines), 6))
             corpus.text.parent.mkdir(parents=True, exist_ok=True)
             corpus.text.write_bytes(gzip.compress(text.encode()))
+        elif isinstance(corpus, TreeCorpus):
+            trees = "".join(
+                f"( (S {' '.join(map(_as_leaf, text.split()))}) )\n" for text, _ in pairs
+            )
+            corpus.trees.parent.mkdir(parents=True, exist_ok=True)
+            is_packed = corpus.trees.suffix == ".gz"
+            corpus.trees.write_bytes(gzip.compress(trees.encode()) if is_packed else trees.encode())
         elif isinstance(corpus, HubCorpus):
             assert corpus.split == HUB_SPLITS[split]
             rows = [dict(zip(languages, pair, strict=True)) for pair in pairs]
             _write_hub_split(corpus, rows, root / corpus.dataset)
+
+
+def _as_leaf(word: str) -> str:
+    return f"(NP (NN {word}))"
 
 
 def _write_hub_split(corpus: HubCorpus, rows: list[dict[str, str]], folder: Path) -> None:
@@ -139,6 +151,7 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
             test_set,
             phrasebook_split="test",
             languages=recipe.data.languages,
+            linearization=recipe.data.linearization,
         )
         assert sum(1 for _ in pairs) == SIZES["test"]
 

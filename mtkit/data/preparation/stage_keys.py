@@ -44,6 +44,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 if kept is not None
                 else _describe_pretrained(recipe) or tokenizer.normalization,
                 describe_inputs((*data.train, *held_out)),
+                *([data.linearization] if data.is_trees else []),
             ]
         case "differences":
             depends = [found["text"]["digest"], found["text"]["parts"], digest_models(recipe)]
@@ -58,6 +59,9 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
         case "tokenizer" if kept is not None:
             symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]
             depends = [digest_reused(kept), symbols, languages]
+            if data.is_trees:
+                # The trees' vocabulary may be made of the text.
+                depends.append(_describe_text(found))
         case "tokenizer":
             depends = [
                 _describe_text(found),
@@ -100,6 +104,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 _dump(recipe, data.dev),
                 data.cleaning.max_tokens,
                 describe_inputs((data.dev,)),
+                *([data.linearization] if data.is_trees else []),
             ]
     return digest([stage, FORMAT_VERSION, *depends])
 

@@ -65,7 +65,6 @@ def test_faults(recipe_file: Path, override: str, fault: str) -> None:
     ("override", "fault"),
     [
         ("data.parsing.linearization=vinyals", "parsing is for corpora with `trees`"),
-        ("evaluation.metrics=['parseval']", "is for corpora with `trees`"),
         ("training.validation.metric=f1", "is for corpora with `trees`"),
         ("evaluation.test_sets=[{name='t', trees='a'}]", "t must not name `trees`"),
         ("tokenizer={joint=false, pretrained={source='a'}}", "pretrained.target is missing"),

@@ -76,8 +76,8 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
     assert len(variants) > 50
     # Training reads these two from the recipe; the others are for text in one language.
     in_no_stage = {"data.train.name", "data.train.weight", "data.block_tokens", "objective"}
-    # The first has stages of its own, see below; the second is for labelled text.
-    in_no_stage |= {"data.cleaning.selection", "training.classification"}
+    # The first has stages of its own, see below; the others are for labelled text and for trees.
+    in_no_stage |= {"data.cleaning.selection", "training.classification", "data.parsing"}
     assert {key for key, each in variants.items() if compute(each) == before} == in_no_stage
 
 
@@ -104,6 +104,33 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
 )
 def test_a_key_changes_the_stages_that_depend_on_it(change: str, stages: set[str]) -> None:
     before, after = compute(load_recipe(RECIPE)), compute(load_recipe(RECIPE, [change]))
+    assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+
+
+TREES = """
+name = "parser"
+[data]
+source_language = "en"
+train = [{ trees = "train.mrg" }]
+dev = { trees = "dev.mrg" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        ("data.parsing.linearization=tensor2tensor", {"text", "dev"}),
+        ("data.parsing.linearization=vinyals", set()),
+        ("data.cleaning.duplicates.enabled=false", {"text"}),
+        ("data.cleaning.max_tokens=77", {"train", "dev"}),
+        ("tokenizer.pretrained.source=x.model", {"text", "tokenizer"}),
+        ("evaluation.test_sets=[{name='t', trees='t.mrg'}]", {"text"}),
+    ],
+)
+def test_stages_of_trees(change: str, stages: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "mtkit.toml"
+    path.write_text(TREES, "utf-8")
+    before, after = compute(load_recipe(path)), compute(load_recipe(path, [change]))
     assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
 
 
