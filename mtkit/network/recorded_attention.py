@@ -36,7 +36,8 @@ class RecordingLayout(PaddedLayout):
         if options.is_causal:
             is_visible = is_visible & (ahead <= 0)
         if options.window is not None:
-            is_visible = is_visible & (ahead.abs() <= options.window)
+            # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+            is_visible = is_visible & (ahead.abs() <= options.window) | (ahead == 0)
         weights = scores.masked_fill(~is_visible[:, None], -torch.inf).softmax(dim=-1)
         self.weights.append(weights)
         return merge_heads(weights.to(values[0].dtype) @ values[0])
