@@ -120,24 +120,26 @@ class CheckpointFolder:
         """Restores the learner from the newest intact checkpoint, and returns that.
 
         A damaged one is renamed to `damaged-step-...`, with a warning. Returns None where there
-        isn't any checkpoint.
+        isn't any checkpoint, nor was one.
 
         Raises:
             MtkitError: There are only damaged ones, or they are of another model.
         """
-        is_damaged = False
-        for folder in sorted(self._folder.glob("step-*"), reverse=True):
+        folders = sorted(self._folder.glob("step-*"))
+        while folders:
+            folder = folders.pop()
             try:
                 checkpoint = read_checkpoint(folder)
                 checkpoint.check(weight.shape for weight in learner.model.parameters())
             except DamagedCheckpointError as error:
-                is_damaged = True
-                warn(f"{error.message}; resuming from the checkpoint before it")
-                _put_aside(folder)
+                aside = _put_aside(folder)
+                older = f"trying {folders[-1].name}" if folders else "there is no older one"
+                warn(f"{error.message}; renamed to {aside.name}, {older}")
                 continue
             restore(checkpoint, learner)
             return checkpoint
-        if is_damaged:
+        # Also where an earlier command put them aside: nothing starts over unless asked to.
+        if any(self._folder.glob(f"{_DAMAGED}step-*")):
             raise MtkitError(
                 f"{self._folder}: no usable checkpoint; the damaged ones are kept as "
                 f"{_DAMAGED}step-...",
@@ -179,10 +181,11 @@ def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Che
     return list(firsts.values())
 
 
-def _put_aside(folder: Path) -> None:
+def _put_aside(folder: Path) -> Path:
+    """Renames a damaged checkpoint; returns what it is called now."""
     aside = folder.with_name(_DAMAGED + folder.name)
     remove_folder(aside)
-    folder.rename(aside)
+    return folder.rename(aside)
 
 
 @contextmanager

@@ -302,5 +302,6 @@ def _diverged(state: TrainingState, reason: str) -> MtkitError:
     return MtkitError(
         f"step {state.step:,}: {reason}: training has diverged",
         "lower training.schedule's peak or factor, lengthen its warm-up, or add "
-        "training.clipping; checkpoints before this step are intact",
+        "training.clipping; then run the same command: it resumes from the last checkpoint, or "
+        "starts again where there is none",
     )

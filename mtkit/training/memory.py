@@ -10,6 +10,8 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
     "not enough memory",
     "alloc_failed",
+    # What oneDNN says where it finds no room for a kernel.
+    "could not create a primitive",
 )
 
 

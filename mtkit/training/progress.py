@@ -23,6 +23,15 @@ _UPDATE = {
 }
 
 
+_MAX_PLAIN = 1e9
+"""A number above it is written with an exponent: a perplexity can have 300 digits."""
+
+
+def _format(text: str, value: float) -> str:
+    plain = text.format(value)
+    return text.replace(":.2f", ":.2e").format(value) if abs(value) > _MAX_PLAIN else plain
+
+
 class ProgressView:
     """Shows how far training is, how well and how fast it goes, and how long it will take."""
 
@@ -110,7 +119,7 @@ class ProgressView:
 def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
     """Returns the numbers of an update in words, each with its unit."""
     words = [
-        text.format(metrics[key]) for key, text in _UPDATE.items() if metrics.get(key) is not None
+        _format(text, metrics[key]) for key, text in _UPDATE.items() if metrics.get(key) is not None
     ]
     if (memory_bytes := metrics.get("memory_bytes")) is not None:
         words.append(f"memory {format_memory(memory_bytes)}")

@@ -71,7 +71,10 @@ def average(
             "resume with `mtkit train`, or lower training.checkpoint_every",
         )
     if len(chosen) < num_checkpoints:
-        warn(f"{num_checkpoints} checkpoints requested, {len(chosen)} found: averaging those")
+        warn(
+            f"{num_checkpoints} checkpoints requested, {len(chosen)} found that were validated at "
+            "their turn (those saved at a stop don't count): averaging those"
+        )
     if choose == "best" and num_checkpoints > recipe.training.keep_best:
         warn(
             f"training.keep_best keeps only the best {recipe.training.keep_best}; the others are "

@@ -246,7 +246,7 @@ def test_damaged_numbers_are_put_aside_for_the_checkpoint_before(
     assert bits(learner) == bits(build(2))
     said = capsys.readouterr().err
     assert f"warning: {damaged.folder}: damaged checkpoint: {name}" in said
-    assert "resuming from the checkpoint before it" in said
+    assert "renamed to damaged-step-00000007, trying step-00000006" in said
     assert (tmp_path / "damaged-step-00000007" / "state.json").is_file()
     assert steps(folder) == [6]
 
@@ -257,6 +257,9 @@ def test_with_nothing_but_damage_no_run_is_started_over(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match="no usable checkpoint") as caught:
         folder.restore_newest(build(1))
     assert "damaged-step-" in caught.value.message
+    # Nor by the same command again.
+    with pytest.raises(MtkitError, match="no usable checkpoint"):
+        folder.restore_newest(build(1))
     assert CheckpointFolder(tmp_path / "none").restore_newest(build(1)) is None
 
 
