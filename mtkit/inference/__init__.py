@@ -12,6 +12,8 @@ streams/            a stream of lines to a stream of translations
 search/             greedy search, beam search, sampling; scoring of given outputs
 engines/            engines that run the network
 classify.py         lines to labels, by a classifier
+attention.py        what a translator attends to, and what each head does on average
+attention_report/   that as a page, a picture and numbers
 parse.py            a parser's output as a tree of the sentence's words
 identity.py         identifies what translates: model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine

@@ -15,6 +15,7 @@ translation_files.py  a test set's translation in the workspace
 score_files.py        files of translations scored
 system_names.py       short names of the systems whose files are scored
 score_report.py       scores as a page, a table or JSON
+attend.py             what a model attends to, measured and shown
 export.py             a run's model, or a model folder, exported for another engine
 run.py                all steps, from corpora to scores
 

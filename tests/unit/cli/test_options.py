@@ -20,6 +20,16 @@ OPTIONS = {
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
     "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
+    "attend": [
+        *RUN,
+        "--model",
+        "--device",
+        "--input",
+        "--page",
+        "--picture",
+        "--head",
+        "--numbers",
+    ],
     "translate": [
         *RUN,
         "--model",
