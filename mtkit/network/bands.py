@@ -61,7 +61,8 @@ def cut_into_bands(
         near = padded.unfold(2, width, block)
         return near.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
-    blocks = nn.functional.pad(queries, (0, 0, 0, filling)).unflatten(2, (num_blocks, block))
+    longer = nn.functional.pad(queries, (0, 0, 0, filling))
+    blocks = longer.view(*longer.shape[:2], num_blocks, block, -1)
     if is_token is None:
         is_token = torch.ones(1, length, dtype=torch.bool, device=queries.device)
     near = nn.functional.pad(is_token, (window, filling + after)).unfold(1, width, block)
@@ -81,5 +82,5 @@ def cut_into_bands(
 
 def join_bands(attended: Bands, *, batch: int, length: int) -> Bands:
     """Returns what the blocks of `cut_into_bands` attended, as texts again."""
-    blocks = attended.unflatten(0, (batch, -1))
+    blocks = attended.view(batch, -1, *attended.shape[1:])
     return blocks.transpose(1, 2).flatten(2, 3)[:, :, :length]

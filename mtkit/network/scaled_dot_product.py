@@ -80,7 +80,7 @@ def _attend_in_bands(
     """
     assert options.window is not None
     queries = heads[0]
-    *near, is_visible = cut_into_bands(
+    blocks, near_keys, near_values, is_visible = cut_into_bands(
         *heads,
         is_token,
         block=block,
@@ -88,10 +88,12 @@ def _attend_in_bands(
         is_causal=options.is_causal,
     )
     if queries.device.type == "cpu" and queries.requires_grad:
-        attended = attend_on_cpu(*near, is_visible=is_visible, dropout=options.dropout)
+        attended = attend_on_cpu(
+            blocks, near_keys, near_values, is_visible=is_visible, dropout=options.dropout
+        )
     else:
         attended = nn.functional.scaled_dot_product_attention(
-            *near, attn_mask=is_visible, dropout_p=options.dropout
+            blocks, near_keys, near_values, attn_mask=is_visible, dropout_p=options.dropout
         )
     return join_bands(attended, batch=queries.shape[0], length=queries.shape[2])
 

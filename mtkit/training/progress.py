@@ -119,7 +119,9 @@ class ProgressView:
 def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
     """Returns the numbers of an update in words, each with its unit."""
     words = [
-        _format(text, metrics[key]) for key, text in _UPDATE.items() if metrics.get(key) is not None
+        _format(text, value)
+        for key, text in _UPDATE.items()
+        if (value := metrics.get(key)) is not None
     ]
     if (memory_bytes := metrics.get("memory_bytes")) is not None:
         words.append(f"memory {format_memory(memory_bytes)}")
