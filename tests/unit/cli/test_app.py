@@ -45,7 +45,18 @@ def test_version() -> None:
 def test_help_names_the_commands_in_the_order_of_the_road() -> None:
     result = run("--help")
     commands = [line.split()[0] for line in result.stdout.partition("Commands:\n")[2].splitlines()]
-    road = ["init", "prepare", "plan", "train", "average", "translate", "export", "score", "run"]
+    road = [
+        "init",
+        "prepare",
+        "plan",
+        "train",
+        "average",
+        "translate",
+        "attend",
+        "export",
+        "score",
+        "run",
+    ]
     assert (result.exit_code, commands) == (0, road)
 
 
