@@ -12,6 +12,7 @@ layer.py               sub-layers with residual, dropout and norm
 stack.py               layers: an encoder, a decoder, or a language model's only stack
 embeddings.py          tokens to vectors and back
 positions.py           positions to vectors
+rotary.py              positions as turns of queries and keys
 encoder_decoder.py     the whole Transformer: `forward` to train, `start` and `step` to decode
 causal_model.py        a language model that predicts the next token: the decoder alone
 masked_model.py        a language model that predicts hidden tokens: the encoder alone

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.fused_linear import FusedLinear
 from mtkit.network.layouts import Heads, Layout
+from mtkit.network.rotary import RotaryPositions
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend_newest,
@@ -33,6 +34,8 @@ class SelfAttention(nn.Module):
         keys, values = config.num_heads * config.d_key, config.num_heads * config.d_value
         self.widths = keys, keys, values
         self.query_key_value = FusedLinear(config.d_model, self.widths, keys=1)
+        is_rotary = config.positions == "rotary"
+        self.rotary = RotaryPositions(config.d_key, 2 * config.num_heads) if is_rotary else None
         self.output = nn.Linear(values, config.d_model)
 
     def forward(
@@ -46,6 +49,8 @@ class SelfAttention(nn.Module):
         Where a cache is given, keys and values of padded texts are kept in it.
         """
         projected = self.query_key_value(inputs)
+        if self.rotary is not None:
+            projected = self.rotary(projected, layout.positions, end=layout.max_length)
         queries, keys, values = layout.split_heads(projected, self.num_heads, self.widths)
         if layer_cache is not None:
             layer_cache.append(keys[0], values[0], first=0, oldest=0)
@@ -62,6 +67,8 @@ class SelfAttention(nn.Module):
     ) -> Float[Tensor, "batch beam d_model"]:
         """Returns the attention of each hypothesis's newest position, and adds it to the cache."""
         projected = self.query_key_value(inputs)
+        if self.rotary is not None:
+            projected = self.rotary(projected, cache.newest_positions, end=cache.num_steps)
         queries, keys, values = split_heads(projected, self.num_heads, self.widths)
         oldest = cache.find_oldest_slot(self.window)
         keys, values = layer_cache.append(keys, values, first=cache.newest_slot, oldest=oldest)

@@ -145,6 +145,13 @@ class DecoderCache:
         """The slot of the first hypothesis's newest position."""
         return self._first_slots[-1]
 
+    @property
+    def newest_positions(self) -> Int[Tensor, "#batch 1"]:
+        """int64: the position of the step under way, or each text's, where they differ."""
+        if self.slot_positions is not None:
+            return self.slot_positions[:, -1:]
+        return torch.tensor([[self.num_steps - 1]], device=self.is_ancestor.device)
+
     def begin_step(self) -> None:
         """Adds a slot for each hypothesis's newest position."""
         batch, width, num_slots = self.is_ancestor.shape

@@ -60,6 +60,8 @@ class SegmentEmbedding(nn.Module):
 class InputEmbedding(nn.Module):
     """Token vectors plus positions, with dropout on the sum (section 5.4).
 
+    Rotary positions aren't added here: attention turns queries and keys by them.
+
     Args:
         config: The recipe's section.
         tokens: Vectors of tokens.
@@ -90,12 +92,15 @@ class InputEmbedding(nn.Module):
             segments: Which part each token belongs to, 0 or 1, where there are vectors of parts.
         """
         assert tokens.shape == layout.shape, "a layout of other tokens"
-        positions = _look_up(self.positions(0, layout.max_length), layout.positions)
+        added = []
+        if self.positions is not None:
+            added.append(_look_up(self.positions(0, layout.max_length), layout.positions))
         if self.segments is None:
             assert segments is None, "this network has no vectors of segments"
-            return self._embed(tokens, positions)
-        assert segments is not None, "this network adds vectors of segments"
-        return self._embed(tokens, positions + self.segments(segments))
+        else:
+            assert segments is not None, "this network adds vectors of segments"
+            added.append(self.segments(segments))
+        return self._embed(tokens, *added)
 
     def step(
         self, tokens: Int[Tensor, "batch beam"], position: int | Int[Tensor, " batch"]
@@ -106,19 +111,21 @@ class InputEmbedding(nn.Module):
             tokens: Each hypothesis's newest token.
             position: Their position from 0, or that of each text.
         """
+        if self.positions is None:
+            return self._embed(tokens)
         if isinstance(position, int):
             return self._embed(tokens, self.positions(position, 1))
         table = self.positions(0, int(position.max()) + 1)
         return self._embed(tokens, _look_up(table, position[:, None]))
 
-    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        # Both are in fp32; what goes on is in the precision of the weights.
-        embedded = (self.tokens(tokens) + positions).to(self.tokens.weight.dtype)
+    def _embed(self, tokens: Tensor, *added: Tensor) -> Tensor:
+        # All are in fp32; what goes on is in the precision of the weights.
+        embedded = sum(added, self.tokens(tokens)).to(self.tokens.weight.dtype)
         dropped: Tensor = self.dropout(self.norm(embedded))
         return dropped
 
 
-def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions:
+def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions | None:
     match config.positions:
         case "sinusoidal":
             return SinusoidalPositions(
@@ -126,6 +133,8 @@ def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions:
             )
         case "learned":
             return LearnedPositions(config.max_positions, config.d_model)
+        case "rotary":
+            return None
 
 
 def _look_up(

@@ -65,11 +65,12 @@ class Model(Section):
     activation: Activation = "relu"
     """Feed-forward non-linearity; `gelu_tanh` is GELU's tanh approximation, `silu` is Marian's
     swish; `swiglu` (arXiv 2002.05202) adds a third, gating matrix."""
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Position encoding; sinusoidal positions extend beyond any length seen in training."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """Position encoding: sinusoids or learned vectors, added to embeddings (paper, section 3.5); or
+    `rotary` (arXiv 2104.09864), which turns the queries and keys of self-attention."""
     max_positions: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
-    """Number of learned positions, and so the maximum input and output length; sinusoidal positions
-    have no limit."""
+    """Number of learned positions, and so the maximum input and output length; the other kinds have
+    no limit."""
     sinusoids: Sinusoids = "interleaved"
     """Order of the dimensions of a sinusoidal position: sines and cosines interleaved, as in the
     paper; sines in the first half, as in Marian; the same with tensor2tensor's wavelengths, as in
@@ -111,14 +112,16 @@ class Model(Section):
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even d_model, found {self.d_model}")
-        if self.positions == "learned" and self.first_position:
-            raise ValueError("first_position is for sinusoidal positions: learned ones start at 0")
+        if self.positions == "rotary" and self.d_key % 2:
+            raise ValueError(f"rotary positions need an even d_key, found {self.d_key}")
+        if self.positions != "sinusoidal" and self.first_position:
+            raise ValueError("first_position is for sinusoidal positions: others start at 0")
         return self
 
     @property
     def max_tokens(self) -> int | None:
         """Longest source, or output, that learned positions reach; None where they have no end."""
-        if self.positions == "sinusoidal":
+        if self.positions != "learned":
             return None
         # Both sides stand in one text.
         sides = 2 if self.architecture == "decoder-only" else 1

@@ -183,7 +183,7 @@ def _check_shape(key: StartKey, folder: Path, wanted: Model, found: Model) -> No
         for name in ours
         if name not in _FREE_KEYS and name not in left_out and ours[name] != theirs[name]
     ]
-    is_reached = found.positions == "sinusoidal" or wanted.max_positions > found.max_positions
+    is_reached = found.positions != "learned" or wanted.max_positions > found.max_positions
     if "max_positions" in differing and is_reached:
         differing.remove("max_positions")
     # A width per head that is computed differs because of what it is computed from.
@@ -273,7 +273,7 @@ def _fold_segment(start: _Start, model: Network) -> None:
     """Adds the vector of a masked model's first segment to what a translator adds to each token.
 
     A translator has no segments. Learned positions take the vector up, so that the encoder's output
-    is the same to the bit; sinusoidal ones can't, and all source pieces take it up instead.
+    is the same to the bit; other kinds can't, and all source pieces take it up instead.
     """
     theirs = start.loaded.model
     if not isinstance(theirs, MaskedLanguageModel) or not isinstance(model, EncoderDecoder):

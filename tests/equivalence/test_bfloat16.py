@@ -33,6 +33,7 @@ KINDS = {
     "pre": {"norm": "pre", "activation": "swiglu", "positions": "learned", "max_positions": 40},
     "untied": {"tied_embeddings": "none", "d_key": 4, "d_value": 10},
     "restricted": {"attention_window": 3},
+    "rotary": {"positions": "rotary", "norm": "pre"},
     "learned": {"positions": "learned", "max_positions": 24, "activation": "gelu"},
     "tied by decoder": {"tied_embeddings": "decoder"},
     "as elsewhere": {

@@ -20,6 +20,7 @@ KINDS = {
         "tied_embeddings": "none",
         "activation": "swiglu",
     },
+    "rotary": {"positions": "rotary", "d_key": 6, "norm": "pre"},
     "wide values": {"d_key": 4, "d_value": 10, "tied_embeddings": "decoder"},
     "as elsewhere": {
         "sinusoids": "tensor2tensor",

@@ -25,6 +25,8 @@ KINDS = {
     "gpt": {"positions": "learned", "max_positions": 24, "scale_embeddings": False},
     "pre": {"norm": "pre", "activation": "swiglu"},
     "window": {"attention_window": 2},
+    "rotary": {"positions": "rotary"},
+    "rotary window": {"positions": "rotary", "attention_window": 2},
 }
 LENGTHS = (5, 1, 3)
 

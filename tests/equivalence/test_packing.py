@@ -20,6 +20,7 @@ KINDS = {
     "post": {},
     "pre": {"norm": "pre", "activation": "swiglu", "positions": "learned", "max_positions": 40},
     "restricted": {"attention_window": 2},
+    "rotary": {"positions": "rotary", "norm": "pre"},
     "wide values": {"d_key": 4, "d_value": 10},
     "as elsewhere": {
         "sinusoids": "tensor2tensor",

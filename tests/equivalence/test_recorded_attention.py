@@ -61,7 +61,9 @@ def test_weights_are_marians(marian_twin: Callable) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{}, {"attention_window": 2}, {"norm": "pre", "d_key": 5}], ids=str
+    "keys",
+    [{}, {"attention_window": 2}, {"norm": "pre", "d_key": 5}, {"positions": "rotary"}],
+    ids=str,
 )
 @torch.no_grad()
 def test_the_network_computes_the_same(keys: dict) -> None:

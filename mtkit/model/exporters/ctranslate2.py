@@ -139,6 +139,7 @@ def _find_part(spec: Any, name: str) -> Any:
 def _list_positions(embedding: InputEmbedding, max_tokens: int) -> npt.NDArray[np.float32]:
     """Returns the vectors of positions, [position, d_model]."""
     positions = embedding.positions
+    assert positions is not None, "check_convertible refuses rotary positions"
     table = (
         positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )

@@ -69,6 +69,8 @@ def check_convertible(model: Model) -> None:
         lacks.append(
             f"restricted self-attention (model.attention_window = {model.attention_window})"
         )
+    if model.positions == "rotary":
+        lacks.append('rotary positions (model.positions = "rotary")')
     if (model.d_key, model.d_value) != (width, width):
         lacks.append(
             f"heads of a width other than d_model / num_heads = {width:g} "

@@ -25,14 +25,14 @@ of_every_kind = pytest.mark.parametrize(
     [
         {},
         {"norm": "pre", "activation": "swiglu", "tied_embeddings": "decoder"},
-        {"d_key": 3, "d_value": 5, "tied_embeddings": "none", "attention_window": 2},
+        {"d_key": 4, "d_value": 5, "tied_embeddings": "none", "attention_window": 2},
         {"embedding_norm": True, "output_bias": True, "activation": "silu"},
     ],
 )
-with_both_positions = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+with_all_positions = pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 
 
-@with_both_positions
+@with_all_positions
 @of_every_kind
 def test_shapes_are_those_of_the_network_itself(kind: dict, positions: str) -> None:
     model = Model(**SIZES, num_heads=2, positions=positions, max_positions=9, **kind)
@@ -41,7 +41,7 @@ def test_shapes_are_those_of_the_network_itself(kind: dict, positions: str) -> N
     assert list_shapes(model, 41, 41) == built
 
 
-@with_both_positions
+@with_all_positions
 @of_every_kind
 @pytest.mark.parametrize("next_sentence", [False, True])
 def test_shapes_are_those_of_language_models(
@@ -148,7 +148,7 @@ def test_one_embedding_serves_one_vocabulary() -> None:
         list_shapes(Model(), 41, 42)
 
 
-@with_both_positions
+@with_all_positions
 @of_every_kind
 def test_shapes_are_those_of_classifiers(kind: dict, positions: str) -> None:
     model = Model(**SIZES, num_heads=2, positions=positions, max_positions=9, **kind)
