@@ -40,6 +40,7 @@ def test_these_are_shipped() -> None:
         "multi30k-en-de-paper",
         "phrasebook-en-de",
         "ted-pt-en",
+        "ted-pt-en-tutorial",
         "wmt14-en-de-base",
         "wmt14-en-de-big",
         "wmt14-en-de-deep",
