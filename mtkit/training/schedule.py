@@ -50,7 +50,7 @@ def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
     return (
         f"training.schedule.warmup_steps = {schedule.warmup_steps:,}: warm-up doesn't end before "
         f"training.max_steps = {max_steps:,}, so the learning rate never decays to "
-        f"training.schedule.final = {schedule.final:g}"
+        f"training.schedule.final = {schedule.final:g}; set a shorter warm-up or more steps"
     )
 
 

@@ -101,7 +101,8 @@ def _train(
     else:
         if processes.is_first:
             if changes := list_changes(recipe, saved):
-                warn("resuming with changed settings: " + "; ".join(changes))
+                since = f"; they hold from step {state.step + 1:,} on"
+                warn("resuming with changed settings: " + "; ".join(changes) + since)
             checkpoints.sweep()
             _write_down(recipe, workspace, learner.working.precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
