@@ -92,15 +92,16 @@ class InputEmbedding(nn.Module):
             segments: Which part each token belongs to, 0 or 1, where there are vectors of parts.
         """
         assert tokens.shape == layout.shape, "a layout of other tokens"
-        added = []
+        added = None
         if self.positions is not None:
-            added.append(_look_up(self.positions(0, layout.max_length), layout.positions))
+            added = _look_up(self.positions(0, layout.max_length), layout.positions)
         if self.segments is None:
             assert segments is None, "this network has no vectors of segments"
         else:
             assert segments is not None, "this network adds vectors of segments"
-            added.append(self.segments(segments))
-        return self._embed(tokens, *added)
+            parts = self.segments(segments)
+            added = parts if added is None else added + parts
+        return self._embed(tokens, added)
 
     def step(
         self, tokens: Int[Tensor, "batch beam"], position: int | Int[Tensor, " batch"]
@@ -112,16 +113,16 @@ class InputEmbedding(nn.Module):
             position: Their position from 0, or that of each text.
         """
         if self.positions is None:
-            return self._embed(tokens)
+            return self._embed(tokens, None)
         if isinstance(position, int):
             return self._embed(tokens, self.positions(position, 1))
         table = self.positions(0, int(position.max()) + 1)
         return self._embed(tokens, _look_up(table, position[:, None]))
 
-    def _embed(self, tokens: Tensor, *added: Tensor) -> Tensor:
-        # All are in fp32; what goes on is in the precision of the weights.
-        embedded = sum(added, self.tokens(tokens)).to(self.tokens.weight.dtype)
-        dropped: Tensor = self.dropout(self.norm(embedded))
+    def _embed(self, tokens: Tensor, added: Tensor | None) -> Tensor:
+        # Both are in fp32; what goes on is in the precision of the weights.
+        vectors = self.tokens(tokens) if added is None else self.tokens(tokens) + added
+        dropped: Tensor = self.dropout(self.norm(vectors.to(self.tokens.weight.dtype)))
         return dropped
 
 

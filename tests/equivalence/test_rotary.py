@@ -45,6 +45,21 @@ def test_pairs_are_turned_by_the_paper_s_angles() -> None:
     torch.testing.assert_close(turned, torch.tensor(expected), rtol=0, atol=1e-7)
 
 
+def _configure() -> ModelConfig:
+    """Returns a masked model like a small RoFormer."""
+    keys = {"embedding_norm": True, "activation": "gelu", "scale_embeddings": False}
+    return ModelConfig(
+        recipe="tiny",
+        objective="masked-lm",
+        next_sentence=False,
+        source_language="en",
+        target_language="en",
+        source_vocab_size=VOCAB_SIZE,
+        target_vocab_size=VOCAB_SIZE,
+        model=ROTARY.model_copy(update={**keys, "norm_epsilon": 1e-12}),
+    )
+
+
 def _build_roformer() -> tuple[MaskedLanguageModel, RoFormerForMaskedLM]:
     """Returns both networks with the same random weights."""
     torch.manual_seed(3)
@@ -63,17 +78,7 @@ def _build_roformer() -> tuple[MaskedLanguageModel, RoFormerForMaskedLM]:
         for name, weight in theirs.named_parameters():
             if "embed_positions" not in name:
                 weight.add_(torch.randn_like(weight) * 0.15)
-    keys = {"embedding_norm": True, "activation": "gelu", "scale_embeddings": False}
-    config = ModelConfig(
-        recipe="tiny",
-        objective="masked-lm",
-        next_sentence=False,
-        source_language="en",
-        target_language="en",
-        source_vocab_size=VOCAB_SIZE,
-        target_vocab_size=VOCAB_SIZE,
-        model=ROTARY.model_copy(update={**keys, "norm_epsilon": 1e-12}),
-    )
+    config = _configure()
     ours = build(config)
     assert isinstance(ours, MaskedLanguageModel)
     # It names its parts as BERT does.
@@ -146,8 +151,6 @@ def test_attention_knows_distances_alone() -> None:
     inputs = torch.randn(1, 7, 32, dtype=torch.float64)
 
     def attend(first: int) -> Tensor:
-        # A window keeps what is in front out of sight.
-        attention.window = 6
         before = torch.zeros(1, first, 32, dtype=torch.float64)
         is_token = torch.arange(first + 7)[None] >= first
         layout = PaddedLayout(is_token)
@@ -189,6 +192,8 @@ def test_a_table_grown_without_gradients_serves_training_afterwards() -> None:
 def test_ctranslate2_and_transformers_refuse_them_by_name() -> None:
     with pytest.raises(MtkitError, match=r'rotary positions \(model.positions = "rotary"\)'):
         check_convertible(ROTARY)
+    with pytest.raises(MtkitError, match=r'model\.positions = "rotary", expected "learned"'):
+        list_counterparts(_configure())
 
 
 @pytest.mark.parametrize(
