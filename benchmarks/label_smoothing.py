@@ -73,6 +73,7 @@ def train(corpus: Corpus, workspace: Path, smoothing: float, seed: int) -> Run:
         f"seed={seed}",
         f"training.label_smoothing={smoothing}",
         f"training.max_steps={corpus.steps}",
+        "training.batch_tokens=2048",
         f"training.checkpoint_every={corpus.steps // 4}",
         "training.averaging.num_checkpoints=2",
     )

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-STEPS = {3_000: 1_000, 10_000: 1_500, 29_000: 3_000}
+STEPS = {3_000: 600, 10_000: 1_200, 29_000: 2_000}
 """Updates of translation by the number of pairs."""
 DENOISING_STEPS = {"own": 1_000, "mixed": 2_000}
 DENOISING = """\
@@ -181,6 +181,7 @@ def translate_captions(
             f"data.train.0.max_pairs={num_pairs}",
             f"seed={seed}",
             f"training.max_steps={steps}",
+            "training.batch_tokens=2048",
             f"training.checkpoint_every={steps // 5}",
             "training.averaging.num_checkpoints=2",
             *overrides,
