@@ -19,7 +19,7 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import load_network
 from mtkit.network import CausalClassifier, MaskedClassifier
 from mtkit.network.device import find_device, limit_threads
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
 
 
@@ -67,8 +67,8 @@ class LineClassifier:
         self._device = find_device(device)
         limit_threads()
         network = network.to(self._device)
-        if choose_precision(self._settings, self._device, opened.config.model) == "bf16":
-            network = copy_in_bfloat16(network)
+        precision = choose_precision(self._settings, self._device, opened.config.model)
+        network = in_precision(network, precision)
         self._network = network.eval()
         self._tokenizer = opened.tokenizer
         self._closing = find_closing(opened.tokenizer, self._classifier.kind)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.prepacked import prepack_linear_maps
+from mtkit.network.cpu.quantized import quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
@@ -55,6 +56,11 @@ class CausalLanguageModel(nn.Module):
         """Makes products on a processor faster; from now on it can neither learn nor be saved."""
         prepack_linear_maps(self)
         self.output_embedding.prepack(self.output_bias)
+
+    def quantize(self) -> None:
+        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved."""
+        quantize_linear_maps(self)
+        self.output_embedding.quantize(self.output_bias)
 
     def start(self, num_sentences: int, device: torch.device) -> DecoderCache:
         """Returns an empty cache for so many texts, ready for the first `step`."""

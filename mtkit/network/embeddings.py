@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.network.cpu.prepacked import PrepackedLinear
+from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.dropout import Dropout
 from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout
@@ -21,7 +22,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self._prepacked: PrepackedLinear | None = None
+        self._projection: PrepackedLinear | QuantizedLinear | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
@@ -33,14 +34,18 @@ class TokenEmbedding(nn.Module):
         bias: Float[Tensor, " vocab"] | None = None,
     ) -> Float[Tensor, "*shape vocab"]:
         """Returns each state's product with every token's vector, plus a bias of each token."""
-        if self._prepacked is not None:
-            logits: Tensor = self._prepacked(states)
+        if self._projection is not None:
+            logits: Tensor = self._projection(states)
             return logits
         return nn.functional.linear(states, self.weight, bias)
 
     def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Makes `project`, always with this bias, faster on a processor, and inference only."""
-        self._prepacked = PrepackedLinear(self.weight, bias)
+        self._projection = PrepackedLinear(self.weight, bias)
+
+    def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
+        """Has `project`, always with this bias, multiply in 8 bits, inference only."""
+        self._projection = QuantizedLinear(self.weight, bias)
 
 
 class SegmentEmbedding(nn.Module):

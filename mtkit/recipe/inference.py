@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.precision import PrecisionChoice
+from mtkit.recipe.precision import InferencePrecisionChoice
 from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
@@ -57,9 +57,13 @@ class Inference(Section):
 
     engine: Annotated[Literal["torch", "ctranslate2"], Invalidates.NOTHING] = "torch"
     """What runs the network: `torch`, or `ctranslate2` on the output of `mtkit export`."""
-    precision: Annotated[PrecisionChoice, Invalidates.NOTHING] = "auto"
+    precision: Annotated[InferencePrecisionChoice, Invalidates.NOTHING] = "auto"
     """Arithmetic of `torch`; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
-    networks narrower than 256; else fp32."""
+    networks narrower than 256; else fp32. `int8`: on a CPU, products of 8-bit integers, each output
+    of a weight and each token's vector scaled on its own, with exact sums."""
+    allow_int8: Annotated[bool, Invalidates.NOTHING] = False
+    """Whether `precision = "auto"` takes `int8` on a processor that is measured to be faster in it;
+    a few translations change."""
     beam_size: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
     n_best: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 1
@@ -100,6 +104,8 @@ class Inference(Section):
         tables: dict[str, Any] = serialize(self)
         if self.fusion is None:
             tables.pop("fusion", None)
+        if not self.allow_int8:
+            tables.pop("allow_int8", None)
         return tables
 
     @model_validator(mode="after")

@@ -6,3 +6,7 @@ Precision = Literal["fp32", "bf16"]
 """32-bit floating point, or bfloat16 with sums in 32-bit."""
 PrecisionChoice = Literal["auto", "fp32", "bf16"]
 """Values of a key; `auto` is resolved by the device."""
+InferencePrecision = Literal["fp32", "bf16", "int8"]
+"""Or 8-bit integers with sums in 32-bit, for inference only."""
+InferencePrecisionChoice = Literal["auto", "fp32", "bf16", "int8"]
+"""Values of a key for inference."""

@@ -2,7 +2,8 @@
 
 python tests/equivalence/same_translations.py --model FOLDER [--beam 4] < input.txt
 
-Translates in batches of 1, 7 and 64 sentences, as they stand and shuffled, in fp32, and prints how
+Translates in batches of 1, 7 and 64 sentences, as they stand and shuffled, in fp32 or
+`--precision int8`, and prints how
 many lines' n-best lists differ from those of single sentences, and the greatest gap of scores.
 """
 
@@ -13,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.engines.torch_engine import TorchEngine, check_generates, make_ready
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
@@ -88,14 +91,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
     options = parser.parse_args()
     loaded = load_model_folder(Path(options.model))
     settings = loaded.settings.model_copy(
-        update={"beam_size": options.beam, "n_best": options.beam, "precision": "fp32"}
+        update={"beam_size": options.beam, "n_best": options.beam, "precision": options.precision}
     )
     lines = [line.strip() for line in sys.stdin if line.strip()]
     sources = loaded.tokenizer.encode_source(lines)
-    comparisons = compare_batches(TorchEngine(loaded.model, "cpu"), sources, settings)
+    network = check_generates(loaded.model, loaded.config)
+    ready = make_ready(network, settings, torch.device("cpu"))
+    comparisons = compare_batches(TorchEngine(ready, "cpu"), sources, settings)
     for comparison in comparisons:
         print(
             f"{comparison.name:26} {comparison.num_different:4} of {len(lines):,} lines differ, "

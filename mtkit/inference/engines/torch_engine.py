@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, find_room
 from mtkit.inference.engines.parallel_engine import open_processes
@@ -34,11 +35,12 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking
+from mtkit.network.cpu.quantized import PlainProduct, choose_kernel, gains_by_quantizing
 from mtkit.network.device import find_device, limit_threads, send, suit_precision
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import InferencePrecision
 from mtkit.text.token_ids import BOS, PAD
 
 _MIN_WIDTH_IN_BFLOAT16 = 256
@@ -318,19 +320,38 @@ def make_ready(
 ) -> GeneratingNetwork:
     """Returns a network on `device` as it is quickest to search with; the one given is used up."""
     precision = choose_precision(settings, device, model.model)
-    ready = copy_in_bfloat16(model) if precision == "bf16" else model
+    if precision == "int8":
+        if choose_kernel() is PlainProduct:
+            warn(
+                "this processor has no exact product of 8-bit integers: int8 saves no time here "
+                "(inference.precision)"
+            )
+        model.quantize()
+        return model
+    ready = in_precision(model, precision)
     if gains_by_prepacking(device):
         ready.prepack()
     return ready
 
 
-def choose_precision(settings: Inference, device: torch.device, model: Model) -> Precision:
-    """Returns the precision that is asked for, or for `auto` what a device is quickest in."""
+def choose_precision(settings: Inference, device: torch.device, model: Model) -> InferencePrecision:
+    """Returns the precision that is asked for, or for `auto` what a device is quickest in.
+
+    Raises:
+        MtkitError: int8 on a GPU.
+    """
+    if settings.precision == "int8" and device.type != "cpu":
+        raise MtkitError(
+            f"no products of 8-bit integers on {device.type} (inference.precision)",
+            "--device cpu, or --set inference.precision=auto",
+        )
     if settings.precision != "auto":
         return settings.precision
-    if device.type == "cpu" and model.d_model < _MIN_WIDTH_IN_BFLOAT16:
-        return "fp32"
-    return suit_precision(device)
+    is_narrow = device.type == "cpu" and model.d_model < _MIN_WIDTH_IN_BFLOAT16
+    precision = "fp32" if is_narrow else suit_precision(device)
+    if settings.allow_int8 and device.type == "cpu" and gains_by_quantizing(precision):
+        return "int8"
+    return precision
 
 
 @contextmanager

@@ -8,7 +8,7 @@ its kernels read it (docs/log.md). Results differ by rounding.
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 _USUAL_ROWS = 256
@@ -33,22 +33,25 @@ class PrepackedLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the weight, transposed, plus the bias; no gradient flows back.
-
-        oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: padding
-        with rows of zeros makes such numbers few.
-        """
+        """Returns each row times the weight, transposed, plus the bias; no gradient flows back."""
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
-        rows = inputs.reshape(num_rows, inputs.shape[-1])
-        multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if num_rows >= min_rows)
-        num_zeros = -num_rows % multiple
-        if num_zeros:
-            rows = nn.functional.pad(rows, (0, 0, 0, num_zeros))
+        rows = pad_rows(inputs.reshape(num_rows, inputs.shape[-1]))
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             rows, self._weight, self._bias, "none", [], ""
         )
         return product[:num_rows].view(*inputs.shape[:-1], product.shape[1])
+
+
+def pad_rows(rows: Num[Tensor, "rows width"]) -> Num[Tensor, "more_rows width"]:
+    """Returns a matrix with rows of zeros at its end, where its height isn't a usual one.
+
+    oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: so such
+    numbers are few.
+    """
+    multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if len(rows) >= min_rows)
+    num_zeros = -len(rows) % multiple
+    return nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows
 
 
 def gains_by_prepacking(device: torch.device) -> bool:

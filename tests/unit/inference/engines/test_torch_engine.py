@@ -13,6 +13,7 @@ from mtkit.inference.engines import torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, pad
 from mtkit.network.cpu.prepacked import PrepackedLinear
+from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
 from mtkit.network.device import is_imitated
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty
@@ -141,6 +142,55 @@ def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
     assert choose_precision(Inference(precision="bf16"), cpu, narrow) == "bf16"
     monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "fp32")
     assert choose_precision(Inference(), cpu, wide) == "fp32"
+
+
+@pytest.mark.parametrize("gains", [False, True])
+def test_eight_bits_are_taken_where_they_gain_and_are_allowed(monkeypatch, gains: bool) -> None:
+    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "bf16")
+    tried = []
+    monkeypatch.setattr(
+        torch_engine, "gains_by_quantizing", lambda precision: tried.append(precision) or gains
+    )
+    cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
+    allowed = Inference(allow_int8=True)
+    assert choose_precision(Inference(), cpu, wide) == "bf16"
+    assert tried == []
+    assert choose_precision(allowed, cpu, narrow) == ("int8" if gains else "fp32")
+    assert choose_precision(allowed, cpu, wide) == ("int8" if gains else "bf16")
+    # Compared with what it would be else.
+    assert tried == ["fp32", "bf16"]
+    assert choose_precision(Inference(precision="int8"), cpu, narrow) == "int8"
+    assert choose_precision(allowed, torch.device("cuda"), wide) == "bf16"
+    with pytest.raises(MtkitError, match="no products of 8-bit integers on cuda") as raised:
+        choose_precision(Inference(precision="int8"), torch.device("cuda"), wide)
+    assert raised.value.hint == "--device cpu, or --set inference.precision=auto"
+
+
+def test_eight_bits_do_not_depend_on_a_batch(make_recipe, make_model):
+    settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision="int8")
+    ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    assert any(isinstance(part, QuantizedLinear) for part in ready.modules())
+    engine = TorchEngine(ready, "cpu")
+    together = engine.search(encoded(_SOURCES), settings)
+    for source, hypotheses in zip(_SOURCES, together, strict=True):
+        (alone,) = engine.search(encoded([source]), settings)
+        assert [h.token_ids for h in alone] == [h.token_ids for h in hypotheses]
+        for one, other in zip(alone, hypotheses, strict=True):
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+    plain = TorchEngine(make_model(make_recipe()), "cpu")
+    for source, hypotheses in zip(_SOURCES, together, strict=True):
+        (scores,) = plain.score([source], [hypotheses[0].token_ids])
+        assert sum(scores) == pytest.approx(hypotheses[0].log_probability, abs=0.3)
+
+
+def test_a_processor_without_a_kernel_is_told(make_recipe, make_model, monkeypatch, capsys):
+    monkeypatch.setattr(torch_engine, "choose_kernel", lambda: PlainProduct)
+    settings = Inference(precision="int8")
+    torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    assert capsys.readouterr().err == (
+        "warning: this processor has no exact product of 8-bit integers: int8 saves no time here "
+        "(inference.precision)\n"
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

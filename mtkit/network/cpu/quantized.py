@@ -1,0 +1,266 @@
+"""Products in 8 bits, for inference only, on a processor.
+
+Weights are quantised once, by output: the largest of each becomes 127. Inputs are quantised by row
+at each product, so that a sentence doesn't depend on those beside it. Sums are exact, in int32; the
+scales and the bias follow in fp32. Embeddings, norms and softmax stay in fp32.
+"""
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor, nn
+
+from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_rows
+from mtkit.recipe.precision import Precision
+
+MAX_INTEGER = 127
+_ROUNDER = 1.5 * 2**23
+"""Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
+_UINT8_OFFSET = 128
+
+
+class IntegerProduct(ABC):
+    """A matrix of 8-bit integers, as a kernel reads it.
+
+    Args:
+        weight: The integers.
+        scales: What a unit of each output is worth.
+
+    Attributes:
+        name: Name of the kernel, for people.
+        dtype: Type of the rows that it is multiplied by: int8, or uint8 with 128 for 0.
+    """
+
+    name: ClassVar[str]
+    dtype: ClassVar[torch.dtype]
+
+    @abstractmethod
+    def __init__(
+        self, weight: Int8[Tensor, "outputs inputs"], scales: Float[Tensor, " outputs"]
+    ) -> None: ...
+
+    @abstractmethod
+    def multiply(self, rows: Tensor) -> Float[Tensor, "rows outputs"]:
+        """Returns the sums of products, times each output's scale, in fp32."""
+
+
+class OneDnnProduct(IntegerProduct):
+    """oneDNN's kernel, which lays the matrix out once and scales the sums itself."""
+
+    name = "oneDNN"
+    dtype = torch.uint8
+
+    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+        self._weight = torch.ops.onednn.qlinear_prepack(weight, None)
+        self._scales = scales
+        self._zeros = torch.zeros(len(scales), dtype=torch.int64)
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            rows,
+            1.0,
+            _UINT8_OFFSET,
+            self._weight,
+            self._scales,
+            self._zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+        return product
+
+
+class IntMmProduct(IntegerProduct):
+    """PyTorch's `_int_mm`, whose sums are scaled afterwards."""
+
+    name = "_int_mm"
+    dtype = torch.int8
+
+    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+        # With a single input and the strides of a transposed matrix nothing is multiplied at all.
+        copied = weight.t().clone(memory_format=torch.contiguous_format)
+        self._columns = weight.t() if weight.shape[1] > 1 else copied
+        self._scales = scales
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        return torch._int_mm(rows, self._columns).float().mul_(self._scales)
+
+
+class PlainProduct(IntegerProduct):
+    """Products in fp32 of whole numbers, with exact sums: for processors without a kernel."""
+
+    name = "fp32"
+    dtype = torch.int8
+    _MAX_INPUTS = 2**24 // MAX_INTEGER**2
+    """Inputs whose sums fp32 holds exactly."""
+
+    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+        self._parts = [part.float() for part in torch.split(weight, self._MAX_INPUTS, dim=1)]
+        self._scales = scales
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        parts = torch.split(rows.float(), self._MAX_INPUTS, dim=1)
+        sums = [
+            nn.functional.linear(part, weight)
+            for part, weight in zip(parts, self._parts, strict=True)
+        ]
+        if len(sums) == 1:
+            return sums[0].mul_(self._scales)
+        return torch.stack([each.int() for each in sums]).sum(dim=0).float().mul_(self._scales)
+
+
+class QuantizedLinear(nn.Module):
+    """A linear map with a weight of 8-bit integers; no gradient flows back.
+
+    Args:
+        weight: The matrix, on a processor.
+        bias: A number for each output; none where it isn't given.
+        kind: What multiplies; the quickest on this processor if not given.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, " outputs"] | None = None,
+        *,
+        kind: type[IntegerProduct] | None = None,
+    ) -> None:
+        super().__init__()
+        quantized, scales = quantize_rows(weight.detach().float())
+        # A row's own scale is what its largest number is worth: 127 of its integers.
+        self._product = (kind or choose_kernel())(quantized, scales / MAX_INTEGER)
+        self._bias = None if bias is None else bias.detach().float()
+        offset = _UINT8_OFFSET if self._product.dtype == torch.uint8 else 0
+        self._rounder = torch.full((weight.shape[1],), _ROUNDER + offset)
+
+    def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Returns each row times the weight, transposed, plus the bias."""
+        assert not torch.is_grad_enabled()
+        num_rows = math.prod(inputs.shape[:-1])
+        rows = inputs.reshape(num_rows, inputs.shape[-1])
+        largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
+        # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
+        rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
+        integers = rounded.view(torch.int32).to(self._product.dtype)
+        product = self._product.multiply(pad_rows(integers))[:num_rows]
+        if self._bias is None:
+            scaled = product.mul_(largest)
+        else:
+            scaled = torch.addcmul(self._bias, product, largest, out=product)
+        return scaled.view(*inputs.shape[:-1], product.shape[1])
+
+
+def quantize_rows(
+    matrix: Float[Tensor, "rows columns"],
+) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
+    """Returns 8-bit integers, and the scale of each row: its largest number over 127."""
+    scales = matrix.abs().amax(dim=1) / MAX_INTEGER
+    scales = torch.where(scales > 0, scales, 1.0)
+    return (matrix / scales[:, None]).round_().to(torch.int8), scales
+
+
+def quantize_linear_maps(network: nn.Module) -> None:
+    """Replaces a network's linear maps by quantised ones, and drops their own weights."""
+    for part in list(network.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(part, name, QuantizedLinear(child.weight, child.bias))
+
+
+KERNELS: tuple[type[IntegerProduct], ...] = OneDnnProduct, IntMmProduct, PlainProduct
+_CHECKED_SHAPE, _TIMED_SHAPE = (32, 512, 64), (256, 512, 512)
+"""Rows, inputs and outputs."""
+_MAX_SECONDS = 0.01
+"""Of the first, which takes a microsecond or two by a kernel that is worth a trial."""
+_TRIES = 5
+_MIN_GAIN = 1.2
+"""How much faster 8 bits must be to be taken by themselves."""
+
+
+@cache
+def choose_kernel() -> type[IntegerProduct]:
+    """Returns the fastest kernel of this processor whose sums are exact, tried once a process."""
+    rows, weight = _draw_extremes(_TIMED_SHAPE)
+    exact = [kind for kind in KERNELS if is_exact(kind)]
+    products = [kind(weight, torch.ones(len(weight))) for kind in exact]
+    seconds = [
+        _time(product.multiply, as_rows(rows, kind))
+        for kind, product in zip(exact, products, strict=True)
+    ]
+    return exact[seconds.index(min(seconds))]
+
+
+@cache
+def gains_by_quantizing(precision: Precision) -> bool:
+    """Checks that this processor multiplies faster in 8 bits, tried once a process."""
+    rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    plain: nn.Module = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    if gains_by_prepacking(torch.device("cpu")):
+        plain = PrepackedLinear(weight.to(dtype))
+    with torch.no_grad():
+        seconds = _time(plain.to(dtype), rows.to(dtype))
+        return seconds > _MIN_GAIN * _time(QuantizedLinear(weight), rows)
+
+
+def is_exact(kind: type[IntegerProduct]) -> bool:
+    """Checks that a kernel is there, has exact sums here, and is none that only imitates.
+
+    Some for processors without VNNI add pairs of products in 16 bits, and overflow.
+    """
+    rows, weight = _draw_extremes(_CHECKED_SHAPE)
+    given = as_rows(rows, kind)
+    try:
+        product = kind(weight, torch.ones(len(weight)))
+        found = product.multiply(given)
+        started_at = time.perf_counter()
+        product.multiply(given)
+        seconds = time.perf_counter() - started_at
+    except (AttributeError, RuntimeError):
+        # Torch has them under private names, and not on every processor.
+        return False
+    exact = rows.double() @ weight.double().t()
+    return seconds < _MAX_SECONDS and torch.equal(found.double(), exact)
+
+
+def as_rows(rows: Int8[Tensor, "rows inputs"], kind: type[IntegerProduct]) -> Tensor:
+    """Returns integers in the type that a kernel takes."""
+    if kind.dtype == torch.int8:
+        return rows
+    return (rows.int() + _UINT8_OFFSET).to(kind.dtype)
+
+
+def _draw_extremes(shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Returns rows and a weight of the largest integers, so that whatever may overflow does."""
+    num_rows, num_inputs, num_outputs = shape
+    generator = torch.Generator().manual_seed(0)
+    rows, weight = (
+        torch.randint(0, 2, (height, num_inputs), generator=generator) * 2 - 1
+        for height in (num_rows, num_outputs)
+    )
+    # A row that has the weight's signs makes the largest sum that there is.
+    rows[0] = weight[0]
+    return (rows * MAX_INTEGER).to(torch.int8), (weight * MAX_INTEGER).to(torch.int8)
+
+
+def _time(multiply: Callable[[Tensor], Tensor], rows: Tensor) -> float:
+    """Returns the shortest time of a few, in seconds."""
+    shortest = math.inf
+    for _ in range(_TRIES):
+        started_at = time.perf_counter()
+        multiply(rows)
+        shortest = min(shortest, time.perf_counter() - started_at)
+    return shortest
