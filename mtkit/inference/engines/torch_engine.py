@@ -35,7 +35,13 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network, PaddedLayout
 from mtkit.network.cpu.prepacked import gains_by_prepacking
-from mtkit.network.cpu.quantized import PlainProduct, choose_kernel, gains_by_quantizing
+from mtkit.network.cpu.quantized import (
+    WIDTH_MULTIPLE,
+    PlainProduct,
+    choose_kernel,
+    gains_by_quantizing,
+    is_quantized,
+)
 from mtkit.network.device import find_device, limit_threads, send, suit_precision
 from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
@@ -82,6 +88,7 @@ class TorchEngine:
         self._lock = threading.Lock()
         bounds = [model.model.max_tokens for model in self._networks]
         self.max_tokens = min((bound for bound in bounds if bound is not None), default=None)
+        self._width_multiple = WIDTH_MULTIPLE if any(map(is_quantized, self._networks)) else 1
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -235,14 +242,26 @@ class TorchEngine:
         return FusedSteps(steps, fused, settings.fusion.weight)
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
-        tokens, layout = pad(batch)
+        tokens, layout = pad(batch, multiple=self._width_multiple, max_width=self.max_tokens)
         return send(tokens, self._device), layout.to(self._device)
 
 
-def pad(batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
-    """Returns sentences padded at the end, int64 [batch, longest], and where they stand."""
+def pad(
+    batch: Sequence[Sequence[int]], *, multiple: int = 1, max_width: int | None = None
+) -> tuple[Tensor, PaddedLayout]:
+    """Returns sentences padded at the end, int64 [batch, width], and where they stand.
+
+    Args:
+        batch: The sentences.
+        multiple: The width is that of the longest, or the next multiple of this.
+        max_width: Max width; a longer sentence keeps its own.
+    """
     lengths = np.array([len(sentence) for sentence in batch])
-    is_token = np.arange(lengths.max()) < lengths[:, None]
+    longest = int(lengths.max())
+    width = longest + -longest % multiple
+    if max_width is not None:
+        width = max(longest, min(width, max_width))
+    is_token = np.arange(width) < lengths[:, None]
     tokens = np.full(is_token.shape, PAD, dtype=np.int64)
     tokens[is_token] = np.fromiter(chain.from_iterable(batch), np.int64, count=lengths.sum())
     return torch.from_numpy(tokens), PaddedLayout(torch.from_numpy(is_token))

@@ -25,6 +25,15 @@ _ROUNDER = 1.5 * 2**23
 _UINT8_OFFSET = 128
 
 
+WIDTH_MULTIPLE = 16
+"""Sentences of a batch are padded to a multiple of it, before a network with 8-bit products reads
+them.
+
+A softmax and products of attention then add up the same numbers in the same order, whatever is
+beside a sentence: their vectors hold 8 or 16 numbers. Else sums would differ in the last bit, and a
+number on an edge of rounding would become another integer (docs/log.md)."""
+
+
 class IntegerProduct(ABC):
     """A matrix of 8-bit integers, as a kernel reads it.
 
@@ -170,6 +179,11 @@ def quantize_rows(
     scales = matrix.abs().amax(dim=1) / MAX_INTEGER
     scales = torch.where(scales > 0, scales, 1.0)
     return (matrix / scales[:, None]).round_().to(torch.int8), scales
+
+
+def is_quantized(network: nn.Module) -> bool:
+    """Checks whether a network multiplies in 8 bits."""
+    return any(isinstance(part, QuantizedLinear) for part in network.modules())
 
 
 def quantize_linear_maps(network: nn.Module) -> None:
