@@ -18,6 +18,7 @@ and beneath them what every room may need:
 
     folders.py     folders that a draft takes the place of, whole or not at all
     files.py       files written whole or not at all, and JSON read from them
+    pages.py       templates of HTML pages
     console.py     what is said to a person
     devices.py     names of devices
     processors.py  how many processors there are

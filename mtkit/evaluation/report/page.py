@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 
 from mtkit.evaluation.analysis.analyze import Analysis, ScoresByBucket
 from mtkit.evaluation.analysis.comparison import SystemComparison
@@ -29,6 +28,7 @@ from mtkit.evaluation.report.tables import (
     show_signed,
 )
 from mtkit.evaluation.results import SystemResult, SystemScore, TestKind
+from mtkit.pages import open_templates
 
 _TESTS: Final[Mapping[TestKind, str]] = {
     "bootstrap": "paired bootstrap",
@@ -114,15 +114,8 @@ def render_page(
 
 
 def _open_environment() -> Environment:
-    """Returns templates that escape every value and refuse unknown names."""
-    templates = files("mtkit.evaluation.report") / "templates"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Returns the page's templates, with what they call."""
+    environment = open_templates("mtkit.evaluation.report")
     environment.filters.update(
         score=lambda value: f"{value:.2f}",
         signed=show_signed,

@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-
 from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
+from mtkit.pages import open_templates
 
 _DIGITS = 3
 """Of a weight: a screen shows no finer shades."""
@@ -30,15 +28,8 @@ def render_page(
         facts: What a reader should know, by name.
         num_lines: Lines that the figures are means over.
     """
-    templates = files("mtkit.inference.attention_report") / "templates"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page: str = environment.get_template("attention.html.jinja").render(
+    templates = open_templates("mtkit.inference.attention_report")
+    page: str = templates.get_template("attention.html.jinja").render(
         title=title,
         facts=facts,
         lines=lines,
