@@ -152,7 +152,12 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     _check_its_data(path, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)
-    network = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
+    try:
+        network = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
+    except MtkitError as error:
+        older = _find_older(path)
+        hint = "" if older is None else f"take an earlier one: --model {shlex.quote(str(older))}"
+        raise MtkitError(error.message, hint or error.hint) from error
     model = check_generates(network, config)
     limit_threads()
     chosen = find_device(device)
@@ -165,6 +170,17 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         continues=recipe.objective == "causal-lm",
         linearization=recipe.data.linearization,
     )
+
+
+def _find_older(path: Path) -> Path | None:
+    """Returns the checkpoint before a damaged one, in the same folder, if there is any."""
+    folder = path if path.is_dir() else path.parent
+    older = [
+        other
+        for other in folder.parent.glob("step-*")
+        if other.name < folder.name and (other / WEIGHTS_FILE).is_file()
+    ]
+    return max(older, default=None, key=lambda other: other.name)
 
 
 def _check_its_data(path: Path, workspace: Workspace) -> None:

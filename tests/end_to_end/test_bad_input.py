@@ -239,7 +239,7 @@ def test_truncated_checkpoint(run_copy: Path) -> None:
         mtkit_in(run_copy, "translate", "--model", str(checkpoints[-1]), text=b"a book\n"),
         f"{name}/model.safetensors",
         "damaged",
-        hint="",
+        hint=f"take an earlier one: --model {checkpoints[-2]}",
     )
     # Training does without it, and says so.
     trained = mtkit_in(run_copy, "train", "--set", "training.max_steps=4")
