@@ -128,9 +128,9 @@ KEYS = {
     "training.start_from": "model encoder decoder vocabulary",
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
-    "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty stop_margin "
-    "min_length no_repeat_ngram sampling fusion max_extra_tokens max_source_tokens batch_tokens "
-    "processes",
+    "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
+    "stop_margin min_length no_repeat_ngram sampling fusion max_extra_tokens max_source_tokens "
+    "batch_tokens processes",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.sampling": "temperature top_k top_p seed",
