@@ -9,8 +9,8 @@ from dataclasses import replace
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
-from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.parse import TreeMaker
+from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.parse import OutputAttention, TreeMaker
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
 from mtkit.inference.translation import (
@@ -113,7 +113,7 @@ class LineTranslator:
             ]
             candidates = join_parts(ranked, self._target_language)
             if self._trees is not None:
-                candidates = self._make_trees(requests[index].text, candidates)
+                candidates = self._make_trees(requests[index].text, candidates, parts[0])
             of_line = [warnings[index]] if index in warnings else []
             of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
@@ -162,15 +162,36 @@ class LineTranslator:
         return Translation(candidates, warnings=() if warning is None else (warning,))
 
     def _make_trees(
-        self, sentence: str, candidates: Sequence[Hypothesis]
+        self, sentence: str, candidates: Sequence[Hypothesis], part: EncodedSource | None = None
     ) -> tuple[Hypothesis, ...]:
         """Returns a parser's candidates with their trees as text."""
         assert self._trees is not None
-        restored = [self._trees.make(sentence, each.text) for each in candidates]
+        attended = self._attend(part, candidates)
+        restored = [
+            self._trees.make(sentence, each.text, attention)
+            for each, attention in zip(candidates, attended, strict=True)
+        ]
         return tuple(
             replace(each, text=write_tree(one.tree), repairs=one.repairs)
             for each, one in zip(candidates, restored, strict=True)
         )
+
+    def _attend(
+        self, part: EncodedSource | None, candidates: Sequence[Hypothesis]
+    ) -> list[OutputAttention | None]:
+        """Returns what each candidate attended to, where the engine can tell."""
+        found = None
+        if part is not None and isinstance(self._engine, AttendingEngine):
+            outputs = [each.token_ids for each in candidates]
+            found = self._engine.attend(part.tokens, outputs)
+        if part is None or found is None:
+            return [None] * len(candidates)
+        pieces = self._tokenizer.source_vocabulary.pieces
+        of_source = [pieces[token] for token in part.tokens]
+        return [
+            OutputAttention(weights, of_source, each.pieces)
+            for weights, each in zip(found, candidates, strict=True)
+        ]
 
     def _spell(self, sentence: str) -> str:
         """Returns a sentence as the model has learned to read: a treebank has no bare brackets."""

@@ -1,6 +1,10 @@
 """A parser's output as a tree of the sentence's words."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -10,6 +14,37 @@ from mtkit.text.trees.symbols import linearize
 from mtkit.text.trees.tree import Tree, simplify
 
 _SPACE = "▁"
+
+
+@dataclass(frozen=True)
+class OutputAttention:
+    """What the pieces of an output attended to.
+
+    Attributes:
+        weights: Of each target piece to each source piece, [target, source].
+        source_pieces: The sentence's, `</s>` last.
+        target_pieces: The output's.
+    """
+
+    weights: NDArray[np.float32]
+    source_pieces: Sequence[str]
+    target_pieces: Sequence[str]
+
+    def join(self, num_symbols: int, num_words: int) -> NDArray[np.float64] | None:
+        """Returns the weight of each symbol to each word, [symbols, words].
+
+        None where pieces don't tell where symbols and words begin.
+        """
+        symbols = [
+            index for index, piece in enumerate(self.target_pieces) if piece.startswith(_SPACE)
+        ]
+        begins = [
+            index for index, piece in enumerate(self.source_pieces) if piece.startswith(_SPACE)
+        ]
+        if len(symbols) != num_symbols or len(begins) != num_words or begins[:1] != [0]:
+            return None
+        of_pieces = self.weights[symbols, : len(self.source_pieces) - 1].astype(np.float64)
+        return np.minimum(np.add.reduceat(of_pieces, begins, axis=1), 1.0)
 
 
 class TreeMaker:
@@ -36,15 +71,22 @@ class TreeMaker:
             return None
         return cls(linearization, tokenizer.target_vocabulary.pieces)
 
-    def make(self, sentence: str, output: str) -> Restored:
+    def make(
+        self, sentence: str, output: str, attention: OutputAttention | None = None
+    ) -> Restored:
         """Returns the tree that an output describes, of exactly the sentence's words.
 
         Args:
             sentence: What was parsed, its words parted by white space.
             output: Symbols, parted by spaces.
+            attention: What the output attended to, where that is known.
         """
-        words = split_words(sentence)
-        return correct_tags(restore(words, output.split(), self._form, phrases=self._phrases))
+        words, symbols = split_words(sentence), output.split()
+        weights = None
+        if attention is not None and words and symbols:
+            weights = attention.join(len(symbols), len(words))
+        restored = restore(words, symbols, self._form, phrases=self._phrases, attention=weights)
+        return correct_tags(restored)
 
     def read(self, sentence: str, symbols: str) -> Tree:
         """Returns the tree whose symbols `write_symbols` wrote; tags stay as they are."""

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Hypothesis
@@ -68,6 +71,26 @@ class Engine(Protocol):
         Args:
             source_batch: Source tokens of each sentence, closed by `</s>`.
             target_batch: Its target tokens, as a search finds them.
+        """
+        ...
+
+
+@runtime_checkable
+class AttendingEngine(Protocol):
+    """An engine that tells what outputs attend to."""
+
+    def attend(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]] | None:
+        """Returns how much each token of each target attended to each source token.
+
+        Args:
+            source: Source tokens, closed by `</s>`.
+            targets: Outputs of it, as a search finds them.
+
+        Returns:
+            Of each target the greatest weight among the heads of the decoder's last layer, of an
+            ensemble the mean, [target, source]; None for a decoder alone.
         """
         ...
 

@@ -21,11 +21,13 @@ from multiprocessing.connection import Connection, Pipe, wait
 from types import FrameType
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_shards, search_in_batches
-from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
@@ -112,6 +114,15 @@ class ParallelEngine:
         """Returns the log-probability of each token of each given target, as the engine does."""
         with self._lock:
             return self._engine.score(source_batch, target_batch)
+
+    def attend(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]] | None:
+        """Returns what outputs attended to, as the engine does; None where it can't tell."""
+        if not isinstance(self._engine, AttendingEngine):
+            return None
+        with self._lock:
+            return self._engine.attend(source, targets)
 
     def _search_in_workers(
         self, batches: Sequence[Sequence[EncodedSource]], settings: Inference

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.console import warn
@@ -44,6 +45,7 @@ from mtkit.network.cpu.quantized import (
 )
 from mtkit.network.device import find_device, limit_threads, send, suit_precision
 from mtkit.network.precision import in_precision
+from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import InferencePrecision
@@ -187,6 +189,28 @@ class TorchEngine:
         """Returns the log-probability of each token of each target, as `search` would have it."""
         with self._lock, _evaluating(self._models):
             return self._score(source_batch, target_batch)
+
+    def attend(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]] | None:
+        """Returns how much each token of each target attended to each source token."""
+        models = [model for model in self._models if isinstance(model, EncoderDecoder)]
+        if len(models) < len(self._models):
+            return None
+        sources, source_layout = self._pad([source] * len(targets))
+        inputs, inputs_layout = self._pad([(BOS, *target[:-1]) for target in targets])
+        found = []
+        with self._lock, _evaluating(models):
+            for model in models:
+                layout = RecordingLayout(inputs_layout.is_token)
+                model(sources, source_layout, inputs, layout)
+                # The last attention is that of the last layer to the source.
+                found.append(layout.weights[-1].amax(dim=1))
+        means = torch.stack(found).mean(dim=0).cpu().numpy()
+        return [
+            weights[: len(target), : len(source)]
+            for weights, target in zip(means, targets, strict=True)
+        ]
 
     def _score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]

@@ -5,9 +5,10 @@ A parser is free to forget a bracket or a word. What is done about it, and how o
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.trees.symbols import ANY_TAG
@@ -69,6 +70,7 @@ def restore(
     form: Linearization,
     *,
     phrases: Collection[str] = (),
+    attention: NDArray[np.float64] | None = None,
 ) -> Restored:
     """Returns the tree of a sentence that symbols describe, brackets and leaves made to fit.
 
@@ -78,6 +80,8 @@ def restore(
         form: What they mean.
         phrases: Labels of constituents, which tell tensor2tensor's form where one that isn't closed
             begins.
+        attention: How much each symbol attended to each word, [symbols, words], where that is
+            known. It tells which word a leaf is of; without it leaves are taken in their order.
     """
     if form == "vinyals":
         draft = _read_vinyals(symbols)
@@ -86,7 +90,9 @@ def restore(
         if draft.num_leaves != len(words):
             draft = _read_tensor2tensor(symbols, phrases)
     leaves = [mark.tag for mark in draft.marks if isinstance(mark, Leaf)]
-    steps = _align(leaves, words)
+    if attention is not None:
+        attention = attention[sorted(draft.positions)]
+    steps = _align(leaves, words, attention)
     marks = _place(draft.marks, words, steps)
     kept = drop_empty(marks)
     repairs = Repairs(
@@ -116,6 +122,9 @@ def correct_tags(restored: Restored) -> Restored:
     return Restored(Tree(tuple(marks)), repairs)
 
 
+_Item = tuple[str, int] | list[Mark]
+
+
 @dataclass
 class _Draft:
     """Marks whose brackets match; leaves have no words yet."""
@@ -123,6 +132,8 @@ class _Draft:
     marks: list[Mark]
     num_added: int = 0
     num_removed: int = 0
+    positions: list[int] = field(default_factory=list)
+    """Which symbols the leaves are, in any order."""
 
     @property
     def num_leaves(self) -> int:
@@ -131,7 +142,7 @@ class _Draft:
 
 def _read_vinyals(symbols: Sequence[str]) -> _Draft:
     draft, labels = _Draft([]), list[str]()
-    for symbol in symbols:
+    for position, symbol in enumerate(symbols):
         kind, label = symbol[:1], symbol[1:]
         if kind == "(" and label and not _NO_SYMBOL.search(label):
             draft.marks.append(Open(label))
@@ -145,6 +156,7 @@ def _read_vinyals(symbols: Sequence[str]) -> _Draft:
             draft.num_removed += 1
         else:
             draft.marks.append(Leaf(symbol, ""))
+            draft.positions.append(position)
     draft.num_added += len(labels)
     draft.marks += [CLOSE] * len(labels)
     return draft
@@ -153,17 +165,22 @@ def _read_vinyals(symbols: Sequence[str]) -> _Draft:
 def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Draft:
     """Returns the marks of symbols of which only what follows tells if they are a constituent."""
     draft = _Draft([])
-    # Each is a symbol of which it isn't known yet, or the marks of a whole constituent.
-    items: list[str | list[Mark]] = []
-    for symbol in symbols:
+    # Each is a symbol of which it isn't known yet, with its position, or the marks of a whole
+    # constituent.
+    items: list[_Item] = []
+    for position, symbol in enumerate(symbols):
         if _NO_SYMBOL.search(symbol):
             draft.num_removed += 1
         elif not symbol.startswith("/"):
-            items.append(symbol)
+            items.append((symbol, position))
         else:
             label = symbol[1:]
             # A constituent holds something, so the last item doesn't begin it.
-            begins = [index for index, item in enumerate(items[:-1]) if item == label]
+            begins = [
+                index
+                for index, item in enumerate(items[:-1])
+                if isinstance(item, tuple) and item[0] == label
+            ]
             if not begins:
                 draft.num_removed += 1
                 continue
@@ -173,19 +190,20 @@ def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Dr
     return draft
 
 
-def _gather(
-    items: Sequence[str | list[Mark]], phrases: Collection[str], draft: _Draft
-) -> list[Mark]:
+def _gather(items: Sequence[_Item], phrases: Collection[str], draft: _Draft) -> list[Mark]:
     """Returns the marks of a constituent's items; what was begun in it and not closed, is."""
     marks: list[Mark] = []
     num_open = 0
     for index, item in enumerate(items):
-        if not isinstance(item, str):
+        if isinstance(item, list):
             marks += item
-        elif item not in phrases:
-            marks.append(Leaf(item, ""))
+            continue
+        symbol, position = item
+        if symbol not in phrases:
+            marks.append(Leaf(symbol, ""))
+            draft.positions.append(position)
         elif index + 1 < len(items):
-            marks.append(Open(item))
+            marks.append(Open(symbol))
             num_open += 1
         else:
             draft.num_removed += 1
@@ -194,38 +212,49 @@ def _gather(
 
 
 _KEEP, _ADD, _REMOVE = "keep", "add", "remove"
+_CHANGE_COST, _ODD_TAG_COST = 4.0, 3.0
+_MIN_ATTENTION = 1e-6
+"""Added to a weight: no attention at all is worth three changes."""
 
 
-def _align(tags: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Returns how leaves become words: what to do with each in turn, with the least changes.
+def _align(
+    tags: Sequence[str], words: Sequence[str], attention: NDArray[np.float64] | None
+) -> list[str]:
+    """Returns how leaves become words: what to do with each in turn, at the least cost.
 
-    A leaf of a tag that its word can't have counts as half a change, so that punctuation stays
-    where it is.
+    Where attention is known a leaf costs minus its logarithm, and a change 4; else a change alone.
+    A leaf of a tag that its word can't have costs half a change more, with attention most of one,
+    so that punctuation stays where it is.
     """
-    if len(tags) == len(words):
+    if attention is None and len(tags) == len(words):
         return [_KEEP] * len(words)
     if len(tags) * len(words) > _MAX_CELLS:
         common = min(len(tags), len(words))
         rest = [_REMOVE] * (len(tags) - common) + [_ADD] * (len(words) - common)
         return [_KEEP] * common + rest
-    costs = np.zeros((len(tags) + 1, len(words) + 1), np.int64)
-    costs[:, 0] = 2 * np.arange(len(tags) + 1)
-    costs[0] = 2 * np.arange(len(words) + 1)
-    for row, tag in enumerate(tags):
-        for column, word in enumerate(words):
+    is_odd = np.array([[not _may_be(tag, word) for word in words] for tag in tags])
+    is_odd = is_odd.reshape(len(tags), len(words))
+    of_change, of_leaf = _CHANGE_COST, is_odd * (_CHANGE_COST / 2)
+    if attention is not None:
+        of_leaf = is_odd * _ODD_TAG_COST - np.log(attention + _MIN_ATTENTION)
+    costs = np.zeros((len(tags) + 1, len(words) + 1))
+    costs[:, 0] = of_change * np.arange(len(tags) + 1)
+    costs[0] = of_change * np.arange(len(words) + 1)
+    for row in range(len(tags)):
+        for column in range(len(words)):
             costs[row + 1, column + 1] = min(
-                costs[row, column] + (not _may_be(tag, word)),
-                costs[row, column + 1] + 2,
-                costs[row + 1, column] + 2,
+                costs[row, column] + of_leaf[row, column],
+                costs[row, column + 1] + of_change,
+                costs[row + 1, column] + of_change,
             )
     steps: list[str] = []
     row, column = len(tags), len(words)
     while row or column:
         here = costs[row, column]
-        if column and here == costs[row, column - 1] + 2:
+        if column and here == costs[row, column - 1] + of_change:
             steps.append(_ADD)
             column -= 1
-        elif row and here == costs[row - 1, column] + 2:
+        elif row and here == costs[row - 1, column] + of_change:
             steps.append(_REMOVE)
             row -= 1
         else:
