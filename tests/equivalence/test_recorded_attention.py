@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.recipe.model import Model
 
@@ -82,3 +83,33 @@ def test_the_network_computes_the_same(keys: dict) -> None:
         ahead = torch.arange(9) - torch.arange(9)[:, None]
         far = (ahead.abs() > 2).expand_as(weights) & is_token[:, None, :, None]
         assert not weights.masked_select(far).any()
+
+
+@torch.no_grad()
+def test_an_engine_tells_the_greatest_of_marians_heads(marian_twin: Callable) -> None:
+    model = _build()
+    twin = marian_twin(model)
+    twin.set_attn_implementation("eager")
+    source, targets = [7, 9, 4, 3], [[11, 12, 3], [13, 3]]
+    found = TorchEngine(model, "cpu").attend(source, targets)
+    assert found is not None
+    for weights, target in zip(found, targets, strict=True):
+        theirs = twin(
+            input_ids=torch.tensor([source]),
+            decoder_input_ids=torch.tensor([[BOS, *target[:-1]]]),
+            output_attentions=True,
+        )
+        expected = theirs.cross_attentions[-1][0].amax(dim=0)
+        torch.testing.assert_close(torch.from_numpy(weights), expected, rtol=0, atol=1e-5)
+    # Of an ensemble the mean.
+    other = _build(num_decoder_layers=1)
+    both, (alone, *_) = (
+        TorchEngine(models, "cpu").attend(source, targets[:1]) for models in ([model, other], other)
+    )
+    assert both is not None
+    torch.testing.assert_close(torch.from_numpy(both[0]), torch.from_numpy((found[0] + alone) / 2))
+
+
+def test_a_decoder_alone_attends_to_no_source() -> None:
+    model = CausalLanguageModel(Model(num_decoder_layers=1, d_model=16, num_heads=2), VOCAB_SIZE)
+    assert TorchEngine(model, "cpu").attend([7, 3], [[8, 3]]) is None

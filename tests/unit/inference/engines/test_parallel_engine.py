@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -282,3 +283,16 @@ def test_length_penalties_reach_the_processes(make_recipe, make_model):
     assert [of[0].token_ids for of in found] == [
         of[0].token_ids for of in alone.search(sources, settings)
     ]
+
+
+class AttendingEngine(TellingEngine):
+    """Tells what was asked."""
+
+    def attend(self, source, targets):
+        return [np.full((len(target), len(source)), 0.5, np.float32) for target in targets]
+
+
+def test_attention_is_asked_of_the_engine() -> None:
+    assert ParallelEngine(TellingEngine(), 2).attend([EOS], [[EOS]]) is None
+    (found,) = ParallelEngine(AttendingEngine(), 2).attend([7, EOS], [[7, 7, EOS]])
+    assert found.tolist() == [[0.5, 0.5]] * 3

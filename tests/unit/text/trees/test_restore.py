@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,17 +82,82 @@ def test_tags_of_punctuation() -> None:
     assert correct_tags(either) == either
 
 
+SURE, UNSURE, NOT = 0.9, 0.2, 0.0
+
+
+@pytest.mark.parametrize(
+    ("symbols", "attention", "tree", "repairs"),
+    [
+        # The second word is left out: what follows keeps its tags.
+        (
+            "S NP DT /NP VP VB /VP /S",
+            {2: [SURE, NOT, NOT], 5: [NOT, NOT, SURE]},
+            "(S (NP (DT a) (XX b)) (VP (VB c)))",
+            {"leaves_added": 1},
+        ),
+        # As many leaves as words, but the first is there twice and the last isn't.
+        (
+            "S DT DT NN /S",
+            {1: [SURE, NOT, NOT], 2: [SURE, NOT, NOT], 3: [NOT, SURE, NOT]},
+            "(S (DT a) (NN b) (XX c))",
+            {"leaves_added": 1, "leaves_removed": 1},
+        ),
+        # An inner constituent is read before what stands in front of it.
+        (
+            "S DT NP NN /NP /S",
+            {1: [NOT, SURE, NOT], 3: [NOT, NOT, SURE]},
+            "(S (XX a) (DT b) (NP (NN c)))",
+            {"leaves_added": 1},
+        ),
+        # Doubt is no reason for a change.
+        (
+            "S DT JJ NN /S",
+            {1: [UNSURE] * 3, 2: [UNSURE] * 3, 3: [UNSURE] * 3},
+            "(S (DT a) (JJ b) (NN c))",
+            {},
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", ["tensor2tensor", "vinyals"])
+def test_attention_tells_whose_leaf_it_is(
+    symbols: str, attention: dict, tree: str, repairs: dict, form: str
+) -> None:
+    read = symbols.split()
+    weights = np.zeros((len(read), 3))
+    for index, of_words in attention.items():
+        weights[index] = of_words
+    if form == "vinyals":
+        # The same brackets by their other names.
+        read = [
+            ")" + symbol[1:] if symbol[0] == "/" else "(" + symbol if symbol in PHRASES else symbol
+            for symbol in read
+        ]
+    restored = restore(list("abc"), read, form, phrases=PHRASES, attention=weights)
+    assert write_tree(restored.tree) == f"(TOP {tree})"
+    assert restored.repairs == Repairs(**repairs)
+
+
 BRACKETS = [f"{bracket}{label}" for bracket in "()/" for label in ("S", "NP", "VP")]
 ODD = ["XX", ".", ",", "S", "NP", "NN", "⁇", "(", ")", "/", "((", "(a(b", ")x(", "a)b"]
 symbols = st.lists(st.sampled_from([*BRACKETS, *ODD]) | st.text(max_size=4), max_size=40)
 words = st.lists(st.sampled_from(["a", "b", ",", ".", "--", "é"]), max_size=20)
 
 
-@given(words, symbols, st.sampled_from(["vinyals", "tensor2tensor"]))
+@given(
+    words,
+    symbols,
+    st.sampled_from(["vinyals", "tensor2tensor"]),
+    st.none() | st.integers(0, 2**32 - 1),
+)
 def test_any_symbols_make_a_tree_of_exactly_the_words(
-    words: list[str], symbols: list[str], form: str
+    words: list[str], symbols: list[str], form: str, seed: int | None
 ) -> None:
-    restored = correct_tags(restore(words, symbols, form, phrases=PHRASES))
+    attention = None
+    if seed is not None:
+        attention = np.random.default_rng(seed).dirichlet([0.1] * (len(words) + 1), len(symbols))
+        attention = attention[:, : len(words)]
+    restored = restore(words, symbols, form, phrases=PHRASES, attention=attention)
+    restored = correct_tags(restored)
     assert restored.tree.words == words
     assert all(count >= 0 for count in asdict(restored.repairs).values())
     text = write_tree(restored.tree)
