@@ -234,27 +234,28 @@ def _align(
         return [_KEEP] * common + rest
     is_odd = np.array([[not _may_be(tag, word) for word in words] for tag in tags])
     is_odd = is_odd.reshape(len(tags), len(words))
-    of_change, of_leaf = _CHANGE_COST, is_odd * (_CHANGE_COST / 2)
-    if attention is not None:
-        of_leaf = is_odd * _ODD_TAG_COST - np.log(attention + _MIN_ATTENTION)
+    if attention is None:
+        leaf_costs = is_odd * (_CHANGE_COST / 2)
+    else:
+        leaf_costs = is_odd * _ODD_TAG_COST - np.log(attention + _MIN_ATTENTION)
     costs = np.zeros((len(tags) + 1, len(words) + 1))
-    costs[:, 0] = of_change * np.arange(len(tags) + 1)
-    costs[0] = of_change * np.arange(len(words) + 1)
+    costs[:, 0] = _CHANGE_COST * np.arange(len(tags) + 1)
+    costs[0] = _CHANGE_COST * np.arange(len(words) + 1)
     for row in range(len(tags)):
         for column in range(len(words)):
             costs[row + 1, column + 1] = min(
-                costs[row, column] + of_leaf[row, column],
-                costs[row, column + 1] + of_change,
-                costs[row + 1, column] + of_change,
+                costs[row, column] + leaf_costs[row, column],
+                costs[row, column + 1] + _CHANGE_COST,
+                costs[row + 1, column] + _CHANGE_COST,
             )
     steps: list[str] = []
     row, column = len(tags), len(words)
     while row or column:
         here = costs[row, column]
-        if column and here == costs[row, column - 1] + of_change:
+        if column and here == costs[row, column - 1] + _CHANGE_COST:
             steps.append(_ADD)
             column -= 1
-        elif row and here == costs[row - 1, column] + of_change:
+        elif row and here == costs[row - 1, column] + _CHANGE_COST:
             steps.append(_REMOVE)
             row -= 1
         else:
