@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from mtkit.cli.app import app
 from mtkit.inference.engines import torch_engine
 from mtkit.model.config import open_model_folder
+from mtkit.pipeline.engine_choice import find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
 
 LINES = "The man sleeps.\n\nThe woman buys an apple.\n"
@@ -147,6 +148,17 @@ def test_run_exports_what_translate_takes(trained, capsys) -> None:
     assert capsys.readouterr().err == "export: up to date\n"
     after = (workspace.export / "ctranslate2" / "model.bin").stat()
     assert (made.st_ino, made.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_run_makes_a_stale_export_again_in_its_own_type(trained, tiny_run) -> None:
+    call("export", [*trained.options, "--quantization", "int8"])
+    again = tiny_run("training.max_steps=2", "inference.engine=ctranslate2")
+    call("train", again.options)
+    call("average", again.options)
+    assert find_export_fault(again.workspace) is not None
+    update_export(again.recipe, again.workspace, device="cpu")
+    assert find_export_fault(again.workspace) is None
+    assert read_quantization(again.workspace) == "int8"
 
 
 @pytest.mark.parametrize(
