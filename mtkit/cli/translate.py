@@ -22,6 +22,7 @@ from mtkit.standard_streams import check_stdin, check_stdout
 class Engine(StrEnum):
     """What runs the network."""
 
+    AUTO = "auto"
     TORCH = "torch"
     CTRANSLATE2 = "ctranslate2"
 
@@ -61,7 +62,8 @@ def translate(
         typer.Option(
             "--engine",
             show_default=False,
-            help="Engine of the network (inference.engine); ctranslate2 needs `mtkit export`.",
+            help="Engine of the network (inference.engine); auto takes the quickest that is there, "
+            "ctranslate2 needs `mtkit export`.",
         ),
     ] = None,
     device: DeviceOption = "auto",

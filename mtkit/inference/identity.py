@@ -6,6 +6,7 @@ from pathlib import Path
 from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
 from mtkit.model.config import read_config
 from mtkit.model.digest import digest_model
+from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Inference
 
 
@@ -41,8 +42,9 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
     Raises:
         MtkitError: There is no model or no such device, or the files are damaged.
     """
-    model = digest_model(folder, settings.engine)
-    match settings.engine:
+    name = find_engine(folder, settings.engine)
+    model = digest_model(folder, name)
+    match name:
         case "torch":
             # Imported here: CTranslate2 translates without torch.
             from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Literal, overload
+from typing import overload
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
@@ -21,7 +21,9 @@ from mtkit.inference.streams.windows import (
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
-from mtkit.recipe.inference import Inference
+from mtkit.model.exporters.ctranslate2_files import find_engine
+from mtkit.recipe.inference import Engine as EngineName
+from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -38,7 +40,8 @@ class Translator:
 
     Args:
         model: A model folder, or those of an ensemble.
-        engine: Runs the network; the folder's default if not given.
+        engine: Runs the network; the folder's default if not given, for `auto` CTranslate2 in a
+            folder that was exported for it.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
         settings: Search settings; the folder's defaults if not given.
         forks: Whether to translate in `inference.processes` forks of this process. Only for a
@@ -53,7 +56,7 @@ class Translator:
         self,
         model: str | Path | Sequence[str | Path],
         *,
-        engine: Literal["torch", "ctranslate2"] | None = None,
+        engine: EngineChoice | None = None,
         device: str = "auto",
         settings: Inference | None = None,
         forks: bool = False,
@@ -63,13 +66,13 @@ class Translator:
             opened = [open_model_folder(folder) for folder in folders]
             _check_ensemble(folders, opened)
             settings = settings if settings is not None else opened[0].settings
-            if engine is not None:
-                settings = settings.model_copy(update={"engine": engine})
+            found = find_engine(folders[0], engine if engine is not None else settings.engine)
+            settings = settings.model_copy(update={"engine": found})
             if not forks:
                 settings = settings.model_copy(update={"processes": 1})
-            if settings.engine == "ctranslate2":
+            if found == "ctranslate2":
                 check_translates(opened[0].config, "CTranslate2")
-            engine_with_model = _open_engine(folders, settings, device)
+            engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._lines = LineTranslator(
             engine_with_model,
@@ -241,9 +244,11 @@ class Translator:
         return self._lines.score(pairs, first_line=first_line)
 
 
-def _open_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
-    """Returns the engine that settings name, with its models; loads its library, and no other's."""
-    match settings.engine:
+def _open_engine(
+    name: EngineName, folders: Sequence[Path], settings: Inference, device: str
+) -> Engine:
+    """Returns an engine with its models; loads its library, and no other's."""
+    match name:
         case "torch":
             from mtkit.inference.engines.torch_engine import open_torch_engine
 

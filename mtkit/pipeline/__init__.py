@@ -8,6 +8,7 @@ accelerators.py       kinds of GPU
 train.py              training in this process, or in several
 local_processes.py    how many processes train on a CPU
 hardware.py           the hardware that a run trains on
+engine_choice.py      which engine translates with a run's model
 translate.py          a run's model, or a model folder, opened for translation
 classify.py           a classifier opened for translate and score
 score.py              test sets translated and scored

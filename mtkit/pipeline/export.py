@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.console import say
+from mtkit.console import say, warn
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
@@ -11,8 +11,9 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
-from mtkit.model.config import ModelConfig, open_model_folder
+from mtkit.model.config import ModelConfig, open_model_folder, read_config
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
+from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
 from mtkit.recipe import Recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.loading import override_section
@@ -59,6 +60,40 @@ def export(
         evaluation=recipe.evaluation,
         record=record,
     )
+
+
+def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
+    """Exports a run's model if `mtkit translate` is to take an export, and none is up to date.
+
+    Under `inference.engine = "auto"` that is where CTranslate2 is installed and would be quicker:
+    in int8 if the recipe allows that, else in float32. An export by hand in another type stays.
+
+    Raises:
+        MtkitError: `inference.engine = "ctranslate2"`, and the model can't be exported.
+    """
+    settings = recipe.inference
+    if settings.engine == "torch":
+        return
+    if settings.engine == "ctranslate2":
+        _export_unless_up_to_date(recipe, workspace, read_quantization(workspace) or "float32")
+        return
+    quantization = "int8" if settings.allow_int8 else "float32"
+    try:
+        check_gains(read_config(workspace.model), settings, quantization, device)
+    except MtkitError:
+        return
+    try:
+        if read_quantization(workspace) in ("", quantization):
+            _export_unless_up_to_date(recipe, workspace, quantization)
+    except MtkitError as error:
+        warn(f"not exported for CTranslate2: {error.message}")
+
+
+def _export_unless_up_to_date(recipe: Recipe, workspace: Workspace, quantization: str) -> None:
+    if read_quantization(workspace) and find_export_fault(workspace) is None:
+        say("export: up to date")
+    else:
+        export(recipe, workspace, quantization=quantization)
 
 
 def export_model(

@@ -7,6 +7,7 @@ from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import list_rows, show_table
+from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import score
@@ -54,6 +55,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         warn_if_worse(recipe, workspace, options=options)
     else:
         update_model(recipe, workspace, device=hardware.device, options=options)
+    update_export(recipe, workspace, device=hardware.device)
     if recipe.evaluation.test_sets:
         scored = score(recipe, workspace, device=hardware.device)
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]

@@ -31,8 +31,9 @@ from mtkit.model.card import write_scores
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import digest_model, reading, replaced
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
+from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
-from mtkit.pipeline.translate import find_export_fault, find_model, load_run
+from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
@@ -66,7 +67,8 @@ class RunModel:
     """
 
     def __init__(self, recipe: Recipe, workspace: Workspace, *, device: str) -> None:
-        self.folder = find_model(recipe, workspace)
+        recipe = _with_engine_named(recipe)
+        self.folder = choose_engine(recipe, workspace).folder
         if self.folder == workspace.export:
             _check_export(workspace)
         with reading(self.folder):
@@ -293,6 +295,14 @@ def _file_scores(
         write_atomically(workspace.scores_file, text)
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
+
+
+def _with_engine_named(recipe: Recipe) -> Recipe:
+    """Returns a recipe with `torch` for `auto`: scores don't depend on what else is installed."""
+    if recipe.inference.engine != "auto":
+        return recipe
+    inference = recipe.inference.model_copy(update={"engine": "torch"})
+    return recipe.model_copy(update={"inference": inference})
 
 
 def _check_export(workspace: Workspace) -> None:

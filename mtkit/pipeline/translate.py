@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.console import warn
+from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_settings
-from mtkit.model.digest import digest_model
-from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
+from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") -> Translator:
-    """Returns a translator with a run's model; for CTranslate2, with what was exported of it.
+    """Returns a translator with a run's model, run by the engine that `choose_engine` gives.
 
-    Warns where that was made from another model than the run has now.
+    Says which that is, if there was a choice, and warns of an export of another model.
 
     Args:
         recipe: Whose decoding settings apply.
@@ -34,45 +33,14 @@ def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") ->
     Raises:
         MtkitError: There is no model, or its files are damaged.
     """
-    folder = find_model(recipe, workspace)
-    if folder == workspace.export and (fault := find_export_fault(workspace)) is not None:
-        warn(f"{fault.message}: {fault.hint}")
-    return Translator(folder, device=device, settings=recipe.inference, forks=True)
-
-
-def find_model(recipe: "Recipe", workspace: Workspace) -> Path:
-    """Returns the folder that a run translates with: its model's, or what was exported of it.
-
-    Raises:
-        MtkitError: Nothing was exported, and CTranslate2 is to translate.
-    """
-    if recipe.inference.engine == "torch":
-        return workspace.model
-    if not (workspace.export / CONFIG_FILE).is_file():
-        raise MtkitError(
-            f"{workspace.export}: no model exported for CTranslate2", "run `mtkit export`"
-        )
-    return workspace.export
-
-
-def find_export_fault(workspace: Workspace) -> MtkitError | None:
-    """Returns an error where a run's export was made from another model than the run has now.
-
-    None also where that can't be told: the export doesn't name its model, or the run has none.
-
-    Raises:
-        MtkitError: The export is damaged.
-    """
-    if not workspace.model.is_dir() or not (workspace.export / ENGINE_FOLDER).is_dir():
-        return None
-    made_from, quantization = read_origin(workspace.export / ENGINE_FOLDER)
-    if made_from in ("", digest_model(workspace.model)):
-        return None
-    command = ["mtkit", "export", "--workspace", str(workspace.root), "-q", quantization]
-    return MtkitError(
-        f"{workspace.export} was exported from a different model than {workspace.model}",
-        f"export it again: {shlex.join(command)}",
-    )
+    choice = choose_engine(recipe, workspace, device)
+    if choice.reason:
+        say(choice.reason)
+    elif choice.folder == workspace.export:
+        fault = find_export_fault(workspace)
+        if fault is not None:
+            warn(f"{fault.message}: {fault.hint}")
+    return Translator(choice.folder, device=device, settings=choice.settings, forks=True)
 
 
 def load_models(
@@ -133,10 +101,9 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
 
     workspace = Workspace((path.parent if path.is_file() else path).parent.parent)
     recipe = load_recipe(workspace.recipe_file, overrides)
-    if recipe.inference.engine != "torch":
+    if recipe.inference.engine == "ctranslate2":
         raise MtkitError(
-            f'{path} is a checkpoint, which inference.engine = "{recipe.inference.engine}" '
-            "can't read",
+            f"{path} is a checkpoint, which CTranslate2 can't read (inference.engine)",
             "export the run's model with `mtkit export`, or use --engine torch",
         )
     if recipe.objective == "classification":

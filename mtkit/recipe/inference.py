@@ -39,6 +39,12 @@ class Sampling(Section):
     around it."""
 
 
+Engine = Literal["torch", "ctranslate2"]
+"""What runs a network."""
+EngineChoice = Literal["auto", "torch", "ctranslate2"]
+"""Values of a key; `auto` is resolved by what is there."""
+
+
 class Fusion(Section):
     """Shallow fusion (arXiv 1503.03535, section 4.1): a language model helps to choose each token.
 
@@ -55,8 +61,10 @@ class Fusion(Section):
 class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
-    engine: Annotated[Literal["torch", "ctranslate2"], Invalidates.NOTHING] = "torch"
-    """What runs the network: `torch`, or `ctranslate2` on the output of `mtkit export`."""
+    engine: Annotated[EngineChoice, Invalidates.NOTHING] = "auto"
+    """What runs the network: `torch`, or `ctranslate2` on the output of `mtkit export`. `auto`: for
+    `mtkit translate` in a run's workspace the quickest that is installed, exported and able to do
+    what is asked, for a model folder what it was made for; scores are made by `torch`."""
     precision: Annotated[InferencePrecisionChoice, Invalidates.NOTHING] = "auto"
     """Arithmetic of `torch`; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
     networks narrower than 256; else fp32. `int8`: on a CPU, products of 8-bit integers, each output
@@ -106,6 +114,8 @@ class Inference(Section):
             tables.pop("fusion", None)
         if not self.allow_int8:
             tables.pop("allow_int8", None)
+        if self.engine == "auto":
+            tables.pop("engine", None)
         return tables
 
     @model_validator(mode="after")

@@ -10,3 +10,5 @@ InferencePrecision = Literal["fp32", "bf16", "int8"]
 """Or 8-bit integers with sums in 32-bit, for inference only."""
 InferencePrecisionChoice = Literal["auto", "fp32", "bf16", "int8"]
 """Values of a key for inference."""
+MIN_WIDTH_IN_BFLOAT16 = 256
+"""A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""

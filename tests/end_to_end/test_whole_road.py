@@ -40,7 +40,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     root = project / "runs" / "tiny"
     assert {path.name for path in root.iterdir()} == {
         "recipe.toml", "manifest.json", "data", "checkpoints", "metrics.jsonl",
-        "curves.png", "model", "translations", "scores.json",
+        "curves.png", "model", "export", "translations", "scores.json",
     }  # fmt: skip
 
     # Everything is up to date now.
@@ -50,6 +50,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     assert "prepare: up to date" in said
     assert "train: already finished" in said
     assert "average: up to date" in said
+    assert "export: up to date" in said
 
     lines = b"The man sleeps.\n\nThe old man buys three red apples.\r\n  \nno newline at the end"
     translated = mtkit(project, "translate", stdin=lines)
@@ -60,8 +61,9 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
 
     # The model folder alone does the same elsewhere.
     shutil.copytree(root / "model", tmp_path / "copied")
+    by_torch = mtkit(project, "translate", "--engine", "torch", stdin=lines)
     elsewhere = mtkit(tmp_path, "translate", "--model", "copied", stdin=lines)
-    assert elsewhere.stdout == translated.stdout
+    assert elsewhere.stdout == by_torch.stdout
 
     scored = mtkit(project, "score")
     table = [line.split("\t") for line in scored.stdout.decode().splitlines()]

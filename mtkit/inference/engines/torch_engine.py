@@ -48,12 +48,8 @@ from mtkit.network.precision import in_precision
 from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.recipe.precision import InferencePrecision
+from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
 from mtkit.text.token_ids import BOS, PAD
-
-_MIN_WIDTH_IN_BFLOAT16 = 256
-"""A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
-
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""
@@ -390,7 +386,7 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
         )
     if settings.precision != "auto":
         return settings.precision
-    is_narrow = device.type == "cpu" and model.d_model < _MIN_WIDTH_IN_BFLOAT16
+    is_narrow = device.type == "cpu" and model.d_model < MIN_WIDTH_IN_BFLOAT16
     precision = "fp32" if is_narrow else suit_precision(device)
     if settings.allow_int8 and device.type == "cpu" and gains_by_quantizing(precision):
         return "int8"

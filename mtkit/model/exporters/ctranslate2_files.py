@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.card import CARD_FILE
-from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, VocabSize
+from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE, VocabSize
+from mtkit.recipe.inference import Engine, EngineChoice
 from mtkit.text.tokenizer import TOKENIZER_FILES
 
 ENGINE_FOLDER = "ctranslate2"
@@ -43,6 +44,14 @@ class _Added(BaseModel):
     vocab_sizes: tuple[VocabSize, VocabSize]
     made_from: Annotated[str, Field(max_length=64)] = ""
     quantization: Annotated[str, Field(max_length=64)] = ""
+
+
+def find_engine(folder: Path, name: EngineChoice) -> Engine:
+    """Returns what runs a model folder; for `auto` CTranslate2 if the folder was made for it."""
+    if name != "auto":
+        return name
+    is_exported = (folder / ENGINE_FOLDER).is_dir() and not (folder / WEIGHTS_FILE).is_file()
+    return "ctranslate2" if is_exported else "torch"
 
 
 def check_output(output: Path, model_folder: Path) -> None:

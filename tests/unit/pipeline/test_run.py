@@ -50,6 +50,7 @@ class Stages:
             "prepare": work("prepare"),
             "train": work("train"),
             "update_model": work("average"),
+            "update_export": work("export"),
             "score": work("score", [SCORED]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
@@ -74,7 +75,7 @@ def run_all(*overrides: str) -> int:
 
 def test_all_stages_in_order(stages: Stages) -> None:
     assert run_all() == 0
-    assert stages.done == ["prepare", "train", "average", "score"]
+    assert stages.done == ["prepare", "train", "average", "export", "score"]
 
 
 def test_what_is_up_to_date_is_skipped_and_said(
@@ -82,7 +83,7 @@ def test_what_is_up_to_date_is_skipped_and_said(
 ) -> None:
     stages.up_to_date = {"prepare", "train"}
     assert run_all() == 0
-    assert stages.done == ["average", "score"]
+    assert stages.done == ["average", "export", "score"]
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == ["prepare: up to date", "train: already finished"]
 
@@ -123,7 +124,7 @@ def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
 
 def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:
     assert run_all("~evaluation.test_sets") == 0
-    assert stages.done == ["prepare", "train", "average"]
+    assert stages.done == ["prepare", "train", "average", "export"]
 
 
 def test_too_few_gpus_are_told_before_anything_is_prepared(stages: Stages, monkeypatch) -> None:

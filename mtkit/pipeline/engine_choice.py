@@ -1,0 +1,171 @@
+"""Which engine translates with a run's model: `inference.engine = "auto"` decided."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.ctranslate2_engine import check_settings
+from mtkit.model.config import CONFIG_FILE, ModelConfig, check_translates, read_config
+from mtkit.model.digest import digest_model
+from mtkit.model.exporters.ctranslate2_files import (
+    ENGINE_FOLDER,
+    EXPORT_AGAIN,
+    read_names,
+    read_origin,
+)
+from mtkit.model.exporters.ctranslate2_library import find_device, load_library
+from mtkit.model.exporters.ctranslate2_names import check_convertible
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
+from mtkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class ChosenEngine:
+    """What translates with a run's model.
+
+    Attributes:
+        folder: The run's model, or what was exported of it.
+        settings: The recipe's decoding settings, their engine `torch` or `ctranslate2`.
+        reason: How `auto` came to it, for people; empty where there was nothing to choose.
+    """
+
+    folder: Path
+    settings: Inference
+    reason: str = ""
+
+
+def choose_engine(recipe: "Recipe", workspace: Workspace, device: str = "auto") -> ChosenEngine:
+    """Returns what translates with a run's model: as the recipe says, or for `auto` the quickest.
+
+    On a CPU that is CTranslate2 where it is installed, the run's model was exported for it and it
+    can do what the settings ask for; but our engine where that computes in bf16 and the export not
+    in integers. An export of another model is never taken by `auto`.
+
+    Args:
+        recipe: Whose decoding settings apply.
+        workspace: The run.
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+
+    Raises:
+        MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
+    """
+    settings = recipe.inference
+    if settings.engine == "ctranslate2":
+        if not (workspace.export / CONFIG_FILE).is_file():
+            raise MtkitError(
+                f"{workspace.export}: no model exported for CTranslate2", "run `mtkit export`"
+            )
+        return ChosenEngine(workspace.export, settings)
+    ours = settings.model_copy(update={"engine": "torch"})
+    if settings.engine == "torch" or not (workspace.export / ENGINE_FOLDER).is_dir():
+        return ChosenEngine(workspace.model, ours)
+    try:
+        config = read_config(workspace.model)
+        check_gains(config, settings, read_quantization(workspace), device)
+        _check_up_to_date(workspace, settings)
+    except MtkitError as error:
+        reason = "; ".join(filter(None, (f"engine: torch, since {error.message}", error.hint)))
+        return ChosenEngine(workspace.model, ours, reason)
+    exported = settings.model_copy(update={"engine": "ctranslate2"})
+    return ChosenEngine(workspace.export, exported, f"engine: ctranslate2 ({workspace.export})")
+
+
+def check_gains(config: ModelConfig, settings: Inference, quantization: str, device: str) -> None:
+    """Checks that `auto` takes CTranslate2 for a model with these settings, on this machine.
+
+    Args:
+        config: The model's.
+        settings: Decoding settings.
+        quantization: The number type of the export.
+        device: `cpu`, `cuda`, or `auto`.
+
+    Raises:
+        MtkitError: It doesn't: CTranslate2 isn't installed, can't run the model, can't do what the
+            settings ask for, or is slower.
+    """
+    check_translates(config, "CTranslate2")
+    check_convertible(config.model)
+    check_settings(settings)
+    if config.linearization is not None:
+        raise MtkitError("CTranslate2 gives a parser no attention to align words by")
+    if settings.precision != "auto":
+        raise MtkitError(f'inference.precision = "{settings.precision}" is an arithmetic of torch')
+    if settings.coverage_penalty:
+        raise MtkitError("CTranslate2 is slow with inference.coverage_penalty")
+    kind, _ = find_device(device, load_library())
+    if kind != "cpu":
+        raise MtkitError("on a GPU the export is taken only if it is asked for")
+    has_integers = quantization.startswith("int")
+    if has_integers and not settings.allow_int8:
+        raise MtkitError(f"the export is in {quantization}, and inference.allow_int8 is false")
+    if not has_integers and _computes_in_bfloat16(config, settings):
+        raise MtkitError("it computes in bf16 here, faster than CTranslate2 in float32")
+
+
+def read_quantization(workspace: Workspace) -> str:
+    """Returns the number type of a run's export; empty where there is none that names its model.
+
+    Raises:
+        MtkitError: The export is damaged.
+    """
+    if not (workspace.export / ENGINE_FOLDER).is_dir():
+        return ""
+    made_from, quantization = read_origin(workspace.export / ENGINE_FOLDER)
+    return quantization if made_from else ""
+
+
+def find_export_fault(workspace: Workspace) -> MtkitError | None:
+    """Returns an error where a run's export was made from another model than the run has now.
+
+    None also where that can't be told: the export doesn't name its model, or the run has none.
+
+    Raises:
+        MtkitError: The export is damaged.
+    """
+    if not workspace.model.is_dir() or not (workspace.export / ENGINE_FOLDER).is_dir():
+        return None
+    made_from, quantization = read_origin(workspace.export / ENGINE_FOLDER)
+    if made_from in ("", digest_model(workspace.model)):
+        return None
+    command = ["mtkit", "export", "--workspace", str(workspace.root), "-q", quantization]
+    return MtkitError(
+        f"{workspace.export} was exported from a different model than {workspace.model}",
+        f"export it again: {shlex.join(command)}",
+    )
+
+
+def _check_up_to_date(workspace: Workspace, settings: Inference) -> None:
+    """Checks that a run's export is of its model, and takes lines as long as the settings allow.
+
+    Raises:
+        MtkitError: It isn't, or it is damaged.
+    """
+    fault = find_export_fault(workspace)
+    if fault is not None:
+        raise fault
+    if not read_quantization(workspace):
+        raise MtkitError(f"{workspace.export} doesn't say of which model it is", EXPORT_AGAIN)
+    max_tokens, *_ = read_names(workspace.export / ENGINE_FOLDER)
+    if settings.max_source_tokens + settings.max_extra_tokens > max_tokens:
+        raise MtkitError(
+            f"{workspace.export} takes {max_tokens} tokens, and inference.max_source_tokens and "
+            "inference.max_extra_tokens allow more",
+            EXPORT_AGAIN,
+        )
+
+
+def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
+    """Checks whether our engine would run a model in bf16 on this CPU."""
+    if config.model.d_model < MIN_WIDTH_IN_BFLOAT16:
+        return False  # Without loading torch.
+    from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
+    from mtkit.network.device import find_device as find_torch_device  # noqa: PLC0415
+
+    ours = settings.model_copy(update={"allow_int8": False})
+    return choose_precision(ours, find_torch_device("cpu"), config.model) == "bf16"
