@@ -1,4 +1,4 @@
-"""What every test shares: shapes in signatures are checked while tests run; a tiny run."""
+"""What every test shares: shapes in signatures are checked, but for whole runs; a tiny run."""
 
 import os
 import shutil
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
+import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
@@ -42,6 +43,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY = Path(__file__).with_name("tiny.toml")
+
+# Checked, the hundreds of updates of these take twice as long; the layers and losses that they go
+# through are checked in the tests of each.
+_UNCHECKED = tuple(
+    TINY.parent / name
+    for name in (
+        "end_to_end",
+        "equivalence/test_processes.py",
+        "equivalence/test_resume.py",
+        "faults",
+        "recipes",
+        "unit/training",
+    )
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Says whether shapes are checked in a test and in the fixtures that are set up for it."""
+    is_unchecked = any(item.path.is_relative_to(path) for path in _UNCHECKED)
+    jaxtyping.config.update("jaxtyping_disable", is_unchecked)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -228,8 +228,9 @@ _TARGETS: dict[str, tuple[Callable[[Path], bool], float]] = {
 def look(checkpoints: Path) -> str:
     """Returns what a training that stands still is at, by what lies in its folder."""
     for draft in checkpoints.glob(".step-*.draft"):
-        step, num_files = int(draft.stem.removeprefix(".step-")), len(list(draft.iterdir()))
-        return f"saving step {step}, {num_files} files begun"
+        # The name is .step-STEP.PROCESS-CHANCE.draft; see `mtkit.folders.draft_of`.
+        step = int(draft.name.removeprefix(".step-").partition(".")[0])
+        return f"saving step {step}, {len(list(draft.iterdir()))} files begun"
     if any(checkpoints.glob(".step-*.discarded")):
         return "removing an old checkpoint"
     if any(checkpoints.glob("step-*/.state.json.*.draft")):
