@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from mtkit.cli.attend import attend
 from mtkit.cli.average import average
 from mtkit.cli.export import export
+from mtkit.cli.import_model import import_model
 from mtkit.cli.init import init
 from mtkit.cli.plan import plan
 from mtkit.cli.prepare import prepare
@@ -91,6 +92,7 @@ app.command(
 )(translate)
 app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)
+app.command("import", short_help="Make a model folder of a public translator.")(import_model)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
 app.command(short_help="Run all steps in order, skipping those up to date.")(run)
 

@@ -281,6 +281,6 @@ def _cut_warning(line: int) -> LineWarning:
     return LineWarning(
         "cut at the length limit",
         f"input line {line}: the translation was cut at the length limit "
-        "(inference.max_extra_tokens)",
+        "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,
     )

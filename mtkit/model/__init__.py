@@ -10,6 +10,7 @@ card.py         the README.md in the folder
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT
 transformers_names.py   a language model's weights by transformers' names
+translator_names.py     a translator's weights by transformers' names
 importers/      a model from the forms of other programs
 exporters/      a model in the forms of other programs
 """

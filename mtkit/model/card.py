@@ -8,10 +8,12 @@ from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
 from mtkit.model.config import ModelConfig
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.recipe import Recipe
 
 CARD_FILE = "README.md"
 _MAX_BYTES = 1 << 20
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _USE = "## Use"
 _SCORES = "## Scores"
 _SCORES_OF_ORIGIN = "## Scores of the model that was exported"
@@ -197,6 +199,78 @@ A Transformer's {what}.
 
 - recipe: {config.recipe}
 {told}
+
+{_SCORES}
+
+{_UNSCORED}
+"""
+
+
+def imported_card(
+    config: ModelConfig,
+    *,
+    num_parameters: int,
+    settings: Inference,
+    origin: str,
+    licence: str,
+) -> str:
+    """Returns the card of a public translator that was imported.
+
+    Args:
+        config: The model's.
+        num_parameters: Its weights.
+        settings: Its decoding defaults.
+        origin: Its folder or its name on the Hugging Face hub.
+        licence: Its licence, as the hub spells it; empty if untold.
+    """
+    model = config.model
+    told = [config.source_language, config.target_language]
+    languages = "\n".join(f"- {language}" for language in dict.fromkeys(told))
+    head = f"language:\n{languages}\nlibrary_name: mtkit\npipeline_tag: translation"
+    if licence:
+        head += f"\nlicense: {licence}"
+    if _HUB_NAME.fullmatch(origin):
+        head += f"\nbase_model: {origin}"
+    pieces = f"{config.source_vocab_size:,} pieces for both languages"
+    if model.tied_embeddings != "three-way":
+        pieces = f"{config.source_vocab_size:,} source, {config.target_vocab_size:,} target pieces"
+    return f"""\
+---
+{head}
+---
+
+# {config.recipe}: {told[0]} to {told[1]}
+
+A public translator, imported: raw text in, raw text out.
+
+## Use
+
+One sentence per line, in this folder:
+
+```sh
+mtkit translate --model . < input.txt > output.txt
+```
+
+```python
+from mtkit import Translator
+
+print(Translator(".").translate("A sentence."))
+```
+
+`inference.json` holds the decoding defaults: beam {settings.beam_size}, length penalty
+`{settings.length_penalty.kind}` with alpha {settings.length_penalty.alpha}.
+
+## Model
+
+- parameters: {num_parameters:,}
+- layers: {model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder
+- width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
+- vocabulary: {pieces}
+
+## Origin
+
+- model: {origin}
+- licence: {licence or "not told by the model's card; look there before you use it"}
 
 {_SCORES}
 

@@ -118,7 +118,7 @@ def _find_in_gpt(origin: str, is_matrix: bool) -> Counterpart:
     owner, _, kind = origin.rpartition(".")
     if owner in _OF_GPT:
         return Counterpart(origin, (f"{_OF_GPT[owner]}.{kind}",))
-    index, part = _split_layer(owner, "decoder")
+    index, part = split_layer(owner, "decoder")
     name = f"transformer.h.{index}.{_OF_GPT_LAYER[part]}.{kind}"
     # GPT's linear maps are convolutions of width 1.
     return Counterpart(origin, (name,), is_transposed=is_matrix)
@@ -130,14 +130,14 @@ def _find_in_bert(origin: str, is_matrix: bool) -> Counterpart:
         return Counterpart(origin, ("cls.predictions.bias",))
     if owner in _OF_BERT:
         return Counterpart(origin, (f"{_OF_BERT[owner]}.{kind}",))
-    index, part = _split_layer(owner, "encoder")
+    index, part = split_layer(owner, "encoder")
     parts = (
         _BERT_QUERY_KEY_VALUE if part == "attention.query_key_value" else (_OF_BERT_LAYER[part],)
     )
     return Counterpart(origin, tuple(f"bert.encoder.layer.{index}.{each}.{kind}" for each in parts))
 
 
-def _split_layer(owner: str, stack: str) -> tuple[str, str]:
+def split_layer(owner: str, stack: str) -> tuple[str, str]:
     """Returns a layer's index and the rest of a name."""
     index, _, part = owner.removeprefix(f"{stack}.layers.").partition(".")
     return index, part

@@ -96,6 +96,9 @@ class Inference(Section):
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
+    max_output_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Maximum output length in tokens, `</s>` counted, however long the source is; default: none
+    but `max_extra_tokens`. Public models bring their own."""
     max_source_tokens: Annotated[int, Field(ge=8, le=100_000)] = 256
     """A line with more tokens is split at ends of sentences or clauses, and its translations are
     joined again."""
@@ -116,6 +119,8 @@ class Inference(Section):
             tables.pop("allow_int8", None)
         if self.engine == "auto":
             tables.pop("engine", None)
+        if self.max_output_tokens is None:
+            tables.pop("max_output_tokens", None)
         return tables
 
     @model_validator(mode="after")

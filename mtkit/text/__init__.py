@@ -13,6 +13,7 @@ segmentations.py            other segmentations of a sentence than the best, dra
 tokenizer.py                text of two languages to token ids and back, and the files
 train_tokenizer.py          trains SentencePiece models
 extend_vocabulary.py        adds symbols to the vocabularies of a tokenizer
+arrange_pieces.py           a SentencePiece model whose pieces have another vocabulary's ids
 
 trees/                      constituency trees: read, written as symbols, made of symbols again
 """

@@ -40,6 +40,7 @@ def extend_vocabulary(
         extended if tokenizer.is_joint else _add_symbols(target, list(dict.fromkeys(symbols))),
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
+        looks_up_unknown=tokenizer.looks_up_unknown,
     )
 
 

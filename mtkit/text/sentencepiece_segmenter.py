@@ -25,6 +25,12 @@ _MAX_MODEL_BYTES = 32 << 20
 class SentencePieceSegmenter:
     """One SentencePiece model, whose special pieces have mtkit's ids whatever the model's are.
 
+    Args:
+        model: The model, serialised.
+        looks_up_unknown: Whether a stretch that the model doesn't know has the id of the piece
+            that is spelled like it, where the vocabulary has one; as in Marian, whose two models
+            share one vocabulary.
+
     Attributes:
         model: The model, serialised.
         num_pieces: Number of pieces, special ones included.
@@ -33,8 +39,9 @@ class SentencePieceSegmenter:
         MtkitError: It has more pieces than a vocabulary may have.
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, *, looks_up_unknown: bool = False) -> None:
         self.model = model
+        self._looks_up_unknown = looks_up_unknown
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         specials = [
             getattr(self._processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")
@@ -56,8 +63,22 @@ class SentencePieceSegmenter:
         """Returns each line's tokens, closed by `</s>`."""
         tokens: list[list[int]] = self._processor.encode(list(lines), add_eos=self._is_native)
         if self._is_native:
+            if self._looks_up_unknown:
+                for index, found in enumerate(tokens):
+                    if UNK in found:
+                        tokens[index] = self._look_up(lines[index], found)
             return tokens
         return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
+
+    def _look_up(self, line: str, tokens: list[int]) -> list[int]:
+        """Returns a line's tokens with the ids of unknown stretches that are pieces."""
+        spelled = self._processor.encode(line, out_type=str)
+        ids = self.vocabulary.ids
+        found = [
+            ids.get(piece, UNK) if token == UNK else token
+            for token, piece in zip(tokens[:-1], spelled, strict=True)
+        ]
+        return [*(UNK if token < len(SPECIAL_PIECES) else token for token in found), EOS]
 
     def resegmenter(self, alpha: float) -> Resegment:
         """Returns a function that draws another segmentation; `alpha` as `Sampling` has it.

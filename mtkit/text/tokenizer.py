@@ -36,6 +36,7 @@ class _Settings(BaseModel):
 
     tags: tuple[str, ...] = ()
     punctuation: tuple[str, str] | None = None
+    looks_up_unknown: bool = False
 
 
 class SubwordTokenizer:
@@ -47,6 +48,7 @@ class SubwordTokenizer:
         tags: Strings that may stand before a source, each one token; the models know them.
         punctuation: Languages of source and target whose punctuation Moses' rules normalise before
             all else; None where it stays as it is.
+        looks_up_unknown: As `SentencePieceSegmenter` takes it, for both sides.
 
     Raises:
         MtkitError: A model lacks a tag; sacremoses is wanted and isn't installed.
@@ -59,9 +61,11 @@ class SubwordTokenizer:
         *,
         tags: Sequence[str] = (),
         punctuation: tuple[str, str] | None = None,
+        looks_up_unknown: bool = False,
     ) -> None:
-        self._source = SentencePieceSegmenter(source_model)
-        self._target = SentencePieceSegmenter(target_model)
+        self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
+        self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
+        self._looks_up_unknown = looks_up_unknown
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
@@ -93,6 +97,7 @@ class SubwordTokenizer:
                 target_model,
                 tags=settings.tags,
                 punctuation=settings.punctuation,
+                looks_up_unknown=settings.looks_up_unknown,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
@@ -108,7 +113,9 @@ class SubwordTokenizer:
         else:
             (folder / _SOURCE_FILE).write_bytes(self._source.model)
             (folder / _TARGET_FILE).write_bytes(self._target.model)
-        settings = {"tags": list(self._tags), "punctuation": self._punctuation}
+        settings: dict[str, object] = {"tags": list(self._tags), "punctuation": self._punctuation}
+        if self._looks_up_unknown:
+            settings["looks_up_unknown"] = True
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
@@ -125,6 +132,11 @@ class SubwordTokenizer:
     def punctuation(self) -> tuple[str, str] | None:
         """Languages whose punctuation is normalised; None where it stays as it is."""
         return self._punctuation
+
+    @property
+    def looks_up_unknown(self) -> bool:
+        """Whether an unknown stretch has the id of the piece that is spelled like it."""
+        return self._looks_up_unknown
 
     @property
     def source_vocabulary(self) -> Vocabulary:

@@ -107,6 +107,8 @@ def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None
         MtkitError: The text is as long as what the model can take.
     """
     room = max(settings.max_extra_tokens, 1)
+    if settings.max_output_tokens is not None:
+        room = min(room, settings.max_output_tokens)
     if max_tokens is None:
         return room
     if len(source.tokens) >= max_tokens:
@@ -130,6 +132,8 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
         MtkitError: The source or its prefix is longer than what the model can take.
     """
     limit = max(len(source.tokens), len(source.prefix)) + settings.max_extra_tokens
+    if settings.max_output_tokens is not None:
+        limit = min(limit, max(settings.max_output_tokens, len(source.prefix)))
     if max_tokens is None:
         return max(limit, 1)
     for what, length in (("source", len(source.tokens)), ("prefix", len(source.prefix) + 1)):

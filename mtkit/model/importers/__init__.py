@@ -1,4 +1,10 @@
 """Models from the forms of other programs.
 
-transformers.py  a language model from a folder of transformers' GPT or BERT
+transformers.py     a language model from a folder of transformers' GPT or BERT
+source_folder.py    a folder of a public model, here or on the Hugging Face hub
+foreign_weights.py  weights that another program wrote, read one at a time
+licence.py          the licence that a model's card tells
+generation.py       transformers' decoding settings in mtkit's terms
+marian.py           Marian's translators, all of OPUS-MT, but for their weights
+translator.py       a public translator's weights, and its model folder
 """

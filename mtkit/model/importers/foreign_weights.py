@@ -1,0 +1,149 @@
+"""Weights that another program wrote: as safetensors, in one file or several, or as a pickle.
+
+A tensor at a time is read, so that a network's weights are in memory once. No code in a pickle is
+ever run: `torch.load` with `weights_only` refuses whatever isn't tensors.
+"""
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.files import read_json
+from mtkit.model.config import WEIGHTS_FILE
+from mtkit.model.importers.source_folder import SourceFolder
+from mtkit.model.parameters import Shape
+from mtkit.model.weights import read_shapes
+from mtkit.paths import for_library
+
+_INDEX_FILE = "model.safetensors.index.json"
+_PICKLE = "pytorch_model.bin"
+_PICKLE_INDEX = "pytorch_model.bin.index.json"
+_MAX_INDEX_BYTES = 8 << 20
+_MAX_PARTS = 1_000
+_COPY_AGAIN = "copy the complete folder again from where it came from"
+
+
+class ForeignWeights(ABC):
+    """Tensors by their names, read one at a time.
+
+    Attributes:
+        shapes: The shape of each tensor.
+        origin: The file, for messages.
+    """
+
+    shapes: Mapping[str, Shape]
+    origin: str
+
+    @abstractmethod
+    def read(self, name: str) -> Tensor:
+        """Returns a tensor in the type that the file has.
+
+        Raises:
+            MtkitError: The file is damaged.
+        """
+
+
+def open_weights(folder: SourceFolder) -> ForeignWeights:
+    """Returns the weights in a folder: safetensors where there are, else a pickle.
+
+    Raises:
+        MtkitError: There are none, or a file is damaged, or holds something else than weights.
+    """
+    if path := folder.find(WEIGHTS_FILE):
+        return _Safetensors([path], f"{folder.origin}/{WEIGHTS_FILE}")
+    if index := folder.find(_INDEX_FILE):
+        return _Safetensors(_find_parts(folder, index), f"{folder.origin}/{_INDEX_FILE}")
+    if path := folder.find(_PICKLE):
+        return _Pickle([path], f"{folder.origin}/{_PICKLE}")
+    if index := folder.find(_PICKLE_INDEX):
+        return _Pickle(_find_parts(folder, index), f"{folder.origin}/{_PICKLE_INDEX}")
+    raise MtkitError(
+        f"{folder.origin}: no weights here (no {WEIGHTS_FILE} or {_PICKLE})", _COPY_AGAIN
+    )
+
+
+def _find_parts(folder: SourceFolder, index: Path) -> list[Path]:
+    """Returns the files that an index names."""
+    of_tensors = read_json(index, max_bytes=_MAX_INDEX_BYTES).get("weight_map")
+    if not isinstance(of_tensors, dict) or not of_tensors:
+        raise MtkitError(f"{index}: no files named in weight_map", _COPY_AGAIN)
+    names = sorted({str(name) for name in of_tensors.values()})
+    if len(names) > _MAX_PARTS or any("/" in name or "\\" in name for name in names):
+        raise MtkitError(f"{index}: weight_map names no files of this folder", _COPY_AGAIN)
+    return [folder.need(name) for name in names]
+
+
+class _Safetensors(ForeignWeights):
+    def __init__(self, paths: list[Path], origin: str) -> None:
+        self.origin = origin
+        self.shapes = {}
+        self._paths: dict[str, Path] = {}
+        for path in paths:
+            shapes = read_shapes(path)
+            self.shapes |= shapes
+            self._paths |= dict.fromkeys(shapes, path)
+
+    def read(self, name: str) -> Tensor:
+        """Returns a tensor; what is read of the file leaves memory with it."""
+        try:
+            # A file that stays open keeps all that was read of it in memory.
+            with (
+                for_library(self._paths[name]) as path,
+                safe_open(path, framework="pt") as tensors,
+            ):
+                tensor: Tensor = tensors.get_tensor(name)
+        except (MemoryError, OSError, SafetensorError) as error:
+            raise _damaged(self.origin, str(error)) from error
+        return tensor
+
+
+class _Pickle(ForeignWeights):
+    def __init__(self, paths: list[Path], origin: str) -> None:
+        self.origin = origin
+        self._tensors: dict[str, Tensor] = {}
+        for path in paths:
+            self._tensors |= _unpickle(path, origin)
+        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Returns a tensor, which is mapped from the file where it can be."""
+        return self._tensors[name]
+
+
+def _unpickle(path: Path, origin: str) -> dict[str, Tensor]:
+    def load(*, mmap: bool) -> object:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+
+    try:
+        try:
+            content = load(mmap=True)
+        except RuntimeError:
+            # Of PyTorch before 1.6, which can't be mapped.
+            content = load(mmap=False)
+    except pickle.UnpicklingError as error:
+        reason = str(error).partition("\n")[0]
+        raise MtkitError(
+            f"{origin}: damaged, or a pickle with code in it, which is never run: "
+            f"{shorten(reason, 200)}",
+            "look for the same model as model.safetensors",
+        ) from error
+    except (EOFError, LookupError, MemoryError, OSError, RuntimeError, ValueError) as error:
+        raise _damaged(origin, str(error)) from error
+    if not isinstance(content, dict):
+        raise _damaged(origin, f"a {type(content).__name__}, expected tensors by their names")
+    for name, tensor in content.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise _damaged(origin, f"{shorten(str(name), 80)} is no tensor")
+        if not tensor.is_floating_point():
+            raise _damaged(origin, f"{shorten(name, 80)} has type {tensor.dtype}, expected floats")
+    return content
+
+
+def _damaged(origin: str, reason: str) -> MtkitError:
+    return MtkitError(f"{origin}: damaged: {shorten(reason, 200)}", _COPY_AGAIN)

@@ -1,0 +1,53 @@
+"""The licence of a public model, as its card tells it."""
+
+from dataclasses import dataclass
+
+from mtkit.errors import shorten
+from mtkit.foreign_files import read_file
+from mtkit.model.importers.source_folder import SourceFolder
+
+CARD_FILE = "README.md"
+_MAX_BYTES = 1 << 20
+_MAX_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Where a model comes from, and what may be done with it.
+
+    Attributes:
+        origin: Its folder or its name on the hub.
+        name: The licence, as the hub spells it: `apache-2.0`, `cc-by-nc-4.0`; empty if untold.
+    """
+
+    origin: str
+    name: str
+
+    @property
+    def is_commercial(self) -> bool:
+        """Whether nothing in its name forbids commercial use."""
+        return "nc" not in self.name.lower().replace("_", "-").split("-")
+
+
+def read_licence(folder: SourceFolder) -> Licence:
+    """Returns what a folder's card says of its licence."""
+    # Slow to load.
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    path = folder.find(CARD_FILE)
+    name = ""
+    if path is not None:
+        text = read_file(path, max_bytes=_MAX_BYTES).decode("utf-8", errors="replace")
+        if text.startswith("---"):
+            head = text.removeprefix("---").partition("\n---")[0]
+            try:
+                found = yaml.safe_load(head)
+            except (yaml.YAMLError, RecursionError, ValueError):
+                found = None
+            if isinstance(found, dict):
+                told = found.get("license")
+                if told == "other" and found.get("license_name"):
+                    told = found["license_name"]
+                listed = told if isinstance(told, list) else [told]
+                name = ", ".join(str(one) for one in listed if one)
+    return Licence(origin=folder.origin, name=shorten(" ".join(name.split()), _MAX_CHARACTERS))

@@ -1,0 +1,154 @@
+"""Where a public model comes from: a folder here, or one of the Hugging Face hub."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.console import say
+from mtkit.errors import MtkitError, shorten, suggest
+from mtkit.files import read_json
+from mtkit.foreign_files import check_file
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "target_vocab.json",
+    "*.spm",
+    "sentencepiece.bpe.model",
+    "README.md",
+)
+_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
+_PICKLES = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
+
+
+@dataclass(frozen=True)
+class SourceFolder:
+    """A folder of a public model, whose files are looked up by name.
+
+    Attributes:
+        path: The folder.
+        root: Folder that its files must lie in once links are followed; the hub's cache keeps them
+            beside the folder.
+        origin: Its name, for messages and the card.
+    """
+
+    path: Path
+    root: Path
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """Its own name, without its owner or the folders that it lies in."""
+        is_path = self.path == self.root
+        return self.path.resolve().name if is_path else self.origin.rpartition("/")[2]
+
+    def find(self, name: str) -> Path | None:
+        """Returns the path of a regular file; None where there is none.
+
+        Raises:
+            MtkitError: It is a link out of the folder, or no regular file.
+        """
+        path = self.path / name
+        try:
+            check_file(path, inside=self.root)
+        except FileNotFoundError:
+            return None
+        return path.resolve()
+
+    def need(self, name: str, hint: str = "") -> Path:
+        """Returns the path of a file that must be there.
+
+        Raises:
+            MtkitError: It isn't.
+        """
+        path = self.find(name)
+        if path is None:
+            others = [each.name for each in self.path.iterdir()] if self.path.is_dir() else []
+            raise MtkitError(
+                f"{self.origin}: no {name}{suggest(name, others)}",
+                hint or "copy the complete folder again from where it came from",
+            )
+        return path
+
+    def read_json(self, name: str, *, max_bytes: int) -> dict[str, Any]:
+        """Returns the JSON object in a file; an empty one where it isn't there."""
+        path = self.find(name)
+        return {} if path is None else read_json(path, max_bytes=max_bytes)
+
+
+def open_source(source: str) -> SourceFolder:
+    """Returns the folder of a public model, fetched first where it is a hub's name.
+
+    Args:
+        source: A folder, or `owner/name` on the hub.
+
+    Raises:
+        MtkitError: There is neither; the hub can't be reached, or doesn't give it.
+    """
+    folder = Path(source)
+    if folder.is_dir():
+        return SourceFolder(folder, folder, str(folder))
+    if folder.exists():
+        raise MtkitError(f"{source}: not a folder", "name the folder of a public model")
+    if not _HUB_NAME.fullmatch(source):
+        raise MtkitError(
+            f"{source}: no such folder, and not a model's name on the Hugging Face hub",
+            "a name on the hub is OWNER/NAME, such as Helsinki-NLP/opus-mt-en-de",
+        )
+    path = _fetch(source)
+    # .../models--owner--name/snapshots/REVISION: its files link to .../models--owner--name/blobs.
+    return SourceFolder(path, path.parent.parent, source)
+
+
+def _fetch(name: str) -> Path:
+    """Returns the folder of a hub's model in the hub's cache, whose missing files are fetched."""
+    # Slow to load, and most commands never need it.
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+
+    # The base of all failures on the way, of whichever library the hub's own talks through.
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # noqa: PLC0415
+        GatedRepoError,
+        # The base of all failures on the way, of whichever library the hub's own talks through.
+        HTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    say(f"{name}: from the Hugging Face hub")
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=[*_FILES, *_WEIGHTS]))
+        # The same weights may be there as a pickle too: it is fetched only where nothing else is.
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(name, allow_patterns=[*_FILES, *_PICKLES]))
+    except GatedRepoError as error:
+        raise MtkitError(
+            f"{name}: its owner asks for an agreement first",
+            f"accept it at the model's page ({_page(name)}), then `hf auth login`",
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise MtkitError(
+            f"{name}: no such folder here, and no such model on the Hugging Face hub",
+            "check the name; a private model needs `hf auth login`",
+        ) from error
+    except LocalEntryNotFoundError as error:
+        raise MtkitError(
+            f"{name}: no such folder here, and the Hugging Face hub can't be reached",
+            f"fetch it where there is a network: hf download {name} --local-dir FOLDER; then "
+            "`mtkit import FOLDER`",
+        ) from error
+    except HTTPError as error:
+        raise MtkitError(
+            f"{name}: fetching from the Hugging Face hub failed: {shorten(str(error), 200)}",
+            "try again: files that are complete aren't fetched again",
+        ) from error
+    return folder
+
+
+def _page(name: str) -> str:
+    return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}/{name}"

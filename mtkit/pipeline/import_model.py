@@ -1,0 +1,69 @@
+"""The front door of `mtkit import`: a public translator as a model folder."""
+
+from pathlib import Path
+
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError, shorten
+from mtkit.model.config import CONFIG_FILE
+from mtkit.model.importers.foreign_weights import open_weights
+from mtkit.model.importers.licence import Licence, read_licence
+from mtkit.model.importers.marian import read_marian
+from mtkit.model.importers.source_folder import SourceFolder, open_source
+from mtkit.model.importers.translator import ForeignTranslator, write_imported
+
+_MAX_CONFIG_BYTES = 1 << 20
+_KINDS = ("marian",)
+
+
+def import_model(source: str, output: Path) -> None:
+    """Makes a model folder of a public translator.
+
+    Args:
+        source: A folder in transformers' form, or `OWNER/NAME` on the Hugging Face hub.
+        output: Where to: a new folder, or an empty one.
+
+    Raises:
+        MtkitError: No such model; one that mtkit doesn't have; files that are damaged; something in
+            the output folder.
+        OSError: The disk is full, or the like.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise MtkitError(f"{output}: there already", "name a new folder with --output")
+    folder = open_source(source)
+    licence = read_licence(folder)
+    translator = _read(folder)
+    num_parameters = write_imported(output, translator, open_weights(folder), licence)
+    config, settings = translator.config, translator.settings
+    say(f"imported {folder.origin}: {config.source_language} to {config.target_language}")
+    say(
+        f"  {num_parameters:,} parameters, {len(translator.source.pieces):,} pieces; beam "
+        f"{settings.beam_size}"
+    )
+    tell_licence(licence)
+    say(f"wrote {output}; next: mtkit translate --model {output} < input.txt")
+
+
+def tell_licence(licence: Licence) -> None:
+    """Prints a licence; one that forbids commercial use, or none, as a warning."""
+    if not licence.name:
+        warn(f"{licence.origin}: its card tells no licence: look there before you use it")
+    elif licence.is_commercial:
+        say(f"  licence: {licence.name}")
+    else:
+        warn(f"licence {licence.name}: not for commercial use, nor is what is made of this model")
+
+
+def _read(folder: SourceFolder) -> ForeignTranslator:
+    """Returns a translator but for its weights, by the kind that its config.json names."""
+    folder.need(CONFIG_FILE, "name the folder that holds config.json and the weights")
+    content = folder.read_json(CONFIG_FILE, max_bytes=_MAX_CONFIG_BYTES)
+    match content.get("model_type"):
+        case "marian":
+            return read_marian(folder, content)
+        case found:
+            kind = shorten(str(found), 40)
+            raise MtkitError(
+                f'{folder.origin}/{CONFIG_FILE}: model_type = "{kind}", expected '
+                + " or ".join(f'"{each}"' for each in _KINDS),
+                "mtkit imports translators of the Marian kind, such as OPUS-MT",
+            )

@@ -1,0 +1,167 @@
+"""A SentencePiece model whose pieces have another vocabulary's ids.
+
+Public translators keep a SentencePiece model, which cuts text, beside a list of pieces, which has
+their ids. Here both become one model: it cuts as theirs does, and its pieces are in the list's
+order behind mtkit's special ones.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# protobuf makes the class when the module is loaded, where mypy can't see it.
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+
+_Piece = ModelProto.SentencePiece
+
+
+@dataclass(frozen=True)
+class SpecialRows:
+    """Rows of an embedding that special tokens have in another program's model.
+
+    Attributes:
+        pad: Padding.
+        unk: Unknown pieces.
+        start: The decoder's first input; it may be the row of another token as well.
+        eos: The end of a sentence.
+    """
+
+    pad: int
+    unk: int
+    start: int
+    eos: int
+
+    @property
+    def by_token(self) -> dict[int, int]:
+        """Their row of each of mtkit's special tokens."""
+        return {PAD: self.pad, UNK: self.unk, BOS: self.start, EOS: self.eos}
+
+
+@dataclass(frozen=True)
+class ArrangedPieces:
+    """A vocabulary in mtkit's order, and where its vectors come from.
+
+    Attributes:
+        pieces: Every piece by mtkit's id; the special ones come first.
+        rows: The row of the other program's embedding for each of them.
+        hidden: Tokens that aren't the first of their row, which the other program can't write.
+    """
+
+    pieces: tuple[str, ...]
+    rows: tuple[int, ...]
+    hidden: tuple[int, ...]
+
+
+def arrange_pieces(
+    ids: Mapping[str, int], num_rows: int, special: SpecialRows, *, models: Sequence[bytes]
+) -> ArrangedPieces:
+    """Returns the pieces of a vocabulary behind mtkit's special ones.
+
+    A piece that only a SentencePiece model has comes last, with the row of unknown pieces, as the
+    other program reads it. A row without a piece gets one that no text has.
+
+    Args:
+        ids: The row of each piece.
+        num_rows: Rows of the embedding.
+        special: The special ones.
+        models: The SentencePiece models that cut text into such pieces.
+    """
+    pieces, rows = list(SPECIAL_PIECES), list(special.by_token.values())
+    by_row = {row: piece for piece, row in ids.items()}
+    # A row that is the decoder's first input alone is no token that text has.
+    told = {special.pad, special.unk, special.eos}
+    if by_row.get(special.start, SPECIAL_PIECES[BOS]) == SPECIAL_PIECES[BOS]:
+        told.add(special.start)
+    taken = set(SPECIAL_PIECES)
+    for row in range(num_rows):
+        if row not in told:
+            piece = by_row.get(row, f"<row {row}>")
+            # A second `<s>` is none of mtkit's.
+            pieces.append(piece if piece not in taken else f"<row {row}: {piece}>")
+            rows.append(row)
+            taken.add(pieces[-1])
+    for model in models:
+        for one in _read_proto(model).pieces:
+            if one.type in (_Piece.CONTROL, _Piece.UNKNOWN) or one.piece in taken:
+                continue
+            if one.piece not in ids:
+                pieces.append(one.piece)
+                rows.append(special.unk)
+                taken.add(one.piece)
+    # A row that several tokens share is one token's alone when it is written: never `<s>`'s.
+    order = (PAD, UNK, EOS, *range(len(SPECIAL_PIECES), len(pieces)), BOS)
+    first: dict[int, int] = {}
+    for token in order:
+        first.setdefault(rows[token], token)
+    hidden = tuple(token for token, row in enumerate(rows) if first[row] != token)
+    return ArrangedPieces(tuple(pieces), tuple(rows), hidden)
+
+
+def reorder_model(
+    model: bytes, pieces: Sequence[str], *, symbols: Collection[str] = (), writes: bool
+) -> bytes:
+    """Returns a SentencePiece model that cuts text as another does, with other ids.
+
+    Args:
+        model: The other model, serialised.
+        pieces: All pieces by their ids, mtkit's special ones first; the model's are among them.
+        symbols: Those that no text is cut into, and that are left out of text.
+        writes: Whether tokens are turned into text: then pieces that the model doesn't know stand
+            for themselves.
+    """
+    proto = _read_proto(model)
+    known = {
+        one.piece: one
+        for one in proto.pieces
+        if one.type not in (_Piece.CONTROL, _Piece.UNKNOWN) and one.piece not in SPECIAL_PIECES
+    }
+    lacks = _Piece.UNUSED if writes else _Piece.CONTROL
+    arranged: list[Any] = []
+    for token, piece in enumerate(pieces):
+        if token == UNK:
+            arranged.append(_Piece(piece=piece, score=0.0, type=_Piece.UNKNOWN))
+        elif token < len(SPECIAL_PIECES) or piece in symbols or piece.startswith("<row "):
+            arranged.append(_Piece(piece=piece, score=0.0, type=_Piece.CONTROL))
+        elif piece in known:
+            arranged.append(known[piece])
+        else:
+            arranged.append(_Piece(piece=piece, score=0.0, type=lacks))
+    del proto.pieces[:]
+    proto.pieces.extend(arranged)
+    spec = proto.trainer_spec
+    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNK, BOS, EOS
+    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES
+    spec.vocab_size = len(arranged)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def check_ids(ids: Mapping[str, int], num_rows: int, origin: str) -> None:
+    """Checks that a list of pieces fits an embedding.
+
+    Raises:
+        MtkitError: An id is out of range, or twice there.
+    """
+    fault = next(_list_faults(ids, num_rows), None)
+    if fault is not None:
+        raise MtkitError(f"{origin}: {fault}", "copy the complete folder again")
+
+
+def _list_faults(ids: Mapping[str, int], num_rows: int) -> Iterator[str]:
+    seen: dict[int, str] = {}
+    for piece, row in ids.items():
+        name = shorten(piece, 40)
+        if not 0 <= row < num_rows:
+            yield f"piece '{name}' has id {row}, but the model has {num_rows:,} pieces"
+        if row in seen:
+            yield f"pieces '{shorten(seen[row], 40)}' and '{name}' have the same id {row}"
+        seen[row] = piece
+
+
+def _read_proto(model: bytes) -> Any:
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    return proto

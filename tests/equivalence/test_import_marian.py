@@ -1,0 +1,171 @@
+"""An imported Marian translator = the same in transformers: tokens, logits, outputs."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.translate import Translator
+from mtkit.model.folder import load_model_folder
+from mtkit.network import PaddedLayout
+from mtkit.pipeline.import_model import import_model
+from mtkit.recipe.inference import LengthPenalty
+from mtkit.text.token_ids import BOS, EOS
+
+from ..public_models import ENGLISH, GERMAN, TAGS, PublicModel, make_marian
+from .half_trained import encoded
+
+_NASTY = [
+    "x",
+    "  two  spaces ",
+    "Zażółć gęślą jaźń",
+    "日本語 and English",
+    "\u200b",
+    "¿Qué?\t tab",
+    "ﬁ ligature and Ⅷ",
+    "<pad",
+    "a" * 300,
+    "…–—“”",
+]
+_KINDS: dict[str, dict[str, Any]] = {
+    "one vocabulary": {},
+    "two vocabularies": {"has_own_vocabularies": True},
+    "untied": {"has_own_vocabularies": True, "tie_word_embeddings": False},
+    "relu, unscaled": {"activation_function": "relu", "scale_embedding": False},
+}
+
+
+@pytest.fixture(scope="module", params=_KINDS)
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[PublicModel, Path]:
+    """Returns a public model, and the model folder that was made of it."""
+    folder = tmp_path_factory.mktemp("marian")
+    theirs = make_marian(folder / "opus-mt-en-de", **_KINDS[request.param])
+    import_model(str(theirs.folder), folder / "imported")
+    return theirs, folder / "imported"
+
+
+def test_same_tokens(pair):
+    theirs, folder = pair
+    tokenizer = load_model_folder(folder).tokenizer
+    of_source = _list_rows(tokenizer.source_vocabulary.pieces, theirs, "source")
+    of_target = _list_rows(tokenizer.target_vocabulary.pieces, theirs, "target")
+    tagged = [f"{TAGS[0]} {line}" for line in ENGLISH]
+    for line in (*ENGLISH, *GERMAN, *_NASTY, *tagged):
+        ours = of_source[torch.tensor(tokenizer.encode_source([line])[0])].tolist()
+        assert ours == theirs.tokenizer(line)["input_ids"], line
+        if line not in tagged:
+            ours = of_target[torch.tensor(tokenizer.encode_target([line])[0])].tolist()
+            assert ours == theirs.tokenizer(text_target=line)["input_ids"], line
+
+
+def _list_rows(pieces: tuple[str, ...], theirs: PublicModel, side: str) -> torch.Tensor:
+    """Returns their id of each of our pieces, by their own vocabulary; that of <s> is <pad>'s."""
+    encoder = theirs.tokenizer.encoder
+    if side == "target" and theirs.tokenizer.separate_vocabs:
+        encoder = theirs.tokenizer.target_encoder
+    return torch.tensor([encoder[{"<s>": "<pad>"}.get(piece, piece)] for piece in pieces])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+def test_same_logits(pair, dtype, tolerance):
+    theirs, folder = pair
+    loaded = load_model_folder(folder)
+    ours, twin = copy.deepcopy(loaded.translator).to(dtype), copy.deepcopy(theirs.model).to(dtype)
+    # Both tables of waves are made in 32 bits, and rounded a last digit apart.
+    _share_waves(ours, twin, dtype)
+    tokenizer = loaded.tokenizer
+    of_source = _list_rows(tokenizer.source_vocabulary.pieces, theirs, "source")
+    of_target = _list_rows(tokenizer.target_vocabulary.pieces, theirs, "target")
+    for source, target in zip(
+        tokenizer.encode_source(ENGLISH), tokenizer.encode_target(GERMAN), strict=True
+    ):
+        inputs, shifted = torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])
+        with torch.no_grad():
+            expected = twin(
+                input_ids=of_source[inputs], decoder_input_ids=of_target[shifted]
+            ).logits[..., of_target]
+            states = ours(
+                inputs,
+                PaddedLayout.without_padding(inputs),
+                shifted,
+                PaddedLayout.without_padding(shifted),
+            )
+            found = ours.project(states)
+        # All but <s>, which they don't have.
+        for tokens in (slice(0, BOS), slice(BOS + 1, None)):
+            torch.testing.assert_close(
+                found[..., tokens], expected[..., tokens], rtol=0, atol=tolerance
+            )
+        assert found[..., BOS].exp().max() == 0.0
+
+
+def _share_waves(ours: Any, twin: Any, dtype: torch.dtype) -> None:
+    for side, name in (("encoder", "source_embedding"), ("decoder", "target_embedding")):
+        table = getattr(twin.model, side).embed_positions.weight
+        getattr(ours, name).positions.table = table.detach().clone().to(dtype)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4, 5])
+@pytest.mark.parametrize("length_penalty", [1.0, 0.6])
+def test_same_outputs(pair, num_beams, length_penalty):
+    theirs, folder = pair
+    loaded = load_model_folder(folder)
+    settings = loaded.settings.model_copy(
+        update={
+            "beam_size": num_beams,
+            "length_penalty": LengthPenalty(kind="power", alpha=length_penalty),
+            "precision": "fp32",
+        }
+    )
+    of_target = _list_rows(loaded.tokenizer.target_vocabulary.pieces, theirs, "target")
+    sources = loaded.tokenizer.encode_source(ENGLISH)
+    found = TorchEngine(loaded.translator, "cpu").search(encoded(sources), settings)
+    near_ties = 0
+    for line, (best, *_) in zip(ENGLISH, found, strict=True):
+        expected = theirs.model.generate(
+            **theirs.tokenizer([line], return_tensors="pt"),
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        output = expected.sequences[0].tolist()[1:]
+        ours = of_target[torch.tensor(best.token_ids)].tolist()
+        if ours != output:
+            # Another output is as good, but for rounding.
+            assert num_beams > 1
+            assert best.score == pytest.approx(expected.sequences_scores.item(), abs=1e-4)
+            near_ties += 1
+    print(f"{near_ties} near-ties")
+    assert near_ties <= 1
+
+
+def test_same_text(pair):
+    theirs, folder = pair
+    with Translator(folder, engine="torch", precision="fp32") as translator:
+        for line in ENGLISH[:3]:
+            output = theirs.model.generate(**theirs.tokenizer([line], return_tensors="pt"))
+            expected = theirs.tokenizer.batch_decode(output, skip_special_tokens=True)[0]
+            found = translator.translate(line)
+            assert found.replace(" ⁇ ", "").split() == expected.replace(" ⁇ ", "").split()
+
+
+def test_renormalized_probabilities_leave_padding_out(tmp_path):
+    theirs = make_marian(tmp_path / "theirs", generation={"renormalize_logits": True})
+    import_model(str(theirs.folder), tmp_path / "ours")
+    loaded = load_model_folder(tmp_path / "ours")
+    source = loaded.tokenizer.encode_source(ENGLISH[:1])
+    settings = loaded.settings.model_copy(update={"precision": "fp32"})
+    best = TorchEngine(loaded.translator, "cpu").search(encoded(source), settings)[0][0]
+    expected = theirs.model.generate(
+        **theirs.tokenizer(ENGLISH[:1], return_tensors="pt"),
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    assert best.score == pytest.approx(expected.sequences_scores.item(), abs=1e-4)
+    assert best.token_ids[-1] == EOS or len(best.token_ids) == 23

@@ -1,0 +1,181 @@
+"""Public translators in small: transformers' own classes with random weights, and tokenizers."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
+
+ENGLISH = [
+    "A man in a blue shirt is standing on a ladder cleaning a window.",
+    "Two young girls are playing with a ball in the park.",
+    "A dog runs through the snow.",
+    "People are waiting for the train at the station.",
+    "The old woman sells vegetables at the market.",
+    "A child eats an apple.",
+    "Three men play music on the street.",
+    "A boat lies at the shore of the lake.",
+]
+GERMAN = [
+    "Ein Mann in einem blauen Hemd steht auf einer Leiter und putzt ein Fenster.",
+    "Zwei junge Mädchen spielen mit einem Ball im Park.",
+    "Ein Hund läuft durch den Schnee.",
+    "Leute warten am Bahnhof auf den Zug.",
+    "Die alte Frau verkauft Gemüse auf dem Markt.",
+    "Ein Kind isst einen Apfel.",
+    "Drei Männer machen Musik auf der Straße.",
+    "Ein Boot liegt am Ufer des Sees.",
+]
+FRENCH = [
+    "Un homme en chemise bleue nettoie une fenêtre.",
+    "Deux filles jouent au ballon dans le parc.",
+    "Un chien court dans la neige.",
+    "Des gens attendent le train à la gare.",
+]
+TAGS = (">>deu<<", ">>fra<<")
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """A public model in a folder.
+
+    Attributes:
+        folder: The folder, as `save_pretrained` writes it.
+        model: The network, in evaluation mode.
+        tokenizer: Its tokenizer.
+    """
+
+    folder: Path
+    model: Any
+    tokenizer: Any
+
+
+def train_sentencepiece(
+    path: Path, lines: Sequence[str], *, num_pieces: int = 120, kind: str = "unigram"
+) -> Path:
+    """Writes a SentencePiece model of lines; returns its path."""
+    prefix = path.with_suffix("")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_prefix=str(prefix),
+        vocab_size=num_pieces,
+        model_type=kind,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    prefix.with_suffix(".vocab").unlink()
+    return prefix.with_suffix(".model").rename(path)
+
+
+def list_pieces(path: Path) -> list[str]:
+    """Returns the pieces of a SentencePiece model, without control symbols."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ids = range(processor.get_piece_size())
+    return [processor.id_to_piece(each) for each in ids if not processor.is_control(each)]
+
+
+def randomize(model: Any, seed: int = 1, std: float = 0.3) -> None:
+    """Draws weights that make outputs differ; those of transformers make all tokens equal."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "embed_positions" in name:
+                continue
+            weight.copy_(torch.randn(weight.shape, generator=generator) * std)
+            if "norm.weight" in name:
+                weight.add_(1.0)
+        if hasattr(model, "final_logits_bias"):
+            bias = model.final_logits_bias
+            bias.copy_(torch.randn(bias.shape, generator=generator) * 0.5)
+
+
+def make_marian(
+    folder: Path,
+    *,
+    has_own_vocabularies: bool = False,
+    seed: int = 1,
+    generation: dict[str, Any] | None = None,
+    **keys: Any,
+) -> PublicModel:
+    """Writes a Marian translator with random weights, as OPUS-MT's folders have it.
+
+    Args:
+        folder: Where to.
+        has_own_vocabularies: Whether source and target have a list of pieces each.
+        seed: Of the weights.
+        generation: Keys of generation_config.json.
+        keys: Keys of the config beside those of a small network.
+    """
+    folder.mkdir(parents=True)
+    spms = [
+        train_sentencepiece(folder / "source.spm", ENGLISH),
+        train_sentencepiece(folder / "target.spm", GERMAN),
+    ]
+    pieces = [
+        [*dict.fromkeys(("</s>", "<unk>", *list_pieces(path))), *TAGS, "<pad>"] for path in spms
+    ]
+    if not has_own_vocabularies:
+        joined = dict.fromkeys((*pieces[0][:-1], *pieces[1][:-1], "<pad>"))
+        pieces = [list(joined), list(joined)]
+    else:
+        # transformers has one number for the padding of both.
+        longest = max(map(len, pieces))
+        for each in pieces:
+            each[-1:] = [*(f"unused{index}" for index in range(longest - len(each))), "<pad>"]
+    paths = folder / "vocab.json", folder / "target_vocab.json"
+    for path, each in zip(paths, pieces, strict=True):
+        path.write_text(json.dumps({piece: token for token, piece in enumerate(each)}), "utf-8")
+    if not has_own_vocabularies:
+        paths[1].unlink()
+    tokenizer = MarianTokenizer(
+        *map(str, spms),
+        str(paths[0]),
+        target_vocab_file=str(paths[1]) if has_own_vocabularies else None,
+        separate_vocabs=has_own_vocabularies,
+        source_lang="en",
+        target_lang="de",
+    )
+    tokenizer.save_pretrained(folder)
+    pad = len(pieces[0]) - 1
+    config = MarianConfig(
+        **{
+            "vocab_size": pad + 1,
+            "decoder_vocab_size": len(pieces[1]),
+            "pad_token_id": pad,
+            "decoder_start_token_id": pad,
+            "eos_token_id": 0,
+            "forced_eos_token_id": None,
+            "scale_embedding": True,
+            "activation_function": "swish",
+            "max_position_embeddings": 64,
+            "d_model": 32,
+            "encoder_layers": 2,
+            "decoder_layers": 3,
+            "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 48,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "share_encoder_decoder_embeddings": not has_own_vocabularies,
+            **keys,
+        }
+    )
+    model = MarianMTModel(config).eval()
+    randomize(model, seed)
+    model.generation_config = GenerationConfig(
+        **{
+            "num_beams": 4,
+            "max_length": 24,
+            "bad_words_ids": [[pad]],
+            "pad_token_id": pad,
+            "eos_token_id": 0,
+            "decoder_start_token_id": pad,
+            **(generation or {}),
+        }
+    )
+    model.save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n\n# A model\n", "utf-8")
+    return PublicModel(folder, model, tokenizer)
