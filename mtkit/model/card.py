@@ -1,5 +1,6 @@
 """The card of a model: the README.md in its folder."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Recipe
 
 CARD_FILE = "README.md"
@@ -87,8 +89,17 @@ def model_card(
     num_parameters: int,
     vocab_sizes: tuple[int, int],
     training_facts: Mapping[str, str],
+    licence: str = "",
 ) -> str:
-    """Returns the card of a model that hasn't been scored, with facts on its training by name."""
+    """Returns the card of a model that hasn't been scored.
+
+    Args:
+        recipe: Its recipe.
+        num_parameters: Its weights.
+        vocab_sizes: Number of source and of target pieces.
+        training_facts: Facts on its training, by name.
+        licence: That of the model it was made of, if any.
+    """
     model = recipe.model
     source, target = recipe.data.languages
     pieces = f"{vocab_sizes[0]:,} pieces for both languages"
@@ -100,13 +111,14 @@ def model_card(
             f"{model.num_decoder_layers}, of a decoder that reads source and target as one text"
         )
     facts = "\n".join(f"- {name}: {fact}" for name, fact in training_facts.items())
+    told = f"\nlicense: {licence}" if licence else ""
     return f"""\
 ---
 language:
 - {source}
 - {target}
 library_name: mtkit
-pipeline_tag: translation
+pipeline_tag: translation{told}
 ---
 
 # {recipe.name}: {source} to {target}
@@ -206,6 +218,14 @@ A Transformer's {what}.
 """
 
 
+def find_licence(folder: Path) -> str:
+    """Returns the licence that the card of a model folder names; empty if it has none."""
+    card = read_card(folder) or ""
+    head = card.removeprefix("---\n").partition("\n---\n")[0] if card.startswith("---\n") else ""
+    found = re.search(r"^license: *(\S.{0,80})$", head, flags=re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
 def imported_card(
     config: ModelConfig,
     *,
@@ -213,6 +233,7 @@ def imported_card(
     settings: Inference,
     origin: str,
     licence: str,
+    is_joint: bool,
 ) -> str:
     """Returns the card of a public translator that was imported.
 
@@ -220,8 +241,9 @@ def imported_card(
         config: The model's.
         num_parameters: Its weights.
         settings: Its decoding defaults.
-        origin: Its folder or its name on the Hugging Face hub.
+        origin: Its name on the Hugging Face hub, or that of its folder.
         licence: Its licence, as the hub spells it; empty if untold.
+        is_joint: Whether both languages share one vocabulary.
     """
     model = config.model
     told = [config.source_language, config.target_language]
@@ -267,6 +289,20 @@ print(Translator(".").translate("A sentence."))
 - width: {model.d_model}, feed-forward {model.d_ff}, {model.num_heads} heads
 - vocabulary: {pieces}
 
+## Fine-tune
+
+The part of a recipe that starts from this folder:
+
+```toml
+{_describe_model(model)}
+
+[tokenizer]
+joint = {str(is_joint).lower()}
+
+[training.start_from]
+model = "FOLDER"
+```
+
 ## Origin
 
 - model: {origin}
@@ -276,6 +312,20 @@ print(Translator(".").translate("A sentence."))
 
 {_UNSCORED}
 """
+
+
+def _describe_model(model: Model) -> str:
+    """Returns a network's section of a recipe, as TOML, without keys that have their defaults."""
+    told = model.model_dump(mode="json", exclude_defaults=True)
+    width = model.d_model // model.num_heads
+    keys = {
+        key: value
+        for key, value in told.items()
+        if key not in ("d_key", "d_value") or value != width
+    }
+    # TOML spells such values as JSON does.
+    lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+    return "\n".join(["[model]", *lines])
 
 
 def classifier_card(config: ModelConfig, *, num_parameters: int, facts: Mapping[str, str]) -> str:

@@ -59,6 +59,7 @@ def save_model_folder(
     labels: Sequence[str] = (),
     origin: str,
     training_facts: Mapping[str, str] | None = None,
+    licence: str = "",
     record: Callable[[Path], None] | None = None,
 ) -> None:
     """Writes a complete model folder in place of an older one, which a crash leaves whole.
@@ -71,6 +72,7 @@ def save_model_folder(
         labels: A classifier's, sorted.
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
+        licence: That of the model which training started from, for the card of a translator.
         record: Called with the folder once it is in place, before it can be replaced.
     """
     config = ModelConfig.of(recipe, tokenizer, labels)
@@ -86,6 +88,7 @@ def save_model_folder(
             num_parameters=num_parameters,
             vocab_sizes=config.vocab_sizes,
             training_facts=facts,
+            licence=licence,
         )
     # Another model's path means nothing where this folder is copied to.
     alone = recipe.inference.model_copy(update={"fusion": None})

@@ -18,6 +18,7 @@ system_names.py       short names of the systems whose files are scored
 score_report.py       scores as a page, a table or JSON
 attend.py             what a model attends to, measured and shown
 export.py             a run's model, or a model folder, exported for another engine
+import_model.py       a public translator as a model folder
 run.py                all steps, from corpora to scores
 
 Nothing is imported here: `mtkit init` needs no torch.

@@ -21,8 +21,11 @@ from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus,
 
 
 class _Tagged(Section):
-    tag: Annotated[str, Field(pattern=r"^(<[^\s<>]+>)?$"), AfterValidator(refuse_special)] = ""
-    """Prepended to each source sentence and kept as one token, such as `<BT>` or `<de>`."""
+    tag: Annotated[
+        str, Field(pattern=r"^(<[^\s<>]+>|>>[^\s<>]+<<)?$"), AfterValidator(refuse_special)
+    ] = ""
+    """Prepended to each source sentence and kept as one token, such as `<BT>` or `<de>`; OPUS-MT's
+    are `>>deu<<`."""
 
 
 class FileCorpus(_Tagged):

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
@@ -163,5 +165,11 @@ def _list_faults(ids: Mapping[str, int], num_rows: int) -> Iterator[str]:
 
 def _read_proto(model: bytes) -> Any:
     proto = ModelProto()
-    proto.ParseFromString(model)
+    try:
+        proto.ParseFromString(model)
+    except DecodeError as error:
+        raise MtkitError(
+            "damaged tokenizer: not a SentencePiece model",
+            "copy the complete folder again from where it came from",
+        ) from error
     return proto

@@ -34,10 +34,11 @@ def extend_vocabulary(
         MtkitError: A symbol is a special piece of the vocabulary.
     """
     source, target = tokenizer.models
-    extended = _add_symbols(source, list(dict.fromkeys((*tags, *symbols))))
+    of_source = list(dict.fromkeys((*tags, *symbols)))
+    of_target = of_source if tokenizer.is_joint else list(dict.fromkeys(symbols))
     return SubwordTokenizer(
-        extended,
-        extended if tokenizer.is_joint else _add_symbols(target, list(dict.fromkeys(symbols))),
+        _add_symbols(source, of_source),
+        _add_symbols(target, of_target),
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
         looks_up_unknown=tokenizer.looks_up_unknown,

@@ -106,9 +106,9 @@ class SubwordTokenizer:
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer into a folder: one model where the vocabulary is joint, else two."""
+        """Writes the tokenizer into a folder: one model where it serves both sides, else two."""
         folder.mkdir(parents=True, exist_ok=True)
-        if self.is_joint:
+        if self._source.model == self._target.model:
             (folder / _JOINT_FILE).write_bytes(self._source.model)
         else:
             (folder / _SOURCE_FILE).write_bytes(self._source.model)
@@ -150,8 +150,11 @@ class SubwordTokenizer:
 
     @property
     def is_joint(self) -> bool:
-        """Whether both languages share one vocabulary."""
-        return self._source.model == self._target.model
+        """Whether both languages share one vocabulary, even if text is cut otherwise in each."""
+        return (
+            self._source.model == self._target.model
+            or self.source_vocabulary == self.target_vocabulary
+        )
 
     @property
     def source_vocab_size(self) -> int:

@@ -19,7 +19,7 @@ from mtkit.training.checkpoint import (
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
-from mtkit.training.start_from import describe_start
+from mtkit.training.start_from import describe_start, find_start_licence
 from mtkit.training.summary import show_summary
 from mtkit.workspace import Workspace
 
@@ -55,6 +55,7 @@ def save_model(
         tokenizer=data.tokenizer,
         labels=data.labels,
         origin=origin + remark,
+        licence=find_start_licence(recipe),
         training_facts=describe_start(recipe)
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts(),

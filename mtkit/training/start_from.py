@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
+from mtkit.model.card import find_licence
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
@@ -103,6 +104,13 @@ def describe_start(recipe: Recipe) -> dict[str, str]:
     if "model" not in named:
         phrases.append("everything else from random weights")
     return {"started from": ", ".join(phrases)}
+
+
+def find_start_licence(recipe: Recipe) -> str:
+    """Returns the licences of the models that a recipe starts from, if their cards name any."""
+    settings = recipe.training.start_from
+    folders = [] if settings is None else settings.folders.values()
+    return ", ".join(dict.fromkeys(filter(None, map(find_licence, folders))))
 
 
 def _load(key: StartKey, folder: Path) -> LoadedModel:

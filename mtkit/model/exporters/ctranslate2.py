@@ -118,6 +118,8 @@ def write_ctranslate2(
 def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
     """Sets every weight of CTranslate2's specification of a network."""
     weights = distinct_weights(model)
+    for of_side in (spec.encoder, spec.decoder):
+        of_side.scale_embeddings = model.model.scale_embeddings
     embeddings = (model.source_embedding, model.target_embedding)
     source_size, target_size = (len(embedding.tokens.weight) for embedding in embeddings)
     for one in list_exported(model.model, (source_size, target_size)):

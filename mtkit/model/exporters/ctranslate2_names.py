@@ -25,6 +25,7 @@ _GATED = "linear_0_noact"
 _OF_NORM = {"weight": "gamma", "bias": "beta"}
 _SOURCE, _TARGET = "encoder/embeddings_0/weight", "decoder/embeddings/weight"
 _OUTPUT = "decoder/projection/weight"
+_OUTPUT_BIAS = "decoder/projection/bias"
 _EMBEDDINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "three-way": {"source_embedding.tokens.weight": (_SOURCE, _TARGET, _OUTPUT)},
     "decoder": {
@@ -76,12 +77,8 @@ def check_convertible(model: Model) -> None:
             f"heads of a width other than d_model / num_heads = {width:g} "
             f"(model.d_key = {model.d_key}, model.d_value = {model.d_value})"
         )
-    if not model.scale_embeddings:
-        lacks.append("unscaled embeddings (model.scale_embeddings = false)")
     if model.embedding_norm:
         lacks.append("normalization of embeddings (model.embedding_norm = true)")
-    if model.output_bias:
-        lacks.append("an output bias (model.output_bias = true)")
     if lacks:
         raise MtkitError(
             "CTranslate2 can't run this model: it doesn't support " + " or ".join(lacks),
@@ -105,6 +102,8 @@ def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[Export
 def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:
     """Returns the names of a weight of the encoder or the decoder."""
     match origin.split("."):
+        case ["output_bias"]:
+            return (_OUTPUT_BIAS,)
         case [stack, "final_norm", kind]:
             return (f"{stack}/layer_norm/{_OF_NORM[kind]}",)
         case [stack, "layers", index, norm, kind]:

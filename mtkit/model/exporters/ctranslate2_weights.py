@@ -99,6 +99,8 @@ def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
     """Checks that an export may say that of its network."""
     if name in _COUNTS:
         return scalar.value == model.num_heads
+    if name == "scale_embeddings":
+        return scalar.value == int(model.scale_embeddings)
     if name == "alignment_layer":
         return scalar.value == _LAST_LAYER
     return scalar.kind == 1 and 0 <= scalar.value <= _LARGEST_CHOICE

@@ -5,6 +5,7 @@ ever run: `torch.load` with `weights_only` refuses whatever isn't tensors.
 """
 
 import pickle
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,26 +107,40 @@ class _Safetensors(ForeignWeights):
 class _Pickle(ForeignWeights):
     def __init__(self, paths: list[Path], origin: str) -> None:
         self.origin = origin
-        self._tensors: dict[str, Tensor] = {}
+        self.shapes = {}
+        self._paths: dict[str, Path] = {}
+        self._held: dict[str, Tensor] = {}
         for path in paths:
-            self._tensors |= _unpickle(path, origin)
-        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+            tensors, is_mapped = _unpickle(path, origin)
+            self.shapes |= {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+            self._paths |= dict.fromkeys(tensors, path)
+            if not is_mapped:
+                self._held |= tensors
 
     def read(self, name: str) -> Tensor:
-        """Returns a tensor, which is mapped from the file where it can be."""
-        return self._tensors[name]
+        """Returns a tensor; what is read of a file that can be mapped leaves memory with it."""
+        if name in self._held:
+            return self._held[name]
+        # A file that stays mapped keeps all that was read of it in memory.
+        return _unpickle(self._paths[name], self.origin)[0][name]
 
 
-def _unpickle(path: Path, origin: str) -> dict[str, Tensor]:
+def _unpickle(path: Path, origin: str) -> tuple[dict[str, Tensor], bool]:
+    """Returns the tensors in a pickle, and whether they are mapped from the file."""
+
     def load(*, mmap: bool) -> object:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        with warnings.catch_warnings():
+            # Of pickles in a newer form, which are read or refused all the same.
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
 
+    is_mapped = True
     try:
         try:
             content = load(mmap=True)
         except RuntimeError:
             # Of PyTorch before 1.6, which can't be mapped.
-            content = load(mmap=False)
+            content, is_mapped = load(mmap=False), False
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
         raise MtkitError(
@@ -142,7 +157,7 @@ def _unpickle(path: Path, origin: str) -> dict[str, Tensor]:
             raise _damaged(origin, f"{shorten(str(name), 80)} is no tensor")
         if not tensor.is_floating_point():
             raise _damaged(origin, f"{shorten(name, 80)} has type {tensor.dtype}, expected floats")
-    return content
+    return content, is_mapped
 
 
 def _damaged(origin: str, reason: str) -> MtkitError:

@@ -16,7 +16,7 @@ class Licence:
     """Where a model comes from, and what may be done with it.
 
     Attributes:
-        origin: Its folder or its name on the hub.
+        origin: Its name on the hub, or that of its folder.
         name: The licence, as the hub spells it: `apache-2.0`, `cc-by-nc-4.0`; empty if untold.
     """
 
@@ -50,4 +50,5 @@ def read_licence(folder: SourceFolder) -> Licence:
                     told = found["license_name"]
                 listed = told if isinstance(told, list) else [told]
                 name = ", ".join(str(one) for one in listed if one)
-    return Licence(origin=folder.origin, name=shorten(" ".join(name.split()), _MAX_CHARACTERS))
+    origin = folder.origin if folder.is_of_hub else folder.name
+    return Licence(origin=origin, name=shorten(" ".join(name.split()), _MAX_CHARACTERS))

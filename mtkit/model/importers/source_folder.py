@@ -11,8 +11,8 @@ from mtkit.errors import MtkitError, shorten, suggest
 from mtkit.files import read_json
 from mtkit.foreign_files import check_file
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_FILES = (
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer_config.json",
@@ -43,10 +43,14 @@ class SourceFolder:
     origin: str
 
     @property
+    def is_of_hub(self) -> bool:
+        """Whether it comes from the hub."""
+        return self.path != self.root
+
+    @property
     def name(self) -> str:
         """Its own name, without its owner or the folders that it lies in."""
-        is_path = self.path == self.root
-        return self.path.resolve().name if is_path else self.origin.rpartition("/")[2]
+        return self.origin.rpartition("/")[2] if self.is_of_hub else self.path.resolve().name
 
     def find(self, name: str) -> Path | None:
         """Returns the path of a regular file; None where there is none.
@@ -122,10 +126,10 @@ def _fetch(name: str) -> Path:
 
     say(f"{name}: from the Hugging Face hub")
     try:
-        folder = Path(snapshot_download(name, allow_patterns=[*_FILES, *_WEIGHTS]))
+        folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_WEIGHTS]))
         # The same weights may be there as a pickle too: it is fetched only where nothing else is.
         if not any(folder.glob("*.safetensors")):
-            folder = Path(snapshot_download(name, allow_patterns=[*_FILES, *_PICKLES]))
+            folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_PICKLES]))
     except GatedRepoError as error:
         raise MtkitError(
             f"{name}: its owner asks for an agreement first",

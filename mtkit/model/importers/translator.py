@@ -86,6 +86,7 @@ def write_imported(
         settings=translator.settings,
         origin=licence.origin,
         licence=licence.name,
+        is_joint=translator.tokenizer.is_joint,
     )
     write_model_folder(folder, opened, weights=ours, card=card)
     return num_parameters

@@ -54,6 +54,7 @@ def test_help_names_the_commands_in_the_order_of_the_road() -> None:
         "translate",
         "attend",
         "export",
+        "import",
         "score",
         "run",
     ]

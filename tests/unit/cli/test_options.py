@@ -40,6 +40,7 @@ OPTIONS = {
         "--score-only",
         "--json",
     ],
+    "import": ["source", "--output"],
     "export": [*RUN, "--model", "--output", "--quantization", "--lines"],
     "score": [
         *RUN,
@@ -129,8 +130,8 @@ KEYS = {
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
-    "stop_margin min_length no_repeat_ngram sampling fusion max_extra_tokens max_source_tokens "
-    "batch_tokens processes",
+    "stop_margin min_length no_repeat_ngram sampling fusion max_extra_tokens "
+    "max_output_tokens max_source_tokens batch_tokens processes",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.sampling": "temperature top_k top_p seed",

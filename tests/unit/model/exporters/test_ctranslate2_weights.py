@@ -69,7 +69,8 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "changes",
     [{"d_ff": 64}, {"d_model": 32}, {"num_encoder_layers": 1}, {"num_encoder_layers": 3},
-     {"num_heads": 4}, {"norm": "pre"}, {"activation": "swiglu"}],
+     {"num_heads": 4}, {"norm": "pre"}, {"activation": "swiglu"}, {"output_bias": True},
+     {"scale_embeddings": False}],
 )  # fmt: skip
 def test_another_network_is_refused(intact: Path, changes) -> None:
     with pytest.raises(MtkitError, match=r"model\.bin: damaged"):
@@ -77,7 +78,7 @@ def test_another_network_is_refused(intact: Path, changes) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"output_bias": True}, {"embedding_norm": True}, {"attention_window": 2}]
+    "changes", [{"embedding_norm": True}, {"attention_window": 2}, {"positions": "rotary"}]
 )
 def test_a_network_that_the_library_cant_run_is_refused_by_name(intact: Path, changes) -> None:
     with pytest.raises(MtkitError, match=rf"can't run this model.*model\.{next(iter(changes))}"):
