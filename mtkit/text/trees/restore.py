@@ -292,6 +292,8 @@ def _place(marks: Sequence[Mark], words: Sequence[str], steps: Sequence[str]) ->
             add_missing()
         if steps[done] == _REMOVE:
             done += 1
+            if position:
+                add_missing()
             continue
         placed.append(Leaf(mark.tag, words[position]))
         done, position = done + 1, position + 1

@@ -139,9 +139,7 @@ def test_a_diverged_model_is_refused(tmp_path, make_recipe, make_model, tokenize
     ("shape", "message"),
     [
         ({"attention_window": 3}, r"restricted self-attention \(model.attention_window = 3\)"),
-        ({"scale_embeddings": False}, r"unscaled embeddings \(model.scale_embeddings = false\)"),
         ({"embedding_norm": True}, r"normalization of embeddings \(model.embedding_norm = true\)"),
-        ({"output_bias": True}, r"an output bias \(model.output_bias = true\)"),
         ({"d_key": 4, "d_value": 8}, r"d_model / num_heads = 8 \(model.d_key = 4"),
         ({"d_key": 8, "d_value": 4}, "model.d_value = 4"),
     ],

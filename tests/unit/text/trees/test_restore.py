@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.text.trees.brackets import parse_tree, write_tree
@@ -143,6 +143,8 @@ symbols = st.lists(st.sampled_from([*BRACKETS, *ODD]) | st.text(max_size=4), max
 words = st.lists(st.sampled_from(["a", "b", ",", ".", "--", "é"]), max_size=20)
 
 
+# A word is missing behind a leaf that is one too many.
+@example(["a"] * 9, ["(S", "(S", "(S", "/S", "(S", "(S", "(S", ".", "/S"], "vinyals", 1248)
 @given(
     words,
     symbols,
