@@ -1,6 +1,6 @@
 """Training speed of a language model, beside transformers' Trainer on the same blocks.
 
-    python benchmarks/trainer_speed.py WORKSPACE ENVIRONMENT [--rounds 2] [--json FILE]
+    python benchmarks/trainer_speed.py WORKSPACE ENVIRONMENT [--rounds 2] [--updates 20]
 
 WORKSPACE is a run of `gpt-small` or `bert-small` with prepared data; ENVIRONMENT one that has
 transformers and accelerate (`peers/make_environments.sh FOLDER marian` makes FOLDER/marian). mtkit
@@ -37,7 +37,7 @@ from mtkit.text.token_ids import BOS, PAD
 from mtkit.workspace import Workspace
 
 NAMES = ("mtkit", "Trainer", "Trainer, by length", "Trainer, full blocks")
-UPDATES, WARM_UP = 25, 5
+WARM_UP = 5
 TIME_LIMIT = 900
 WORKER = Path(__file__).parent / "peers" / "trainer_worker.py"
 GROUPED = [{"train_sampling_strategy": "group_by_length"}, {"group_by_length": True}]
@@ -65,8 +65,9 @@ class Contestant:
     grouped: bool
 
 
-def time_mtkit(recipe: Recipe, workspace: Path, precision: str) -> dict[str, Any]:
-    """Trains a copy of a workspace; returns its speed."""
+def time_mtkit(recipe: Recipe, workspace: Path, precision: str, timed: int) -> dict[str, Any]:
+    """Trains a copy of a workspace; returns its speed in `timed` updates behind a warm-up."""
+    updates = WARM_UP + timed
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         shutil.copytree(workspace / "data", folder / "data")
@@ -80,9 +81,9 @@ def time_mtkit(recipe: Recipe, workspace: Path, precision: str) -> dict[str, Any
         ]
         command += ["--workspace", str(folder), "--processes", "2"]
         for override in (
-            f"training.max_steps={UPDATES}",
-            f"training.checkpoint_every={10 * UPDATES}",
-            "training.log_every=5",
+            f"training.max_steps={updates}",
+            f"training.checkpoint_every={10 * updates}",
+            f"training.log_every={WARM_UP}",
             f"training.precision={precision}",
         ):
             command += ["--set", override]
@@ -91,12 +92,12 @@ def time_mtkit(recipe: Recipe, workspace: Path, precision: str) -> dict[str, Any
             raise SystemExit(done.stderr)
         lines = map(json.loads, (folder / "metrics.jsonl").read_text("utf-8").splitlines())
         logged = {line["step"]: line for line in lines if line["kind"] == "train"}
-    seconds = logged[UPDATES]["elapsed_seconds"] - logged[WARM_UP]["elapsed_seconds"]
+    seconds = logged[updates]["elapsed_seconds"] - logged[WARM_UP]["elapsed_seconds"]
     per_update = count_tokens(recipe, workspace)
     return {
-        "tokens_per_second": (UPDATES - WARM_UP) * per_update / seconds,
+        "tokens_per_second": timed * per_update / seconds,
         "tokens_per_update": per_update,
-        "padding": logged[UPDATES]["padding"],
+        "padding": logged[updates]["padding"],
     }
 
 
@@ -106,7 +107,9 @@ def count_tokens(recipe: Recipe, workspace: Path) -> float:
     return report["epoch"]["tokens"] / report["epoch"]["updates"]
 
 
-def write_blocks(recipe: Recipe, workspace: Path, folder: Path) -> dict[str, Contestant]:
+def write_blocks(
+    recipe: Recipe, workspace: Path, folder: Path, timed: int
+) -> dict[str, Contestant]:
     """Writes a run's blocks as the Trainer reads them; returns the ways to train on them."""
     data = open_prepared(recipe, Workspace(workspace))
     text = data.train.gather(np.arange(len(data.train)))["text"]
@@ -123,7 +126,6 @@ def write_blocks(recipe: Recipe, workspace: Path, folder: Path) -> dict[str, Con
     count = len(shuffled) // length
     np.savez(full, tokens=shuffled[: count * length], lengths=np.full(count, length))
     num_sorted = max(1, min(len(data.train) // (4 * batch_size), MAX_SORTED))
-    timed = UPDATES - WARM_UP
     return {
         "Trainer": Contestant(own, batch_size, 1, timed, grouped=False),
         "Trainer, by length": Contestant(own, batch_size, 1, num_sorted, grouped=True),
@@ -163,13 +165,15 @@ def main() -> None:
     parser.add_argument("environment", type=Path)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--updates", type=int, default=20, help="timed ones; a multiple of 5")
+    parser.add_argument("--contestants", nargs="+", default=list(NAMES), choices=NAMES)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     machine = describe_machine()
     recipe = load_recipe(str(options.workspace / "recipe.toml"))
     found: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        trainers = write_blocks(recipe, options.workspace, Path(folder))
+        trainers = write_blocks(recipe, options.workspace, Path(folder), options.updates)
         model = recipe.model
         layers = model.num_decoder_layers
         if recipe.objective == "masked-lm":
@@ -191,26 +195,28 @@ def main() -> None:
         for number in range(options.rounds):
             for precision in options.precision:
                 settings["precision"] = precision
-                for name in NAMES:
+                for name in options.contestants:
                     if name == "mtkit":
-                        result = time_mtkit(recipe, options.workspace, precision)
+                        result = time_mtkit(recipe, options.workspace, precision, options.updates)
                     else:
                         result = time_trainer(options.environment, trainers[name], settings)
                     found.setdefault(f"{name}, {precision}", []).append(result)
                     speed = result["tokens_per_second"]
                     print(f"round {number + 1}: {name}, {precision}: {speed:,.0f}", file=sys.stderr)
     print_machine(machine)
-    print_table(found, options.precision)
+    print_table(found, options.precision, options.contestants)
     if options.json is not None:
         options.json.write_text(json.dumps({"machine": machine, "found": found}, indent=2) + "\n")
 
 
-def print_table(found: dict[str, list[dict[str, Any]]], precisions: list[str]) -> None:
-    print("| | tokens per second, median | padding | mtkit's speed to it, median of rounds |")
+def print_table(
+    found: dict[str, list[dict[str, Any]]], precisions: list[str], names: list[str]
+) -> None:
+    print(f"| | tokens per second, median | padding | {names[0]}'s speed to it, median of rounds |")
     print("|---|---|---|---|")
     for precision in precisions:
-        ours = [each["tokens_per_second"] for each in found[f"mtkit, {precision}"]]
-        for name in NAMES:
+        ours = [each["tokens_per_second"] for each in found[f"{names[0]}, {precision}"]]
+        for name in names:
             theirs = found[f"{name}, {precision}"]
             speeds = [each["tokens_per_second"] for each in theirs]
             ratio = statistics.median(a / b for a, b in zip(ours, speeds, strict=True))
