@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -20,9 +21,10 @@ _STYLE: dict[Any, Any] = {
     # A `matplotlibrc` in the current folder could have LaTeX run.
     "text.usetex": False,
     "text.parse_math": False,
-    "font.family": ["DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "sans-serif"],
     "font.size": 7.0,
 }
+_FONTS: Final = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans")
+"""In order of preference; the first comes with matplotlib."""
 _NAMES: Final[dict[Kind, str]] = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
@@ -51,10 +53,10 @@ def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = N
     )
     columns = min(_MAX_COLUMNS, len(chosen))
     rows = math.ceil(len(chosen) / columns)
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    style = _STYLE | {"font.family": _find_fonts()}
+    with mpl.rc_context(style), warnings.catch_warnings():
         # A letter that no font has is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
-        warnings.filterwarnings("ignore", message="findfont")
         figure = Figure(figsize=(columns * width, rows * height + 0.3), dpi=_DPI, layout="tight")
         FigureCanvasAgg(figure)
         figure.suptitle(f"{_NAMES[kind]}, layer {layer}")
@@ -68,6 +70,12 @@ def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = N
         content = io.BytesIO()
         figure.savefig(content, format="png")
     return content.getvalue()
+
+
+def _find_fonts() -> list[str]:
+    """Returns those fonts that are installed: matplotlib logs a line per text for one that isn't."""
+    installed = set(font_manager.get_font_names())
+    return [font for font in _FONTS if font in installed]
 
 
 def _show(piece: str) -> str:

@@ -76,7 +76,7 @@ def test_all_numbers_are_written(tmp_path: Path, ending: str) -> None:
         np.testing.assert_array_equal(np.array(weights, np.float32), lines[number].weights[kind])
 
 
-def test_a_picture_of_a_layer_and_of_a_head() -> None:
+def test_a_picture_of_a_layer_and_of_a_head(caplog: pytest.LogCaptureFixture) -> None:
     line = make_line("▁$x_1$ ▁日本 </s>")
     whole, one = draw_heads(line, "cross", 2), draw_heads(line, "cross", 2, head=1)
     for picture in (whole, one):
@@ -84,6 +84,8 @@ def test_a_picture_of_a_layer_and_of_a_head() -> None:
     # Width in pixels, from the header: three heads are three times as wide.
     widths = [int.from_bytes(picture[16:20], "big") for picture in (whole, one)]
     assert widths[0] == pytest.approx(3 * widths[1], rel=0.01)
+    # Not a line for each text about fonts that aren't installed.
+    assert not caplog.records
 
 
 def test_a_page_holds_no_foreign_markup_and_fetches_nothing() -> None:
