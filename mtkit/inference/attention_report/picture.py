@@ -73,7 +73,7 @@ def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = N
 
 
 def _find_fonts() -> list[str]:
-    """Returns those fonts that are installed: matplotlib logs a line per text for one that isn't."""
+    """Returns those that are installed: matplotlib logs a line per text for one that isn't."""
     installed = set(font_manager.get_font_names())
     return [font for font in _FONTS if font in installed]
 
