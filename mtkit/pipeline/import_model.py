@@ -84,5 +84,5 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
             raise MtkitError(
                 f'{folder.origin}/{CONFIG_FILE}: model_type = "{kind}", expected '
                 + " or ".join(f'"{each}"' for each in _KINDS),
-                "mtkit imports translators of the kinds of OPUS-MT, and of M2M100 and dense NLLB-200",
+                "mtkit imports translators such as OPUS-MT, M2M100 and dense NLLB-200",
             )

@@ -4,19 +4,17 @@ Folders of M2M100 tell no ids of languages: they follow the pieces of `vocab.jso
 So they do in folders of NLLB-200 without `tokenizer.json`.
 """
 
-M2M100 = tuple(
-    """
+_M2M100 = """
     af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl
     gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn
     mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn
     tr uk ur uz vi wo xh yi yo zh zu
-    """.split()
-)
+"""
+M2M100 = tuple(_M2M100.split())
 """Of arXiv 2010.11125: ISO 639-1 where there is one."""
-WMT21 = tuple("en ha is ja cs ru zh de".split())
+WMT21 = ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")
 """Of the WMT21 models (arXiv 2108.03265)."""
-NLLB = tuple(
-    """
+_NLLB = """
     ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab
     arb_Arab ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn
     bak_Cyrl bam_Latn ban_Latn bel_Cyrl bem_Latn ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt
@@ -38,6 +36,6 @@ NLLB = tuple(
     tso_Latn tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab
     uzn_Latn vec_Latn vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans
     zho_Hant zul_Latn
-    """.split()
-)
+"""
+NLLB = tuple(_NLLB.split())
 """Of NLLB-200 (arXiv 2207.04672): ISO 639-3 with the script."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import describe_fault
-from mtkit.model.config import ModelConfig
+from mtkit.model.config import ModelConfig, choose_format
 from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
 from mtkit.model.importers.generation import Generation
 from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
@@ -83,6 +83,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     generation = Generation.read(folder, content)
     generation.check_bad_words((theirs.pad_token_id,))
     config = ModelConfig(
+        format_version=choose_format(tokenizer),
         recipe=folder.name,
         source_language=SEVERAL,
         target_language=_find_target(generation, ids, languages),
@@ -241,9 +242,7 @@ def _list_special(folder: SourceFolder, settings: dict[str, Any]) -> list[str]:
         for key in ("additional_special_tokens", "extra_special_tokens"):
             listed = source.get(key)
             if isinstance(listed, list) and listed:
-                named = (
-                    each.get("content") if isinstance(each, dict) else each for each in listed
-                )
+                named = (each.get("content") if isinstance(each, dict) else each for each in listed)
                 return [each for each in named if isinstance(each, str)]
     return []
 
