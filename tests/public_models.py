@@ -8,7 +8,16 @@ from typing import Any
 
 import sentencepiece
 import torch
-from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
+from transformers import (
+    GenerationConfig,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+    NllbTokenizer,
+)
 
 ENGLISH = [
     "A man in a blue shirt is standing on a ladder cleaning a window.",
@@ -178,4 +187,96 @@ def make_marian(
     )
     model.save_pretrained(folder)
     (folder / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n\n# A model\n", "utf-8")
+    return PublicModel(folder, model, tokenizer)
+
+
+NLLB_CODES = ("ace_Latn", "eng_Latn", "deu_Latn", "fra_Latn", "zho_Hans", "zho_Hant", "zul_Latn")
+"""Some of NLLB-200's, which a small model lists as its own."""
+
+
+def make_m2m100(folder: Path, *, seed: int = 1, **keys: Any) -> PublicModel:
+    """Writes an M2M100 translator with random weights.
+
+    Args:
+        folder: Where to.
+        seed: Of the weights.
+        keys: Keys of generation_config.json.
+    """
+    spm = _train_bpe(folder)
+    pieces = list(dict.fromkeys(("<s>", "<pad>", "</s>", "<unk>", *list_pieces(spm))))
+    vocabulary = folder / "vocab.json"
+    vocabulary.write_text(json.dumps({piece: row for row, piece in enumerate(pieces)}), "utf-8")
+    tokenizer = M2M100Tokenizer(str(vocabulary), str(spm), src_lang="en", tgt_lang="de")
+    tokenizer.save_pretrained(folder)
+    # A hundred languages, and rows that fairseq made up.
+    return _make_m2m(folder, tokenizer, len(pieces) + 100 + 8, "en", seed, keys)
+
+
+def make_nllb(
+    folder: Path, *, legacy: bool = False, keeps: str = "both", seed: int = 1, **keys: Any
+) -> PublicModel:
+    """Writes an NLLB translator with random weights, as the hub's folders have it.
+
+    Args:
+        folder: Where to.
+        legacy: Whether sources are closed by their language.
+        keeps: Which files of the tokenizer stay: `spm`, `fast` (tokenizer.json), or `both`.
+        seed: Of the weights.
+        keys: Keys of generation_config.json.
+    """
+    _train_bpe(folder)
+    settings = {"tokenizer_class": "NllbTokenizer", "legacy_behaviour": legacy}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    special = {"additional_special_tokens": list(NLLB_CODES)}
+    (folder / "special_tokens_map.json").write_text(json.dumps(special), "utf-8")
+    tokenizer = NllbTokenizer.from_pretrained(
+        folder, src_lang="eng_Latn", tgt_lang="deu_Latn", extra_special_tokens=list(NLLB_CODES)
+    )
+    if keeps != "spm":
+        tokenizer.save_pretrained(folder)
+    if keeps == "fast":
+        (folder / "sentencepiece.bpe.model").unlink()
+    return _make_m2m(folder, tokenizer, len(tokenizer) + 2, "eng_Latn", seed, keys)
+
+
+def _train_bpe(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    lines = [*ENGLISH, *GERMAN, *FRENCH]
+    spm = train_sentencepiece(folder / "bpe.spm", lines, num_pieces=240, kind="bpe")
+    return spm.rename(folder / "sentencepiece.bpe.model")
+
+
+def _make_m2m(
+    folder: Path, tokenizer: Any, num_rows: int, language: str, seed: int, keys: dict[str, Any]
+) -> PublicModel:
+    """Writes a network for a tokenizer, and the card of NLLB's licence."""
+    config = M2M100Config(
+        vocab_size=num_rows,
+        max_position_embeddings=64,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=3,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+    )
+    model = M2M100ForConditionalGeneration(config).eval()
+    randomize(model, seed)
+    with torch.no_grad():
+        # As in every trained model, padding's vector is zero; here it is never written, too.
+        model.model.shared.weight[1] = 0.0
+    of_special = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0}
+    model.generation_config = GenerationConfig(
+        **{
+            "num_beams": 5,
+            "max_length": 24,
+            "decoder_start_token_id": 2,
+            **of_special,
+            **keys,
+        }
+    )
+    model.save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n\n# A model\n", "utf-8")
+    tokenizer.src_lang = language
     return PublicModel(folder, model, tokenizer)

@@ -19,7 +19,7 @@ def import_model(
     *,
     output: Annotated[Path, declare_option("--output", "FOLDER", "Model folder to write.", "-o")],
 ) -> None:
-    """Make a model folder of a public translator: OPUS-MT, and other Marian models.
+    """Make a model folder of a public translator: OPUS-MT, M2M100, NLLB-200.
 
     The folder translates, is exported and fine-tuned like any other. No code of the model's is run.
     """

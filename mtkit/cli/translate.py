@@ -67,13 +67,22 @@ def translate(
         ),
     ] = None,
     device: DeviceOption = "auto",
+    source_language: Annotated[
+        str,
+        declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn."),
+    ] = "",
+    target_language: Annotated[
+        str,
+        declare_option("--to", "CODE", "Target language, for a model of several."),
+    ] = "",
     form: Annotated[
         Form | None,
         typer.Option(
             "--input",
             show_default=False,
             help="Input format: text (source only), tsv (source, tab, target) or jsonl (objects "
-            "with source and target). The target is a prefix to continue, or is scored.",
+            "with source and target, source_language and target_language). The target is a prefix "
+            "to continue, or is scored.",
         ),
     ] = None,
     errors: Annotated[
@@ -109,6 +118,8 @@ def translate(
 
     classifier = open_classifier(model or [place.model], device=device, score_only=score_only)
     if classifier is not None:
+        if source_language or target_language:
+            raise typer.BadParameter("--from and --to are for translators, not for classifiers")
         from mtkit.inference.streams.input_format import InputFormat
         from mtkit.inference.streams.label_stream import label_stream
 
@@ -127,11 +138,15 @@ def translate(
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
     from mtkit.pipeline.translate import load_models, load_run
 
+    languages = {"source_language": source_language, "target_language": target_language}
     translator = (
-        load_models(model, changes, device=device)
+        load_models(model, changes, device=device, **languages)
         if model
-        else load_run(opened, place, device=device)
+        else load_run(opened, place, device=device, **languages)
     )
+    if form is not Form.JSONL:
+        # Before a line is waited for; each JSON object may name its own.
+        translator.resolve_languages()
     input_format = InputFormat(
         form=(form or (Form.TSV if score_only else Form.TEXT)).value,
         replaces_errors=errors is Errors.REPLACE,

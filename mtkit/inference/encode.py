@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.segment import Span, cut_line
 from mtkit.inference.translation import LineError, LineWarning, Request
+from mtkit.text.languages import LanguageTokens, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -29,6 +31,21 @@ class LineEncoder(Protocol):
             LineError: It is too long, and can't be cut.
         """
         ...
+
+
+def mark_request(
+    tokenizer: SubwordTokenizer, languages: TranslatorLanguages, request: Request, line: int
+) -> LanguageTokens:
+    """Returns the tokens that tell the model a request's languages.
+
+    Raises:
+        LineError: The model hasn't one of them, or needs one that isn't given.
+    """
+    try:
+        found = languages.resolve(request.source_language, request.target_language)
+    except MtkitError as error:
+        raise LineError(line, error.message, error.hint) from error
+    return tokenizer.mark_languages(*found)
 
 
 @dataclass(frozen=True)
@@ -88,11 +105,13 @@ class SourceEncoder:
     Attributes:
         tokenizer: The model's.
         max_prefix_tokens: Maximum number of tokens of a target prefix, `</s>` counted.
+        languages: What the model reads and writes.
         cuts: Whether a line that is too long is cut; else it has no part.
     """
 
     tokenizer: SubwordTokenizer
     max_prefix_tokens: int
+    languages: TranslatorLanguages
     cuts: bool = True
 
     def encode(
@@ -109,7 +128,8 @@ class SourceEncoder:
             limits: Tokens that each line's parts have at most, tags and `</s>` counted.
 
         Raises:
-            LineError: Its prefix is too long, or its tags leave no room for text.
+            LineError: The model hasn't its languages; its prefix is too long, or its tags leave no
+                room for text.
         """
         encoded: list[list[EncodedSource]] = [[] for _ in requests]
         warnings: dict[int, LineWarning] = {}
@@ -126,7 +146,9 @@ class SourceEncoder:
                 continue
             line, limit = lines[index], limits[index]
             prefix = self._encode_prefix(requests[index].prefix, line)
-            parts = [((0, len(text)), [*tag_ids[:-1], *token_ids])]
+            marks = mark_request(self.tokenizer, self.languages, requests[index], line)
+            before = [*marks.before, *tag_ids[:-1]]
+            parts = [((0, len(text)), [*before, *token_ids, *marks.behind])]
             num_tokens = len(parts[0][1])
             if num_tokens > limit and not self.cuts:
                 warnings[index] = LineWarning(
@@ -137,10 +159,11 @@ class SourceEncoder:
                 )
                 continue
             if num_tokens > limit:
-                parts = self._cut(text, tag_ids[:-1], line, limit)
+                parts = self._cut(text, before, marks.behind, line, limit)
             encoded[index] = [
                 EncodedSource(
                     tokens,
+                    begin=marks.begin,
                     prefix=() if number else prefix,
                     draw=(line, number),
                     span=(len(tags) + start, len(tags) + end),
@@ -170,9 +193,12 @@ class SourceEncoder:
         return tuple(tokens[:-1])
 
     def _cut(
-        self, text: str, tags: list[int], line: int, limit: int
+        self, text: str, tags: list[int], behind: Sequence[int], line: int, limit: int
     ) -> list[tuple[Span, list[int]]]:
-        """Returns the parts of text and their tokens, each behind the tags, without empty ones."""
+        """Returns the parts of text and their tokens, each behind the tags, without empty ones.
+
+        Behind each part's `</s>` comes what is behind the text's.
+        """
         if len(tags) > limit // 2:
             raise LineError(
                 line,
@@ -182,10 +208,12 @@ class SourceEncoder:
             )
 
         def fits(part: str) -> bool:
-            return len(self.tokenizer.encode_source([part])[0]) <= limit - len(tags)
+            return len(self.tokenizer.encode_source([part])[0]) <= limit - len(tags) - len(behind)
 
         spans = cut_line(text, fits)
         parts = self.tokenizer.encode_source([text[start:end] for start, end in spans])
         return [
-            (span, [*tags, *part]) for span, part in zip(spans, parts, strict=True) if part[:-1]
+            (span, [*tags, *part, *behind])
+            for span, part in zip(spans, parts, strict=True)
+            if part[:-1]
         ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches, search_in_batches
-from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
+from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, mark_request
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.parse import OutputAttention, TreeMaker
 from mtkit.inference.search.penalties import end_output
@@ -22,6 +22,7 @@ from mtkit.inference.translation import (
     Translation,
 )
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import LanguageTokens, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import split_words, write_tree
 
@@ -49,7 +50,10 @@ class LineTranslator:
         engine: The engine, with its model.
         tokenizer: The model's.
         settings: How to search where a request doesn't say.
-        target_language: Its code; it says how parts of a long line are joined.
+        source_language: The language that it reads, as the model's config has it.
+        target_language: The language that it writes, which says how parts of a long line are
+            joined.
+        languages: What it reads and writes; by default what the tokenizer and these two say.
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
@@ -61,7 +65,9 @@ class LineTranslator:
         tokenizer: SubwordTokenizer,
         settings: Inference,
         *,
+        source_language: str = "",
         target_language: str = "",
+        languages: TranslatorLanguages | None = None,
         rerank: Reranker = keep_order,
         continues: bool = False,
         trees: TreeMaker | None = None,
@@ -69,6 +75,9 @@ class LineTranslator:
         self._trees = trees
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._continues = continues
+        self.languages = languages or TranslatorLanguages.of(
+            tokenizer.languages, source_language, target_language
+        )
         self._target_language, self._rerank = target_language, rerank
         self._pieces = tokenizer.target_vocabulary.pieces
 
@@ -111,7 +120,7 @@ class LineTranslator:
                 self._rerank(part, [self._decode(each, part) for each in hypotheses])
                 for part, hypotheses in zip(parts, found, strict=True)
             ]
-            candidates = join_parts(ranked, self._target_language)
+            candidates = join_parts(ranked, self._choose_joining(requests[index]))
             if self._trees is not None:
                 candidates = self._make_trees(requests[index].text, candidates, parts[0])
             of_line = [warnings[index]] if index in warnings else []
@@ -121,38 +130,64 @@ class LineTranslator:
             )
         return translations
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations with their scores, as `Translator.score` does."""
-        scored = [BLANK] * len(pairs)
-        indices = [index for index, pair in enumerate(pairs) if any(map(str.strip, pair))]
-        texts = [pairs[index][1].rstrip("\r\n") for index in indices]
-        targets_as_text = self._write_symbols(texts, [first_line + index for index in indices])
-        sources = self._tokenizer.encode_source(
-            [self._spell(pairs[index][0].rstrip("\r\n")) for index in indices]
-        )
-        targets = self._tokenizer.encode_target(targets_as_text)
-        for index, source, target in zip(indices, sources, targets, strict=True):
-            num_tokens = max(len(source), len(target))
+    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns given translations, the requests' prefixes, as `Translator.score` does."""
+        scored = [BLANK] * len(requests)
+        indices = [
+            index
+            for index, request in enumerate(requests)
+            if request.text.strip() or request.prefix.strip()
+        ]
+        lines = [first_line + index for index in indices]
+        texts = [requests[index].prefix.rstrip("\r\n") for index in indices]
+        given = self._encode_given([requests[index] for index in indices], texts, lines)
+        for (source, target), line in zip(given, lines, strict=True):
+            num_tokens = max(len(source.tokens), len(source.begin) + len(target))
             if num_tokens > self._max_given_tokens:
                 raise LineError(
-                    first_line + index,
+                    line,
                     f"{num_tokens:,} tokens, but at most {self._max_given_tokens:,} can be scored",
                     "put one sentence on each line",
                 )
-        lengths = [
-            len(source) + len(target) for source, target in zip(sources, targets, strict=True)
-        ]
+        lengths = [len(source.tokens) + len(target) for source, target in given]
         for batch in make_batches(lengths, self.settings.batch_tokens):
+            of_batch = [given[which] for which in batch]
             found = self._engine.score(
-                [sources[which] for which in batch], [targets[which] for which in batch]
+                [source.tokens for source, _ in of_batch],
+                [(*source.begin, *target) for source, target in of_batch],
             )
-            for which, log_probabilities in zip(batch, found, strict=True):
-                cumulative = list(itertools.accumulate(log_probabilities))
-                hypothesis = end_output(targets[which], cumulative, self.settings.length_penalty)
-                _check_finite([hypothesis], self.settings, first_line + indices[which])
+            for which, (source, target), log_probabilities in zip(
+                batch, of_batch, found, strict=True
+            ):
+                num_before = len(source.begin)
+                cumulative = list(itertools.accumulate(log_probabilities[num_before:]))
+                hypothesis = end_output(
+                    target, cumulative, self.settings.length_penalty, num_before=num_before
+                )
+                _check_finite([hypothesis], self.settings, lines[which])
                 candidate = replace(self._decode(hypothesis), text=texts[which])
                 scored[indices[which]] = Translation((candidate,))
         return scored
+
+    def _encode_given(
+        self, requests: Sequence[Request], texts: Sequence[str], lines: Sequence[int]
+    ) -> list[tuple[EncodedSource, list[int]]]:
+        """Returns lines and their given translations in tokens."""
+        sources = self._tokenizer.encode_source(
+            [self._spell(request.text.rstrip("\r\n")) for request in requests]
+        )
+        targets = self._tokenizer.encode_target(self._write_symbols(texts, lines))
+        if self._continues:
+            marked = [LanguageTokens()] * len(requests)
+        else:
+            marked = [
+                mark_request(self._tokenizer, self.languages, request, line)
+                for request, line in zip(requests, lines, strict=True)
+            ]
+        return [
+            (EncodedSource([*marks.before, *source, *marks.behind], begin=marks.begin), target)
+            for source, target, marks in zip(sources, targets, marked, strict=True)
+        ]
 
     def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
         """Returns the answer to a line without tokens, or to a sentence too long for a parser."""
@@ -183,7 +218,8 @@ class LineTranslator:
         found = None
         if part is not None and isinstance(self._engine, AttendingEngine):
             outputs = [each.token_ids for each in candidates]
-            found = self._engine.attend(part.tokens, outputs)
+            found = self._engine.attend(part.tokens, [(*part.begin, *output) for output in outputs])
+            found = None if found is None else [each[len(part.begin) :] for each in found]
         if part is None or found is None:
             return [None] * len(candidates)
         pieces = self._tokenizer.source_vocabulary.pieces
@@ -218,7 +254,12 @@ class LineTranslator:
         if self._continues:
             return ContinuationEncoder(self._tokenizer, self._max_given_tokens)
         cuts = self._trees is None
-        return SourceEncoder(self._tokenizer, self._max_given_tokens, cuts=cuts)
+        return SourceEncoder(self._tokenizer, self._max_given_tokens, self.languages, cuts=cuts)
+
+    def _choose_joining(self, request: Request) -> str:
+        """Returns the language by whose rules the parts of a line's translation are joined."""
+        _, target = self.languages.resolve(request.source_language, request.target_language)
+        return target or self._target_language
 
     @property
     def _max_given_tokens(self) -> int:

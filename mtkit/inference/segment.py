@@ -26,7 +26,10 @@ _CLAUSE_END = regex.compile(
 _SPACE = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
 
-_WITHOUT_SPACES = ("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz")
+_WITHOUT_SPACES = (
+    *("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz"),
+    *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
+)
 """Languages that put no space between sentences."""
 
 

@@ -25,6 +25,7 @@ from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
 from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
+from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -44,12 +45,15 @@ class Translator:
             folder that was exported for it.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
         settings: Search settings; the folder's defaults if not given.
+        source_language: The language of lines that name none, for a model of several.
+        target_language: The language that they are translated into.
         forks: Whether to translate in `inference.processes` forks of this process. Only for a
             program with one thread that doesn't fork otherwise.
 
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged; models of an
-            ensemble that differ in language, vocabulary or text processing.
+            ensemble that differ in language, vocabulary or text processing; a language that the
+            model hasn't.
     """
 
     def __init__(
@@ -59,6 +63,8 @@ class Translator:
         engine: EngineChoice | None = None,
         device: str = "auto",
         settings: Inference | None = None,
+        source_language: str = "",
+        target_language: str = "",
         forks: bool = False,
     ) -> None:
         folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
@@ -72,13 +78,18 @@ class Translator:
                 settings = settings.model_copy(update={"processes": 1})
             if found == "ctranslate2":
                 check_translates(opened[0].config, "CTranslate2")
+            config = opened[0].config
+            languages = TranslatorLanguages.of(
+                opened[0].tokenizer.languages, config.source_language, config.target_language
+            ).with_default(source_language, target_language)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._lines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
             settings,
-            target_language=opened[0].config.target_language,
+            target_language=config.target_language,
+            languages=languages,
             continues=opened[0].config.objective == "causal-lm",
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
         )
@@ -90,6 +101,7 @@ class Translator:
         tokenizer: SubwordTokenizer,
         settings: Inference,
         *,
+        source_language: str = "",
         target_language: str = "",
         warns: bool = True,
         continues: bool = False,
@@ -101,7 +113,8 @@ class Translator:
             engine: Runs the model.
             tokenizer: The model's tokenizer.
             settings: Search settings.
-            target_language: Its code; it says how parts of a long line are joined.
+            source_language: The code of the language that it reads.
+            target_language: That of the language that it writes.
             warns: Whether to warn when a line was split or an output cut.
             continues: Whether the model is a causal language model, which continues lines.
             linearization: What a parser's trees look like as targets; None for a translator.
@@ -112,6 +125,7 @@ class Translator:
             engine,
             tokenizer,
             settings,
+            source_language=source_language,
             target_language=target_language,
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
@@ -122,6 +136,24 @@ class Translator:
     def settings(self) -> Inference:
         """Search settings of requests that have none of their own."""
         return self._lines.settings
+
+    @property
+    def languages(self) -> TranslatorLanguages:
+        """What it reads and writes, and what requests have that name no language."""
+        return self._lines.languages
+
+    def resolve_languages(self, source: str = "", target: str = "") -> tuple[str, str]:
+        """Returns the model's codes of two languages, as `TranslatorLanguages.resolve` does.
+
+        Args:
+            source: A code in any common form: `de`, `deu`, `deu_Latn`; the default where it is
+                empty.
+            target: The same.
+
+        Raises:
+            MtkitError: The model hasn't one of them, or needs one and has no default.
+        """
+        return self.languages.resolve(source, target)
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
@@ -230,18 +262,25 @@ class Translator:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
         return self._lines.translate(lines, first_line=first_line)
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
+    def score(
+        self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1
+    ) -> list[Translation]:
         """Returns given translations with the model's scores of them.
 
         Args:
-            pairs: A line and its translation; where both are blank nothing is scored.
+            pairs: A line and its translation, or a request whose prefix that is; where both are
+                blank nothing is scored.
             first_line: Number of the first, for messages.
 
         Raises:
             LineError: A text is longer than the model takes, or than 4,096 tokens if the model has
                 no limit; the model is broken.
         """
-        return self._lines.score(pairs, first_line=first_line)
+        requests = [
+            pair if isinstance(pair, Request) else Request(pair[0], prefix=pair[1])
+            for pair in pairs
+        ]
+        return self._lines.score(requests, first_line=first_line)
 
 
 def _open_engine(
@@ -284,5 +323,6 @@ def _list_traits(opened: OpenedFolder) -> dict[str, object]:
         "another form of trees": config.linearization,
         "a different tokenizer": tokenizer.models,
         "different source tags": tokenizer.tags,
+        "other languages": tokenizer.languages,
         "different punctuation rules": tokenizer.punctuation,
     }

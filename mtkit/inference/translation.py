@@ -20,6 +20,8 @@ class Request:
             `processes`, `batch_tokens` and `fusion` are always the translator's.
         line: Line number, used in messages and, with the seed, for sampling; by default the
             position among the requests of one call.
+        source_language: A code of the line's language; the translator's default if not given.
+        target_language: A code of the language to translate into; the same.
         extra: Other data that came with the line, such as other keys of a JSON object; passed on.
     """
 
@@ -27,6 +29,8 @@ class Request:
     prefix: str = ""
     settings: Inference | None = None
     line: int | None = None
+    source_language: str = ""
+    target_language: str = ""
     extra: Mapping[str, Any] | None = None
 
 

@@ -30,8 +30,10 @@ from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import MAX_PIECES
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised when a folder that this version writes can't be read by older ones."""
+_WITHOUT_LANGUAGES = 2
+"""Written where outputs don't begin with their language, which older versions know alone."""
 
 CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
@@ -72,7 +74,7 @@ class ClassifierConfig(Section):
 class ModelConfig(Section):
     """All that a model is built from and used by, but for its weights and tokenizer."""
 
-    format_version: PositiveInt = FORMAT_VERSION
+    format_version: PositiveInt = _WITHOUT_LANGUAGES
     """Version of the folder's layout."""
     recipe: str
     """Name of the recipe that it was trained with."""
@@ -118,6 +120,7 @@ class ModelConfig(Section):
                 max_tokens=recipe.data.block_tokens,
             )
         return cls(
+            format_version=choose_format(tokenizer),
             recipe=recipe.name,
             objective=recipe.objective,
             next_sentence=(recipe.training.masking or Masking()).next_sentence,
@@ -186,6 +189,11 @@ class ModelConfig(Section):
             if self.classifier is None
             else (self.classifier.kind, len(self.classifier.labels)),
         )
+
+
+def choose_format(tokenizer: SubwordTokenizer) -> int:
+    """Returns the version of the layout of a folder with this tokenizer."""
+    return FORMAT_VERSION if tokenizer.has_language_pieces else _WITHOUT_LANGUAGES
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import CONFIG_FILE
 from mtkit.model.importers.foreign_weights import open_weights
 from mtkit.model.importers.licence import Licence, read_licence
+from mtkit.model.importers.m2m100 import read_m2m100
 from mtkit.model.importers.marian import read_marian
 from mtkit.model.importers.source_folder import SourceFolder, open_source
 from mtkit.model.importers.translator import ForeignTranslator, write_imported
+from mtkit.text.languages import ModelLanguages, find_language
 
 _MAX_CONFIG_BYTES = 1 << 20
-_KINDS = ("marian",)
+_KINDS = ("marian", "m2m_100")
 
 
 def import_model(source: str, output: Path) -> None:
@@ -34,13 +36,28 @@ def import_model(source: str, output: Path) -> None:
     translator = _read(folder)
     num_parameters = write_imported(output, translator, open_weights(folder), licence)
     config, settings = translator.config, translator.settings
-    say(f"imported {folder.origin}: {config.source_language} to {config.target_language}")
+    languages = translator.tokenizer.languages
+    if languages is not None and languages.begins_output:
+        say(f"imported {folder.origin}: {len(languages.target):,} languages")
+    else:
+        say(f"imported {folder.origin}: {config.source_language} to {config.target_language}")
     say(
         f"  {num_parameters:,} parameters, {len(translator.source.pieces):,} pieces; beam "
         f"{settings.beam_size}"
     )
     tell_licence(licence)
-    say(f"wrote {output}; next: mtkit translate --model {output} < input.txt")
+    chosen = _choose_options(languages)
+    say(f"wrote {output}; next: mtkit translate --model {output}{chosen} < input.txt")
+
+
+def _choose_options(languages: ModelLanguages | None) -> str:
+    """Returns options of `translate` that a model needs, with languages that it has."""
+    if languages is None or not languages.begins_output:
+        return ""
+    codes = list(languages.target)
+    source = find_language("en", codes) or codes[0]
+    target = find_language("de", codes) or codes[-1]
+    return f" --from {source} --to {target}"
 
 
 def tell_licence(licence: Licence) -> None:
@@ -60,10 +77,12 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
     match content.get("model_type"):
         case "marian":
             return read_marian(folder, content)
+        case "m2m_100":
+            return read_m2m100(folder, content)
         case found:
             kind = shorten(str(found), 40)
             raise MtkitError(
                 f'{folder.origin}/{CONFIG_FILE}: model_type = "{kind}", expected '
                 + " or ".join(f'"{each}"' for each in _KINDS),
-                "mtkit imports translators of the Marian kind, such as OPUS-MT",
+                "mtkit imports translators such as OPUS-MT, M2M100 and dense NLLB-200",
             )

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from mtkit.recipe import Recipe
 
 
-def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") -> Translator:
+def load_run(
+    recipe: "Recipe",
+    workspace: Workspace,
+    *,
+    device: str = "auto",
+    source_language: str = "",
+    target_language: str = "",
+) -> Translator:
     """Returns a translator with a run's model, run by the engine that `choose_engine` gives.
 
     Says which that is, if there was a choice, and warns of an export of another model.
@@ -29,9 +36,11 @@ def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") ->
         recipe: Whose decoding settings apply.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+        source_language: The language of lines that name none, for a model of several.
+        target_language: The language that they are translated into.
 
     Raises:
-        MtkitError: There is no model, or its files are damaged.
+        MtkitError: There is no model, its files are damaged, or it hasn't these languages.
     """
     choice = choose_engine(recipe, workspace, device)
     if choice.reason:
@@ -40,11 +49,23 @@ def load_run(recipe: "Recipe", workspace: Workspace, *, device: str = "auto") ->
         fault = find_export_fault(workspace)
         if fault is not None:
             warn(f"{fault.message}: {fault.hint}")
-    return Translator(choice.folder, device=device, settings=choice.settings, forks=True)
+    return Translator(
+        choice.folder,
+        device=device,
+        settings=choice.settings,
+        source_language=source_language,
+        target_language=target_language,
+        forks=True,
+    )
 
 
 def load_models(
-    models: Sequence[Path], overrides: Sequence[str] = (), *, device: str = "auto"
+    models: Sequence[Path],
+    overrides: Sequence[str] = (),
+    *,
+    device: str = "auto",
+    source_language: str = "",
+    target_language: str = "",
 ) -> Translator:
     """Returns a translator with a model folder, a checkpoint, or an ensemble of model folders.
 
@@ -52,9 +73,12 @@ def load_models(
         models: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
         overrides: Changes to the first one's decoding defaults, as in `inference.beam_size=8`.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+        source_language: The language of lines that name none, for a model of several.
+        target_language: The language that they are translated into.
 
     Raises:
-        MtkitError: No model there, or an override of a key that isn't a decoding default.
+        MtkitError: No model there, an override of a key that isn't a decoding default, or a
+            language that the model hasn't.
     """
     if any(_is_checkpoint(model) for model in models):
         if len(models) > 1:
@@ -62,13 +86,25 @@ def load_models(
                 "checkpoints can't be ensembled",
                 "average them first: mtkit average",
             )
+        if source_language or target_language:
+            raise MtkitError(
+                f"{models[0]} is a checkpoint, which translates its recipe's languages alone",
+                "leave out --from and --to, or make a model folder of it with `mtkit average`",
+            )
         return _load_checkpoint(models[0], overrides, device)
     settings = read_settings(models[0])
     if overrides:
         from mtkit.recipe.loading import override_section
 
         settings = override_section(settings, "inference", overrides)
-    return Translator(models, device=device, settings=settings, forks=True)
+    return Translator(
+        models,
+        device=device,
+        settings=settings,
+        source_language=source_language,
+        target_language=target_language,
+        forks=True,
+    )
 
 
 def translate(
@@ -133,6 +169,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
         tokenizer,
         recipe.inference,
+        source_language=recipe.data.source_language,
         target_language=recipe.data.target_language,
         continues=recipe.objective == "causal-lm",
         linearization=recipe.data.linearization,

@@ -5,6 +5,7 @@ their ids. Here both become one model: it cuts as theirs does, and its pieces ar
 order behind mtkit's special ones.
 """
 
+from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -137,6 +138,49 @@ def reorder_model(
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNK, BOS, EOS
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES
     spec.vocab_size = len(arranged)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def list_ordinary_pieces(model: bytes) -> list[str]:
+    """Returns the pieces of a SentencePiece model but for its control symbols and unknown piece."""
+    return [
+        str(one.piece)
+        for one in _read_proto(model).pieces
+        if one.type not in (_Piece.CONTROL, _Piece.UNKNOWN)
+    ]
+
+
+def make_bpe_model(
+    vocabulary: Collection[str], merges: Sequence[Sequence[str]], charsmap: str
+) -> bytes:
+    """Returns a SentencePiece model that merges pieces as a list of merges says.
+
+    Args:
+        vocabulary: All pieces; those that no merge makes are single characters, or never made.
+        merges: Pairs of pieces, those first that are merged first.
+        charsmap: SentencePiece's table of normalisation in base64; empty for none.
+
+    Raises:
+        ValueError: The table isn't base64.
+    """
+    ranks: dict[str, int] = {}
+    for rank, pair in enumerate(merges):
+        ranks.setdefault("".join(pair), rank)
+    proto = ModelProto()
+    special = ("<unk>", "<s>", "</s>")
+    for piece in special:
+        kind = _Piece.UNKNOWN if piece == "<unk>" else _Piece.CONTROL
+        proto.pieces.append(_Piece(piece=piece, score=0.0, type=kind))
+    for piece in vocabulary:
+        if piece not in (*special, "<pad>"):
+            score = -float(ranks.get(piece, len(ranks)))
+            proto.pieces.append(_Piece(piece=piece, score=score, type=_Piece.NORMAL))
+    proto.trainer_spec.model_type = proto.trainer_spec.BPE
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    normalizer = proto.normalizer_spec
+    normalizer.name = "nmt_nfkc" if charsmap else "identity"
+    normalizer.precompiled_charsmap = b64decode(charsmap, validate=True)
     content: bytes = proto.SerializeToString()
     return content
 

@@ -42,6 +42,8 @@ def extend_vocabulary(
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
         looks_up_unknown=tokenizer.looks_up_unknown,
+        # Those of tags are found again, with the new ones.
+        languages=tokenizer.languages if tokenizer.has_language_pieces else None,
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault
+from mtkit.text.languages import LanguageTokens, ModelLanguages, SourcePlace
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.sentencepiece_segmenter import (
     MAKE_AGAIN,
@@ -29,6 +30,15 @@ TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
 """The files that `SubwordTokenizer.save` may write."""
 
 
+class _Languages(BaseModel):
+    """The languages of a model of M2M100's kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pieces: dict[str, str]
+    source_place: SourcePlace = "before"
+
+
 class _Settings(BaseModel):
     """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
 
@@ -37,6 +47,7 @@ class _Settings(BaseModel):
     tags: tuple[str, ...] = ()
     punctuation: tuple[str, str] | None = None
     looks_up_unknown: bool = False
+    languages: _Languages | None = None
 
 
 class SubwordTokenizer:
@@ -49,9 +60,12 @@ class SubwordTokenizer:
         punctuation: Languages of source and target whose punctuation Moses' rules normalise before
             all else; None where it stays as it is.
         looks_up_unknown: As `SentencePieceSegmenter` takes it, for both sides.
+        languages: Languages whose pieces stand at the source and begin the output; the models know
+            them.
 
     Raises:
-        MtkitError: A model lacks a tag; sacremoses is wanted and isn't installed.
+        MtkitError: A model lacks a tag or a language's piece; sacremoses is wanted and isn't
+            installed.
     """
 
     def __init__(
@@ -62,6 +76,7 @@ class SubwordTokenizer:
         tags: Sequence[str] = (),
         punctuation: tuple[str, str] | None = None,
         looks_up_unknown: bool = False,
+        languages: ModelLanguages | None = None,
     ) -> None:
         self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
         self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
@@ -69,6 +84,16 @@ class SubwordTokenizer:
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
+        self._languages = languages or ModelLanguages.of_tags(tags)
+        of_languages = self._languages or ModelLanguages()
+        # A tag stands before a source, whatever language it names.
+        writes = self._target if of_languages.begins_output else self._source
+        self._source_languages = {
+            code: self._source.id_of_symbol(piece) for code, piece in of_languages.source.items()
+        }
+        self._target_languages = {
+            code: writes.id_of_symbol(piece) for code, piece in of_languages.target.items()
+        }
         self._leading_tag = re.compile(
             "|".join(rf"\s*{re.escape(tag)}\s*" for tag in tags) or "(?!)"
         )
@@ -98,6 +123,11 @@ class SubwordTokenizer:
                 tags=settings.tags,
                 punctuation=settings.punctuation,
                 looks_up_unknown=settings.looks_up_unknown,
+                languages=None
+                if settings.languages is None
+                else ModelLanguages.of_pieces(
+                    settings.languages.pieces, settings.languages.source_place
+                ),
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
@@ -116,6 +146,11 @@ class SubwordTokenizer:
         settings: dict[str, object] = {"tags": list(self._tags), "punctuation": self._punctuation}
         if self._looks_up_unknown:
             settings["looks_up_unknown"] = True
+        if self._languages is not None and self._languages.begins_output:
+            settings["languages"] = {
+                "pieces": dict(self._languages.target),
+                "source_place": self._languages.source_place,
+            }
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
@@ -137,6 +172,33 @@ class SubwordTokenizer:
     def looks_up_unknown(self) -> bool:
         """Whether an unknown stretch has the id of the piece that is spelled like it."""
         return self._looks_up_unknown
+
+    @property
+    def languages(self) -> ModelLanguages | None:
+        """The languages that it has pieces for, its tags' such as `>>deu<<` among them."""
+        return self._languages
+
+    @property
+    def has_language_pieces(self) -> bool:
+        """Whether each source and each output has a piece for its language, as in M2M100."""
+        return self._languages is not None and self._languages.begins_output
+
+    def mark_languages(self, source: str, target: str) -> LanguageTokens:
+        """Returns the tokens that tell a model its languages.
+
+        Args:
+            source: The source's code, one of `languages.source`, if the model has any.
+            target: The target's code, one of `languages.target`; empty for no tag.
+        """
+        if self._languages is None:
+            return LanguageTokens()
+        if not self._languages.begins_output:
+            return LanguageTokens(before=(self._target_languages[target],) if target else ())
+        of_source = (self._source_languages[source],)
+        begin = (self._target_languages[target],)
+        if self._languages.source_place == "behind":
+            return LanguageTokens(behind=of_source, begin=begin)
+        return LanguageTokens(before=of_source, begin=begin)
 
     @property
     def source_vocabulary(self) -> Vocabulary:

@@ -225,6 +225,7 @@ class Validator:
                 engine,
                 self._tokenizer,
                 settings,
+                source_language=self._recipe.data.source_language,
                 target_language=self._recipe.data.target_language,
                 warns=False,
                 linearization=self._recipe.data.linearization,

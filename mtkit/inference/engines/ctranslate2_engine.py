@@ -96,8 +96,8 @@ class CTranslate2Engine:
         """Has a thread search sources whose prefixes are of one length; returns their futures."""
         found: list[Any] = self._translator.translate_batch(
             [_name(source.tokens, self._source_names) for source in sources],
-            target_prefix=[_name(source.prefix, self._target_names) for source in sources]
-            if sources[0].prefix
+            target_prefix=[_name(source.forced, self._target_names) for source in sources]
+            if sources[0].forced
             else None,
             asynchronous=True,
             suppress_sequences=self._never_emitted,

@@ -19,6 +19,8 @@ class EncodedSource:
     Attributes:
         tokens: Source tokens, closed by `</s>`; or the text that a language model continues,
             without `<s>` and `</s>`.
+        begin: Target tokens before the output, such as its language: they are certain, count in its
+            length where scores and limits do, and are left out of what is found.
         prefix: Target tokens that every output begins with.
         draw: Numbers that tell the sentence from others: what is sampled for it depends on them
             and the seed alone.
@@ -31,6 +33,12 @@ class EncodedSource:
     draw: tuple[int, ...] = ()
     span: tuple[int, int] = (0, 0)
     is_text: bool = False
+    begin: Sequence[int] = ()
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """Target tokens that the search has no choice in."""
+        return (*self.begin, *self.prefix)
 
 
 class Engine(Protocol):
@@ -70,7 +78,7 @@ class Engine(Protocol):
 
         Args:
             source_batch: Source tokens of each sentence, closed by `</s>`.
-            target_batch: Its target tokens, as a search finds them.
+            target_batch: Its target tokens, as a search finds them, behind what begins them.
         """
         ...
 
@@ -86,7 +94,7 @@ class AttendingEngine(Protocol):
 
         Args:
             source: Source tokens, closed by `</s>`.
-            targets: Outputs of it, as a search finds them.
+            targets: Outputs of it, as a search finds them, behind what begins them.
 
         Returns:
             Of each target the greatest weight among the heads of the decoder's last layer, of an
@@ -131,12 +139,13 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
     Raises:
         MtkitError: The source or its prefix is longer than what the model can take.
     """
-    limit = max(len(source.tokens), len(source.prefix)) + settings.max_extra_tokens
+    num_forced = len(source.forced)
+    limit = max(len(source.tokens), num_forced) + settings.max_extra_tokens
     if settings.max_output_tokens is not None:
-        limit = min(limit, max(settings.max_output_tokens, len(source.prefix)))
+        limit = min(limit, max(settings.max_output_tokens, num_forced))
     if max_tokens is None:
         return max(limit, 1)
-    for what, length in (("source", len(source.tokens)), ("prefix", len(source.prefix) + 1)):
+    for what, length in (("source", len(source.tokens)), ("prefix", num_forced + 1)):
         if length > max_tokens:
             raise MtkitError(
                 f"a {what} of {length:,} tokens, but the model has only {max_tokens:,} positions",

@@ -19,6 +19,7 @@ from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, fi
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
+from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import sample
 from mtkit.inference.search.scoring import score_targets, score_text
@@ -112,15 +113,19 @@ class TorchEngine:
             device=self._device,
         )
         rules = OutputRules(
-            [source.prefix for source in sources],
+            [source.forced for source in sources],
+            num_certain=[len(source.begin) for source in sources],
             min_length=settings.min_length,
             no_repeat_ngram=settings.no_repeat_ngram,
         )
         with self._lock, _evaluating(self._networks):
             found = self._search(sources, settings, limits, rules)
-            if self._language_model is None or settings.fusion is None:
-                return found
-            return self._tell_apart(sources, found)
+            if self._language_model is not None and settings.fusion is not None:
+                found = self._tell_apart(sources, found)
+        return [
+            [leave_out_beginning(each, len(source.begin)) for each in of_source]
+            for source, of_source in zip(sources, found, strict=True)
+        ]
 
     def _search(
         self,

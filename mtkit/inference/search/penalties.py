@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mtkit.inference.translation import Hypothesis
@@ -29,11 +30,28 @@ def length_penalty(kind: Literal["gnmt", "power"], alpha: float, length: int) ->
             return float(length**alpha)
 
 
+def leave_out_beginning(hypothesis: Hypothesis, num_tokens: int) -> Hypothesis:
+    """Returns an output without its first tokens, which were certain; its score stays."""
+    if not num_tokens:
+        return hypothesis
+    of_tokens = hypothesis.token_log_probabilities[num_tokens:]
+    attention = hypothesis.attention
+    return replace(
+        hypothesis,
+        token_ids=hypothesis.token_ids[num_tokens:],
+        log_probability=sum(of_tokens) if of_tokens else hypothesis.log_probability,
+        token_log_probabilities=of_tokens,
+        attention=None if attention is None else attention[num_tokens:],
+    )
+
+
 def end_output(
     tokens: Sequence[int],
     cumulative_log_probabilities: Sequence[float],
     penalty: LengthPenalty,
     adjustment: float = 0.0,
+    *,
+    num_before: int = 0,
 ) -> Hypothesis:
     """Returns an output that has come to its end.
 
@@ -42,8 +60,9 @@ def end_output(
         cumulative_log_probabilities: Its log-probability up to each token.
         penalty: What the score divides by.
         adjustment: What is added to the score.
+        num_before: Tokens before the output that count in its length, such as its language.
     """
-    divisor = length_penalty(penalty.kind, penalty.alpha, len(tokens))
+    divisor = length_penalty(penalty.kind, penalty.alpha, num_before + len(tokens))
     return Hypothesis(
         tuple(tokens),
         cumulative_log_probabilities[-1],

@@ -16,6 +16,7 @@ class OutputRules:
 
     Args:
         prefixes: Tokens that each sentence's output begins with.
+        num_certain: How many of each prefix's have probability 1, whatever the model says of them.
         min_length: Minimum number of tokens of an output, `</s>` not counted.
         no_repeat_ngram: Length of the sequences that may come only once.
     """
@@ -24,10 +25,12 @@ class OutputRules:
         self,
         prefixes: Sequence[Sequence[int]] = (),
         *,
+        num_certain: Sequence[int] = (),
         min_length: int = 0,
         no_repeat_ngram: int | None = None,
     ) -> None:
         self._prefixes = prefixes
+        self._num_certain = num_certain or [0] * len(prefixes)
         self._max_prefix = max(map(len, prefixes), default=0)
         self._min_length = min_length
         self._no_repeat_ngram = no_repeat_ngram
@@ -48,7 +51,12 @@ class OutputRules:
         length = history.shape[2]
         log_probs[..., (PAD, BOS)] = -torch.inf
         forced = self._find_forced(sentences, length)
-        kept = [log_probs[row, :, token].clone() for row, token in forced]
+        kept = [
+            torch.zeros_like(log_probs[row, :, token])
+            if length < self._num_certain[sentences[row]]
+            else log_probs[row, :, token].clone()
+            for row, token in forced
+        ]
         if length < self._min_length:
             log_probs[..., EOS] = -torch.inf
         if self._no_repeat_ngram is not None and length >= self._no_repeat_ngram:

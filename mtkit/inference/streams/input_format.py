@@ -22,8 +22,8 @@ class InputFormat:
 
     Attributes:
         form: `text`: a source. `tsv`: a source, a tab, and a target, which may be missing. `jsonl`:
-            an object with `source` and perhaps `target`; what else it holds is passed on where
-            output is JSON too.
+            an object with `source` and perhaps `target`, `source_language` and `target_language`;
+            these two, and what else it holds, are passed on where output is JSON too.
         replaces_errors: Invalid UTF-8 becomes U+FFFD, with a warning, in place of an error.
         needs_target: A line with a source must have a target.
         reserved_keys: Keys of the output, which no object may have of its own.
@@ -108,7 +108,21 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
             "put a tab between source and translation, or use --input jsonl with objects that "
             'have "source" and "target"',
         )
-    return Request(source, target or "", extra=extra)
+    return Request(
+        source,
+        target or "",
+        source_language=_read_language(extra, "source_language", line),
+        target_language=_read_language(extra, "target_language", line),
+        extra=extra,
+    )
+
+
+def _read_language(extra: dict[str, Any] | None, key: str, line: int) -> str:
+    """Returns a language that a JSON object names; empty where it names none."""
+    found = (extra or {}).get(key)
+    if found is not None and not isinstance(found, str):
+        raise LineError(line, f'"{key}" is not a string', "put it in quotes")
+    return found or ""
 
 
 def _parse_tsv(text: str, line: int) -> _Parsed:

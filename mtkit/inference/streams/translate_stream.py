@@ -69,9 +69,7 @@ def score_stream(
     """
 
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
-        return translator.score(
-            [(line.text, line.prefix) for line in window], first_line=first_line
-        )
+        return translator.score(window, first_line=first_line)
 
     with_target = replace(input_format, needs_target=True)
     return _pass_through(source, target, with_target, answer, _as_score, as_json=as_json)

@@ -6,5 +6,8 @@ foreign_weights.py  weights that another program wrote, read one at a time
 licence.py          the licence that a model's card tells
 generation.py       transformers' decoding settings in mtkit's terms
 marian.py           Marian's translators, all of OPUS-MT, but for their weights
+m2m100.py           M2M100 and NLLB-200, but for their weights
+fairseq_languages.py
+                    codes of their languages, in the order of their ids
 translator.py       a public translator's weights, and its model folder
 """

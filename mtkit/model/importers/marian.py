@@ -16,7 +16,8 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.importers.generation import Generation
 from mtkit.model.importers.source_folder import SourceFolder
 from mtkit.model.importers.translator import ForeignTranslator
-from mtkit.recipe.model import Activation, Model
+from mtkit.model.m2m100_config import ACTIVATIONS
+from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import (
     ArrangedPieces,
     SpecialRows,
@@ -24,20 +25,11 @@ from mtkit.text.arrange_pieces import (
     check_ids,
     reorder_model,
 )
+from mtkit.text.languages import UNDETERMINED
 from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import MAX_PIECES
 
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
-}
-"""`model.activation` by `activation_function`."""
-UNDETERMINED = "und"
-"""ISO 639's code where nothing says which language it is."""
 MAX_VOCABULARY_BYTES = 64 << 20
 _MAX_CONFIG_BYTES = 1 << 20
 _TAG = re.compile(r">>[^<>\s]+<<")

@@ -16,6 +16,8 @@ FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer_config.json",
+    "tokenizer.json",
+    "added_tokens.json",
     "special_tokens_map.json",
     "vocab.json",
     "target_vocab.json",

@@ -30,6 +30,8 @@ from mtkit.text.tokenizer import SubwordTokenizer
 HIDDEN_BIAS = -1_000.0
 """Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
 _SHOWN = 3
+_POSITION_TABLES = (*POSITIONS.values(), *(f"{name}s" for name in POSITIONS.values()))
+"""Names of fixed waves; M2M100's older files have `weights`."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def _check(translator: ForeignTranslator, weights: ForeignWeights) -> None:
                     "says that they are one",
                     "is tie_word_embeddings or share_encoder_decoder_embeddings wrong?",
                 )
-    for name in (*POSITIONS.values(), OUTPUT_BIAS):
+    for name in (*_POSITION_TABLES, OUTPUT_BIAS):
         if name not in expected:
             found.pop(name, None)
     if OUTPUT_BIAS in expected:
@@ -206,12 +208,16 @@ def _check_positions(translator: ForeignTranslator, weights: ForeignWeights) -> 
         MtkitError: They are others, learned ones for example.
     """
     model = translator.config.model
-    for name in POSITIONS.values():
+    for name in _POSITION_TABLES:
         if name not in weights.shapes:
             continue
         table = weights.read(name).float()
         expected = sinusoids(table.shape[0], model.d_model, model.sinusoids)
-        if table.shape != expected.shape or not torch.allclose(table, expected, atol=2e-3):
+        # The vector of padding, before the first one, is zero in some.
+        start = model.first_position
+        if table.shape != expected.shape or not torch.allclose(
+            table[start:], expected[start:], atol=2e-3
+        ):
             raise MtkitError(
                 f"{weights.origin}: {name} isn't the sinusoids of that network",
                 "mtkit imports translators whose positions are fixed",

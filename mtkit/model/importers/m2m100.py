@@ -1,0 +1,281 @@
+"""M2M100 and NLLB-200 in transformers' form.
+
+Pre-norm, sinusoids with fairseq's wavelengths from position 2 on; `</s>` is the decoder's first
+input, and the output begins with the piece of its language. Sources are `LANGUAGE text </s>`, or in
+an older form of NLLB `text </s> LANGUAGE`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import describe_fault
+from mtkit.model.config import ModelConfig, choose_format
+from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
+from mtkit.model.importers.generation import Generation
+from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
+from mtkit.model.importers.source_folder import SourceFolder
+from mtkit.model.importers.translator import ForeignTranslator
+from mtkit.model.m2m100_config import M2M100Config
+from mtkit.text.arrange_pieces import (
+    SpecialRows,
+    arrange_pieces,
+    check_ids,
+    list_ordinary_pieces,
+    make_bpe_model,
+    reorder_model,
+)
+from mtkit.text.languages import SEVERAL, ModelLanguages, SourcePlace
+from mtkit.text.sentencepiece_segmenter import read_model
+from mtkit.text.tokenizer import SubwordTokenizer
+
+_SPM = "sentencepiece.bpe.model"
+_FAST = "tokenizer.json"
+_VOCABULARY = "vocab.json"
+_SETTINGS = "tokenizer_config.json"
+_SPECIAL_MAP = "special_tokens_map.json"
+_MAX_CONFIG_BYTES = 4 << 20
+_SPECIAL_IDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+_MASK = "<mask>"
+_OF_M2M100 = re.compile(r"__([A-Za-z]{2,3}(?:_[A-Za-z]+)?)__")
+_OF_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+
+
+def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTranslator:
+    """Returns a translator of M2M100's kind but for its weights.
+
+    Args:
+        folder: Its folder.
+        content: Its config.json.
+
+    Raises:
+        MtkitError: A file is missing or damaged, or asks for what mtkit doesn't have.
+    """
+    origin = f"{folder.origin}/config.json"
+    try:
+        theirs = M2M100Config.model_validate(content)
+        model = theirs.to_model()
+    except ValidationError as error:
+        raise MtkitError(f"{origin}: no network that mtkit has: {describe_fault(error)}") from error
+    except ValueError as error:
+        raise MtkitError(f"{origin}: no network that mtkit has: {error}") from error
+    settings = folder.read_json(_SETTINGS, max_bytes=_MAX_CONFIG_BYTES)
+    is_m2m100 = folder.find(_VOCABULARY) is not None
+    spm, ids, languages = (_read_m2m100 if is_m2m100 else _read_nllb)(folder, theirs, settings)
+    special = _find_special(folder, ids, theirs)
+    place: SourcePlace = "behind" if settings.get("legacy_behaviour") else "before"
+    try:
+        arranged = arrange_pieces(ids, theirs.vocab_size, special, models=[spm])
+        symbols = {*languages.values(), _MASK}
+        ours = reorder_model(spm, arranged.pieces, symbols=symbols, writes=True)
+        tokenizer = SubwordTokenizer(
+            ours,
+            ours,
+            looks_up_unknown=is_m2m100,
+            languages=ModelLanguages.of_pieces(languages, place),
+        )
+        _ = tokenizer.source_vocabulary
+    except (RuntimeError, TypeError, UnicodeDecodeError) as error:
+        raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error
+    generation = Generation.read(folder, content)
+    generation.check_bad_words((theirs.pad_token_id,))
+    config = ModelConfig(
+        format_version=choose_format(tokenizer),
+        recipe=folder.name,
+        source_language=SEVERAL,
+        target_language=_find_target(generation, ids, languages),
+        source_vocab_size=len(arranged.pieces),
+        target_vocab_size=len(arranged.pieces),
+        model=model,
+    )
+    return ForeignTranslator(
+        config=config,
+        settings=generation.to_settings(theirs.max_position_embeddings),
+        tokenizer=tokenizer,
+        source=arranged,
+        target=arranged,
+        has_output_bias=False,
+        hides_padding=generation.renormalize_logits,
+    )
+
+
+_Read = tuple[bytes, dict[str, int], dict[str, str]]
+"""The SentencePiece model, the id of each piece, and the piece of each language by its code."""
+
+
+def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+    spm = read_model(folder.need(_SPM))
+    ids = read_ids(folder, _VOCABULARY, theirs.vocab_size)
+    named = settings.get("language_codes", "m2m100")
+    codes = {"m2m100": M2M100, "wmt21": WMT21}.get(str(named))
+    if codes is None:
+        raise MtkitError(
+            f"{folder.origin}/{_SETTINGS}: language_codes = {shorten(str(named), 40)}, expected "
+            "m2m100 or wmt21"
+        )
+    # Added ones stand there with their ids; the others follow the pieces.
+    added = {
+        piece: row
+        for piece, row in _read_added(folder, settings).items()
+        if _OF_M2M100.fullmatch(piece)
+    }
+    first = len(ids)
+    of_codes = {f"__{code}__": first + index for index, code in enumerate(codes)} | added
+    if max(of_codes.values()) >= theirs.vocab_size:
+        raise MtkitError(
+            f"{folder.origin}: {first:,} pieces in {_VOCABULARY} and {len(of_codes)} languages, "
+            f"but the model has {theirs.vocab_size:,} pieces",
+            "copy the complete folder again from where it came from",
+        )
+    ids = {**of_codes, **ids}
+    check_ids(ids, theirs.vocab_size, folder.origin)
+    found = ((match[1], piece) for piece in of_codes if (match := _OF_M2M100.fullmatch(piece)))
+    return spm, ids, dict(found)
+
+
+def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+    fast = folder.read_json(_FAST, max_bytes=MAX_VOCABULARY_BYTES)
+    path = folder.find(_SPM)
+    if path is None and not fast:
+        folder.need(_SPM, f"a folder of NLLB-200 has {_SPM} or {_FAST}")
+    spm = read_model(path) if path is not None else b""
+    if fast:
+        ids = _read_fast(folder, fast)
+        if not spm:
+            spm = _make_model(folder, fast)
+    else:
+        # fairseq's `<pad>` is one more special piece than the model has.
+        ordinary = list_ordinary_pieces(spm)
+        ids = _SPECIAL_IDS | {
+            piece: len(_SPECIAL_IDS) + index for index, piece in enumerate(ordinary)
+        }
+    added = _read_added(folder, settings)
+    listed = _list_special(folder, settings)
+    if not any(map(_OF_NLLB.fullmatch, (*ids, *added))):
+        codes = [piece for piece in listed if _OF_NLLB.fullmatch(piece)] or NLLB
+        first = len(ids)
+        ids |= {code: first + index for index, code in enumerate(codes)}
+        ids.setdefault(_MASK, first + len(codes))
+    ids = {**ids, **added}
+    check_ids(ids, theirs.vocab_size, folder.origin)
+    # What is listed may be a language of another form that someone added.
+    languages = {
+        piece: piece
+        for piece in ids
+        if _OF_NLLB.fullmatch(piece) or (piece in listed and piece not in (*_SPECIAL_IDS, _MASK))
+    }
+    return spm, ids, languages
+
+
+def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the id of each piece in a `tokenizer.json`."""
+    model = content.get("model")
+    kind = model.get("type") if isinstance(model, dict) else None
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if kind != "BPE" or not isinstance(vocabulary, dict):
+        raise MtkitError(
+            f"{folder.origin}/{_FAST}: a model of type {shorten(str(kind), 40)}, expected BPE",
+            "mtkit reads the tokenizer of NLLB-200",
+        )
+    added = content.get("added_tokens")
+    ids: dict[str, Any] = dict(vocabulary)
+    for token in added if isinstance(added, list) else []:
+        if isinstance(token, dict) and isinstance(token.get("content"), str):
+            ids[token["content"]] = token.get("id")
+    _check_numbers(folder, _FAST, ids)
+    return ids
+
+
+def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
+    """Returns a SentencePiece model that merges as a `tokenizer.json` does."""
+    merges = content["model"].get("merges")
+    pairs = [
+        each.split(" ") if isinstance(each, str) else each
+        for each in (merges if isinstance(merges, list) else [])
+    ]
+    if not pairs or any(
+        not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(p, str) for p in pair)
+        for pair in pairs
+    ):
+        raise MtkitError(f"{folder.origin}/{_FAST}: damaged: no merges of two pieces each")
+    charsmap = ""
+    normalizer = content.get("normalizer")
+    listed = normalizer.get("normalizers") if isinstance(normalizer, dict) else None
+    for each in listed if isinstance(listed, list) else [normalizer]:
+        if isinstance(each, dict) and each.get("type") == "Precompiled":
+            charsmap = str(each.get("precompiled_charsmap", ""))
+    try:
+        return make_bpe_model(content["model"]["vocab"], pairs, charsmap)
+    except ValueError as error:
+        raise MtkitError(f"{folder.origin}/{_FAST}: damaged: {error}") from error
+
+
+def _read_added(folder: SourceFolder, settings: dict[str, Any]) -> dict[str, int]:
+    """Returns the ids of pieces that were added, where files tell them."""
+    ids: dict[str, Any] = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES)
+    ids = dict(ids)
+    decoder = settings.get("added_tokens_decoder")
+    for row, token in (decoder if isinstance(decoder, dict) else {}).items():
+        piece = token.get("content") if isinstance(token, dict) else None
+        if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
+            ids[piece] = int(row)
+    _check_numbers(folder, _SETTINGS, ids)
+    return ids
+
+
+def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, Any]) -> None:
+    for piece, row in ids.items():
+        if not isinstance(row, int) or isinstance(row, bool):
+            raise MtkitError(
+                f"{folder.origin}/{name}: piece '{shorten(piece, 40)}' has id "
+                f"{shorten(str(row), 40)}, expected a whole number"
+            )
+
+
+def _list_special(folder: SourceFolder, settings: dict[str, Any]) -> list[str]:
+    """Returns the further special pieces that files list, in their order."""
+    found = folder.read_json(_SPECIAL_MAP, max_bytes=_MAX_CONFIG_BYTES)
+    for source in (found, settings):
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            listed = source.get(key)
+            if isinstance(listed, list) and listed:
+                named = (each.get("content") if isinstance(each, dict) else each for each in listed)
+                return [each for each in named if isinstance(each, str)]
+    return []
+
+
+def _find_special(
+    folder: SourceFolder, ids: Mapping[str, int], theirs: M2M100Config
+) -> SpecialRows:
+    for piece in ("<unk>", "</s>", "<pad>"):
+        if piece not in ids:
+            raise MtkitError(f"{folder.origin}: the vocabulary has no {piece}")
+    for key, piece, told in (
+        ("eos_token_id", "</s>", theirs.eos_token_id),
+        ("pad_token_id", "<pad>", theirs.pad_token_id),
+    ):
+        if ids[piece] != told:
+            raise MtkitError(
+                f"{folder.origin}/config.json: {key} = {told}, but {piece} has id {ids[piece]} in "
+                "the vocabulary"
+            )
+    start = theirs.decoder_start_token_id
+    return SpecialRows(pad=ids["<pad>"], unk=ids["<unk>"], start=start, eos=ids["</s>"])
+
+
+def _find_target(
+    generation: Generation, ids: Mapping[str, int], languages: Mapping[str, str]
+) -> str:
+    """Returns the language that outputs have where nothing else is asked for."""
+    forced = generation.forced_bos_token_id
+    if forced is None:
+        return SEVERAL
+    found = next((code for code, piece in languages.items() if ids[piece] == forced), "")
+    if not found:
+        raise MtkitError(
+            f"{generation.origin}: forced_bos_token_id = {forced} is no language of this model"
+        )
+    return found
