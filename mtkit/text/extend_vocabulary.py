@@ -42,6 +42,7 @@ def extend_vocabulary(
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
         looks_up_unknown=tokenizer.looks_up_unknown,
+        foreign_rows=tokenizer.foreign_rows,
     )
 
 
