@@ -25,10 +25,12 @@ from mtkit.model.importers.translator import HIDDEN_BIAS
 from mtkit.model.transformers_names import to_theirs
 from mtkit.model.translator_names import (
     OUTPUT_BIAS,
+    POSITIONS,
     find_embeddings,
     list_translator_counterparts,
 )
 from mtkit.model.weights import pack_weights, write_tensors
+from mtkit.network.positions import sinusoids
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import leave_out_unknown
@@ -139,7 +141,12 @@ def write_translator(loaded: LoadedModel, folder: Path, settings: Inference) -> 
     longest = max(_MIN_POSITIONS, settings.max_source_tokens, max_length)
     _write_json(folder / CONFIG_FILE, _describe_network(config, written, longest))
     _write_json(folder / GENERATION_FILE, _describe_search(loaded, written, settings, max_length))
-    write_tensors(_rename(config, tokenizer, weights, written), folder / WEIGHTS_FILE)
+    tensors = _rename(config, tokenizer, weights, written)
+    if is_pre_norm:
+        # Pegasus keeps its table in the file, and Marian doesn't.
+        for name in POSITIONS.values():
+            tensors[name] = sinusoids(longest, config.model.d_model, "halves")
+    write_tensors(tensors, folder / WEIGHTS_FILE)
     _write_tokenizer(folder, config, tokenizer, written, longest)
     return written
 
