@@ -32,6 +32,7 @@ class Workspace:
         self.tensorboard = root / "tensorboard"
         self.model = root / "model"
         self.export = root / "export"
+        self.transformers = root / "transformers"
         self.translations = root / "translations"
         self.scores_file = root / "scores.json"
 

@@ -1,4 +1,4 @@
-"""`mtkit export`: a model for CTranslate2, checked against PyTorch's translations."""
+"""`mtkit export`: a model for another program, checked against PyTorch's translations."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
+from mtkit.errors import MtkitError, suggest
+
+_FORMATS = ("ctranslate2", "transformers")
 
 
 def export(
@@ -22,9 +25,22 @@ def export(
     output: Annotated[
         Path | None,
         declare_option(
-            "--output", "FOLDER", "Output folder. Default: the workspace's export/.", "-o"
+            "--output",
+            "FOLDER",
+            "Output folder. Default: the workspace's export/, or transformers/.",
+            "-o",
         ),
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="ctranslate2: a folder that translates faster and needs no PyTorch. transformers: "
+            "a folder that AutoModelForSeq2SeqLM and AutoTokenizer load, and that the Hugging Face "
+            "hub takes.",
+        ),
+    ] = "ctranslate2",
     quantization: Annotated[
         str,
         typer.Option(
@@ -40,25 +56,37 @@ def export(
         declare_option(
             "--lines",
             "FILE",
-            "Sentences to compare both engines on. Default: the run's development set, or the "
+            "Sentences to compare on. Default: the run's development set, or the "
             "embedded English-German corpus.",
         ),
     ] = None,
 ) -> None:
-    """Export a model for CTranslate2, which translates faster and needs no PyTorch.
+    """Export a model for CTranslate2, or for transformers and the Hugging Face hub.
 
-    Both engines translate the same sentences; if the outputs differ, nothing is exported.
+    Both programs translate the same sentences; if the outputs differ, nothing is exported.
     """
+    if form not in _FORMATS:
+        raise MtkitError(
+            f"unknown format '{form}'{suggest(form, _FORMATS)}",
+            "expected one of " + ", ".join(_FORMATS),
+        )
+    if form == "transformers" and quantization != "float32":
+        raise typer.BadParameter("--quantization is for --format ctranslate2")
     if model is not None and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
     if model is None:
         opened, place = open_run(recipe, workspace, overrides)
-    from mtkit.pipeline.export import export as export_run
-    from mtkit.pipeline.export import export_model
+    from mtkit.pipeline import export as door
 
     if model is not None and output is not None:
-        export_model(model, output, overrides or [], quantization=quantization, lines_file=lines)
+        changes = overrides or []
+        if form == "transformers":
+            door.export_model_for_transformers(model, output, changes, lines_file=lines)
+        else:
+            door.export_model(model, output, changes, quantization=quantization, lines_file=lines)
+    elif form == "transformers":
+        door.export_for_transformers(opened, place, output=output, lines_file=lines)
     else:
-        export_run(opened, place, output=output, quantization=quantization, lines_file=lines)
+        door.export(opened, place, output=output, quantization=quantization, lines_file=lines)

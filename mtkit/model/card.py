@@ -60,6 +60,19 @@ from mtkit import Translator
 
 print(Translator(".").translate("A man is <mask> a horse."))
 ```"""
+_USE_OF_TRANSFORMERS = """\
+A folder of transformers:
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")
+model = AutoModelForSeq2SeqLM.from_pretrained(".")  # {architecture}
+outputs = model.generate(**tokenizer(["A sentence."], return_tensors="pt", padding=True))
+print(tokenizer.batch_decode(outputs, skip_special_tokens=True))
+```
+
+`generation_config.json` holds the decoding defaults."""
 _USE_OF_MASKED = """\
 It tells hidden tokens, in this folder:
 
@@ -412,6 +425,55 @@ def with_export(card: str, facts: Sequence[str]) -> str:
     if _UNSCORED not in card:
         card = re.sub(rf"^{_SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
     return _with_section(card, _EXPORT, "\n".join(f"- {fact}" for fact in facts))
+
+
+def hub_card(
+    card: str,
+    architecture: str,
+    facts: Sequence[str],
+    *,
+    languages: Sequence[str],
+    metadata: Mapping[str, Sequence[str]],
+) -> str:
+    """Returns the card of a folder for transformers, with the head that the hub reads.
+
+    Languages, licence and whatever else the head had stay; scores become those of the model that
+    was exported, and their metrics go into the head.
+
+    Args:
+        card: The model's.
+        architecture: The class that loads it.
+        facts: Facts on the export.
+        languages: The model's languages, for a card that names none.
+        metadata: Lists for the head, by key.
+    """
+    head, body = "", card
+    if card.startswith("---\n") and "\n---\n" in card:
+        head, _, body = card.removeprefix("---\n").partition("\n---\n")
+    head = re.sub(r"^library_name:.*\n?", "", f"{head}\n", flags=re.MULTILINE)
+    head = re.sub(r"^- und\n", "", head, flags=re.MULTILINE)
+    head = re.sub(r"^language:\n(?!- )", "", head, flags=re.MULTILINE)
+    if "pipeline_tag:" not in head:
+        head = f"{head.rstrip()}\npipeline_tag: translation"
+    known = [language for language in dict.fromkeys(languages) if language != "und"]
+    lists = {"language": known, "metrics": _list_metrics(card), **metadata}
+    told = [
+        f"{key}:\n" + "".join(f"- {value}\n" for value in values)
+        for key, values in lists.items()
+        if values and not re.search(rf"^{key}:", head, flags=re.MULTILINE)
+    ]
+    whole = (
+        f"---\n{head.strip()}\nlibrary_name: transformers\n{''.join(told)}---\n\n{body.lstrip()}"
+    )
+    use = _USE_OF_TRANSFORMERS.format(architecture=architecture)
+    return with_export(with_use(whole, use), facts)
+
+
+def _list_metrics(card: str) -> list[str]:
+    """Returns the hub's names of the metrics in a card's table of scores."""
+    found = re.search(rf"^{_SCORES}\s*$.*?(?=^## |\Z)", card, flags=re.MULTILINE | re.DOTALL)
+    table = found[0].lower() if found is not None else ""
+    return [name for name in ("bleu", "chrf", "ter", "comet") if f"| {name}" in table]
 
 
 def with_use(card: str, use: str) -> str:

@@ -1,4 +1,4 @@
-"""The front door of `mtkit export`: a run's model, or a model folder, for CTranslate2."""
+"""The front door of `mtkit export`: a run's model, or a model folder, for other programs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,12 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
+from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.config import ModelConfig, open_model_folder, read_config
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
 from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import HubTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.loading import override_section
 from mtkit.workspace import Workspace
@@ -128,6 +130,63 @@ def export_model(
         references=references,
         settings=override_section(opened.settings, "inference", overrides),
         evaluation=_choose_evaluation(opened.config.target_language),
+    )
+
+
+def export_for_transformers(
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    output: Path | None = None,
+    lines_file: Path | None = None,
+) -> None:
+    """Exports a run's model to a folder that transformers loads.
+
+    Args:
+        recipe: Whose decoding settings travel with it.
+        workspace: The run.
+        output: Where to; the workspace's `transformers` where not given.
+        lines_file: Sentences to compare on; the development set where not given.
+
+    Raises:
+        MtkitError: There is no model, or what `export_transformers` raises.
+    """
+    opened = open_model_folder(workspace.model)
+    sources, _ = _read_text(opened.config, lines_file, workspace)
+    names = [
+        corpus.dataset for corpus in recipe.data.train if isinstance(corpus, HubTrainingCorpus)
+    ]
+    export_transformers(
+        workspace.model,
+        output if output is not None else workspace.transformers,
+        lines=sources,
+        settings=recipe.inference,
+        metadata={"datasets": list(dict.fromkeys(names))},
+    )
+
+
+def export_model_for_transformers(
+    folder: Path, output: Path, overrides: Sequence[str] = (), *, lines_file: Path | None = None
+) -> None:
+    """Exports a portable model folder to one that transformers loads.
+
+    Args:
+        folder: The model folder.
+        output: Where to.
+        overrides: Changes to its decoding defaults.
+        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
+            if not given.
+
+    Raises:
+        MtkitError: No model there, no sentences, or what `export_transformers` raises.
+    """
+    opened = open_model_folder(folder)
+    sources, _ = _read_text(opened.config, lines_file)
+    export_transformers(
+        folder,
+        output,
+        lines=sources,
+        settings=override_section(opened.settings, "inference", overrides),
     )
 
 

@@ -185,6 +185,24 @@ def make_bpe_model(
     return content
 
 
+def leave_out_unknown(model: bytes) -> bytes:
+    """Returns a model of `reorder_model` without the pieces that the other program's hadn't.
+
+    Without them it is cut and joined by their strings alone, as that program does.
+    """
+    proto = _read_proto(model)
+    kept = [
+        one
+        for one in proto.pieces
+        if one.piece in SPECIAL_PIECES or one.type not in (_Piece.CONTROL, _Piece.UNUSED)
+    ]
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    proto.trainer_spec.vocab_size = len(kept)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
 def check_ids(ids: Mapping[str, int], num_rows: int, origin: str) -> None:
     """Checks that a list of pieces fits an embedding.
 

@@ -44,6 +44,7 @@ def extend_vocabulary(
         looks_up_unknown=tokenizer.looks_up_unknown,
         # Those of tags are found again, with the new ones.
         languages=tokenizer.languages if tokenizer.has_language_pieces else None,
+        foreign_rows=tokenizer.foreign_rows,
     )
 
 

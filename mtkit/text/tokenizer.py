@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,7 +21,7 @@ from mtkit.text.sentencepiece_segmenter import (
 from mtkit.text.token_ids import MASK_PIECE, UNK
 from mtkit.text.vocabulary import Vocabulary
 
-_MAX_SETTINGS_BYTES = 1 << 20
+_MAX_SETTINGS_BYTES = 8 << 20
 _JOINT_FILE = "joint.spm"
 _SOURCE_FILE = "source.spm"
 _TARGET_FILE = "target.spm"
@@ -39,6 +39,46 @@ class _Languages(BaseModel):
     source_place: SourcePlace = "before"
 
 
+class ForeignRows(BaseModel):
+    """Which rows of another program's embeddings the pieces of an imported model come from.
+
+    Pieces that were added later, which come behind all others, have none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    source: tuple[tuple[int, int], ...]
+    """Rows of the source's pieces: the first of a run, and how many follow one another."""
+    target: tuple[tuple[int, int], ...]
+    """The same of the target's."""
+    padding_bias: float | None = None
+    """What the other program adds to the logit of padding, where the network here hides it."""
+
+    @classmethod
+    def of(
+        cls, source: Sequence[int], target: Sequence[int], padding_bias: float | None = None
+    ) -> "ForeignRows":
+        """Returns the record of each piece's row."""
+        return cls(
+            source=tuple(_find_runs(source)),
+            target=tuple(_find_runs(target)),
+            padding_bias=padding_bias,
+        )
+
+    def list_rows(self, side: str) -> list[int]:
+        """Returns the row of each piece of a side."""
+        runs = self.source if side == "source" else self.target
+        return [row for first, count in runs for row in range(first, first + count)]
+
+
+def _find_runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for index in range(1, len(rows) + 1):
+        if index == len(rows) or rows[index] != rows[index - 1] + 1:
+            yield rows[start], index - start
+            start = index
+
+
 class _Settings(BaseModel):
     """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
 
@@ -48,6 +88,7 @@ class _Settings(BaseModel):
     punctuation: tuple[str, str] | None = None
     looks_up_unknown: bool = False
     languages: _Languages | None = None
+    foreign_rows: ForeignRows | None = None
 
 
 class SubwordTokenizer:
@@ -62,6 +103,7 @@ class SubwordTokenizer:
         looks_up_unknown: As `SentencePieceSegmenter` takes it, for both sides.
         languages: Languages whose pieces stand at the source and begin the output; the models know
             them.
+        foreign_rows: Where the pieces of an imported model come from, for its way back.
 
     Raises:
         MtkitError: A model lacks a tag or a language's piece; sacremoses is wanted and isn't
@@ -77,10 +119,12 @@ class SubwordTokenizer:
         punctuation: tuple[str, str] | None = None,
         looks_up_unknown: bool = False,
         languages: ModelLanguages | None = None,
+        foreign_rows: ForeignRows | None = None,
     ) -> None:
         self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
         self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
         self._looks_up_unknown = looks_up_unknown
+        self._foreign_rows = foreign_rows
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
@@ -128,12 +172,23 @@ class SubwordTokenizer:
                 else ModelLanguages.of_pieces(
                     settings.languages.pieces, settings.languages.source_place
                 ),
+                foreign_rows=settings.foreign_rows,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
         except (RuntimeError, TypeError, UnicodeDecodeError) as error:
             raise MtkitError(f"{folder}: damaged tokenizer: {error}", MAKE_AGAIN) from error
         return tokenizer
+
+    def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
+        """Returns the same tokenizer with a record of where its pieces come from."""
+        return SubwordTokenizer(
+            *self.models,
+            tags=self.tags,
+            punctuation=self._punctuation,
+            looks_up_unknown=self._looks_up_unknown,
+            foreign_rows=foreign_rows,
+        )
 
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder: one model where it serves both sides, else two."""
@@ -151,6 +206,8 @@ class SubwordTokenizer:
                 "pieces": dict(self._languages.target),
                 "source_place": self._languages.source_place,
             }
+        if self._foreign_rows is not None:
+            settings["foreign_rows"] = self._foreign_rows.model_dump(mode="json")
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
@@ -199,6 +256,11 @@ class SubwordTokenizer:
         if self._languages.source_place == "behind":
             return LanguageTokens(behind=of_source, begin=begin)
         return LanguageTokens(before=of_source, begin=begin)
+
+    @property
+    def foreign_rows(self) -> ForeignRows | None:
+        """Where the pieces of an imported model come from."""
+        return self._foreign_rows
 
     @property
     def source_vocabulary(self) -> Vocabulary:

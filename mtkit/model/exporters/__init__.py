@@ -6,5 +6,9 @@ ctranslate2_weights.py  a file of such, checked before the library reads it
 ctranslate2_files.py    the folder of an export: its files, and what they say of it
 ctranslate2_library.py  the package itself, its devices and threads
 
+translator.py           a translator as a folder of transformers' Marian or Pegasus
+translator_rows.py      the rows that its tokens get there
+residual_order.py       a network's dimensions in another order
+
 transformers.py         a language model as a folder of transformers' GPT or BERT
 """

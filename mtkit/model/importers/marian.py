@@ -32,7 +32,8 @@ from mtkit.text.vocabulary import MAX_PIECES
 
 MAX_VOCABULARY_BYTES = 64 << 20
 _MAX_CONFIG_BYTES = 1 << 20
-_TAG = re.compile(r">>[^<>\s]+<<")
+TAG = re.compile(r">>[^<>\s]+<<")
+"""A target language, written before a source."""
 _NAME = re.compile(r"opus-mt-(?:tc-)?(?:big-|base-|tiny-)?([a-zA-Z_]+)-([a-zA-Z_]+)")
 
 
@@ -175,7 +176,7 @@ def _read_vocabularies(
 ) -> tuple[ArrangedPieces, ArrangedPieces, set[str]]:
     """Returns both sides' pieces, and the tags that may stand before a source."""
     ids = read_ids(folder, "vocab.json", theirs.vocab_size)
-    tags = {piece for piece in ids if _TAG.fullmatch(piece)}
+    tags = {piece for piece in ids if TAG.fullmatch(piece)}
     special = _find_special(folder, ids, theirs)
     if theirs.share_encoder_decoder_embeddings and not settings.get("separate_vocabs"):
         both = arrange_pieces(ids, theirs.vocab_size, special, models=spms)

@@ -25,7 +25,8 @@ from mtkit.model.weights import check_memory
 from mtkit.network.positions import sinusoids
 from mtkit.recipe.inference import Inference
 from mtkit.text.arrange_pieces import ArrangedPieces
-from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.token_ids import PAD
+from mtkit.text.tokenizer import ForeignRows, SubwordTokenizer
 
 HIDDEN_BIAS = -1_000.0
 """Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
@@ -80,8 +81,9 @@ def write_imported(
     """
     _check(translator, weights)
     ours = _convert(translator, weights)
+    tokenizer = translator.tokenizer.with_foreign_rows(_record(translator, weights))
     num_parameters = sum(tensor.numel() for tensor in ours.values())
-    opened = OpenedFolder(translator.tokenizer, translator.settings, translator.config)
+    opened = OpenedFolder(tokenizer, translator.settings, translator.config)
     card = imported_card(
         translator.config,
         num_parameters=num_parameters,
@@ -92,6 +94,15 @@ def write_imported(
     )
     write_model_folder(folder, opened, weights=ours, card=card)
     return num_parameters
+
+
+def _record(translator: ForeignTranslator, weights: ForeignWeights) -> ForeignRows:
+    """Returns where the pieces come from, and what the bias of padding was before it was hidden."""
+    bias = None
+    if translator.has_output_bias and PAD in translator.hidden:
+        there = OUTPUT_BIAS in weights.shapes
+        bias = float(weights.read(OUTPUT_BIAS)[0, translator.target.rows[PAD]]) if there else 0.0
+    return ForeignRows.of(translator.source.rows, translator.target.rows, bias)
 
 
 def _expect(translator: ForeignTranslator) -> dict[str, Shape]:

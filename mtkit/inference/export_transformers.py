@@ -1,0 +1,127 @@
+"""The front door of `mtkit export --format transformers`: a translator that transformers loads."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.folders import building
+from mtkit.inference.transformers_parity import (
+    TransformersParity,
+    check_transformers_folder,
+    load_transformers,
+)
+from mtkit.model.card import CARD_FILE, hub_card, read_card
+from mtkit.model.digest import digest_model, reading
+from mtkit.model.exporters.translator import check_holds, write_translator
+from mtkit.model.folder import load_model_folder
+from mtkit.recipe.inference import Inference, LengthPenalty
+
+_MAX_TRANSLATED = 100
+_MAX_TOKENIZED = 5_000
+
+
+def export_transformers(
+    model_folder: Path,
+    output: Path,
+    *,
+    lines: Sequence[str],
+    settings: Inference | None = None,
+    metadata: Mapping[str, Sequence[str]] | None = None,
+) -> TransformersParity:
+    """Writes a folder that transformers' `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
+
+    Args:
+        model_folder: The model.
+        output: Where to: a new folder, or an empty one.
+        lines: Sentences to compare on.
+        settings: Decoding defaults to store with it; the model folder's if not given.
+        metadata: More for the head of its card: `datasets`.
+
+    Raises:
+        MtkitError: transformers isn't installed, or has no class for the model; it does otherwise
+            than the model; something is in the output folder.
+        OSError: The disk is full, or the like.
+    """
+    version = load_transformers().__version__
+    _check_empty(output)
+    with reading(model_folder):
+        loaded = load_model_folder(model_folder)
+        card = read_card(model_folder) or f"# {loaded.config.recipe}\n"
+        made_from = digest_model(model_folder)
+    settings = settings if settings is not None else loaded.settings
+    check_holds(loaded.config, loaded.tokenizer, settings)
+    usable = [line for line in lines if line.strip()][:_MAX_TOKENIZED]
+    lengths = [len(tokens) for tokens in loaded.tokenizer.encode_source(usable)]
+    usable = [
+        line
+        for line, length in zip(usable, lengths, strict=True)
+        if length <= settings.max_source_tokens
+    ]
+    if not usable:
+        raise MtkitError(
+            "no lines to compare on: all are blank or too long",
+            "give a file of sentences with --lines FILE",
+        )
+    settings = _with_power(settings, fmean(lengths))
+    with building(output.absolute()) as draft:
+        written = write_translator(loaded, draft, settings)
+        say(f"{written.architecture}: comparing {min(len(usable), _MAX_TRANSLATED)} translations")
+        parity = check_transformers_folder(
+            loaded,
+            draft,
+            written,
+            lines=usable,
+            num_translated=_MAX_TRANSLATED,
+            settings=settings,
+        )
+        say(parity.describe())
+        facts = [
+            f"transformers {version}, {written.architecture}",
+            f"exported from the model with digest {made_from}",
+            parity.describe(),
+        ]
+        told = hub_card(
+            card,
+            written.architecture,
+            facts,
+            languages=(loaded.config.source_language, loaded.config.target_language),
+            metadata=metadata or {},
+        )
+        write_atomically(draft / CARD_FILE, told)
+    _tell_licence(told)
+    say(f"wrote {output}; next: hf upload OWNER/NAME {output}")
+    return parity
+
+
+def _check_empty(output: Path) -> None:
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise MtkitError(f"{output}: there already", "name a new folder with --output")
+
+
+def _with_power(settings: Inference, mean_length: float) -> Inference:
+    """Returns settings with the power form of the length penalty, which transformers has alone.
+
+    The other form is replaced by the one that rises as fast, in proportion, at the mean length.
+    """
+    penalty = settings.length_penalty
+    if penalty.kind == "power":
+        return settings
+    alpha = round(penalty.alpha * mean_length / (mean_length + 5), 2)
+    warn(
+        f'length_penalty.kind = "gnmt": transformers has "power" alone; written with alpha = '
+        f"{alpha}, which weighs lengths alike at {mean_length:.0f} tokens, the mean here"
+    )
+    replaced = LengthPenalty(kind="power", alpha=alpha)
+    return settings.model_copy(update={"length_penalty": replaced})
+
+
+def _tell_licence(card: str) -> None:
+    found = re.search(r"^license: *(.+)$", card, flags=re.MULTILINE)
+    if found is None:
+        warn("the card names no licence: add `license: ...` to the head of README.md")
+    elif "nc" in found[1].lower().split("-"):
+        warn(f"licence {found[1]}: not for commercial use, nor is what is made of this model")

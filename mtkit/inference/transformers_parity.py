@@ -1,0 +1,226 @@
+"""Checks that transformers translates with an exported folder as the model itself does.
+
+Tokens of all lines, log-probabilities of given translations, and the translations that a search
+finds, each by transformers' own classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.inference.batching import search_in_batches
+from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR_TIE
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.search.penalties import length_penalty
+from mtkit.model.exporters.translator import WrittenTranslator
+from mtkit.model.folder import LoadedModel
+from mtkit.recipe.inference import Inference
+from mtkit.text.token_ids import SPECIAL_PIECES
+
+_BATCH = 8
+
+
+@dataclass(frozen=True)
+class TransformersParity:
+    """How transformers and mtkit compare on the same lines.
+
+    Attributes:
+        num_tokenized: Lines whose tokens were compared, all equal.
+        num_lines: Lines translated.
+        num_near_ties: Of these, lines with another translation whose score is as good as equal.
+        num_different: Lines that differ by more.
+        largest_gap: Largest difference of a translation's score.
+    """
+
+    num_tokenized: int
+    num_lines: int
+    num_near_ties: int
+    num_different: int
+    largest_gap: float
+
+    def describe(self) -> str:
+        """Returns a line that sums up the comparison."""
+        num_equal = self.num_lines - self.num_near_ties - self.num_different
+        return (
+            f"transformers: same tokens on {self.num_tokenized} lines; same translation on "
+            f"{num_equal} of {self.num_lines}, {self.num_near_ties} differ only by near-ties, "
+            f"{self.num_different} by more; scores of the same output differ by at most "
+            f"{self.largest_gap:.1e}"
+        )
+
+
+def load_transformers() -> Any:
+    """Returns transformers' package.
+
+    Raises:
+        MtkitError: It isn't installed.
+    """
+    try:
+        import transformers  # noqa: PLC0415 (an extra)
+    except ModuleNotFoundError as error:
+        raise MtkitError(
+            "transformers isn't installed, and a folder for it is checked with it",
+            "pip install 'mtkit[transformers]'",
+        ) from error
+    return transformers
+
+
+def check_transformers_folder(
+    loaded: LoadedModel,
+    folder: Path,
+    written: WrittenTranslator,
+    *,
+    lines: Sequence[str],
+    num_translated: int,
+    settings: Inference,
+) -> TransformersParity:
+    """Returns how transformers does with a folder, once it is found to do the same.
+
+    Args:
+        loaded: The model.
+        folder: The folder that was made of it.
+        written: Its rows.
+        lines: Source lines, none of them blank.
+        num_translated: How many of the first are translated too.
+        settings: How to search, by the power form of the length penalty.
+
+    Raises:
+        MtkitError: It doesn't do the same.
+    """
+    library = load_transformers()
+    tokenizer = library.AutoTokenizer.from_pretrained(folder)
+    model = library.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokens = loaded.tokenizer.encode_source(lines)
+    num_tokenized = _check_tokens(tokenizer, lines, tokens, written)
+    settings = _search_alike(settings)
+    engine = TorchEngine(loaded.translator, "cpu")
+    tokens = tokens[:num_translated]
+    outputs = search_in_batches(engine, list(map(EncodedSource, tokens)), settings)
+    ours = [tuple(hypotheses[0].token_ids) for hypotheses in outputs]
+    scores = [_score(engine, pair, settings) for pair in zip(tokens, ours, strict=True)]
+    rows = written.target.rows
+    found = _generate(model, tokens, written, settings)
+    gaps = [0.0]
+    num_near_ties = num_different = 0
+    for source, output, score, given in zip(tokens, ours, scores, found, strict=True):
+        theirs = _score_there(model, source, output, written, settings)
+        gaps.append(abs(score - theirs))
+        if given == [rows[token] for token in output]:
+            continue
+        other = tuple(rows.index(row) for row in given)
+        if abs(_score(engine, (source, other), settings) - score) < NEAR_TIE:
+            num_near_ties += 1
+        else:
+            num_different += 1
+    parity = TransformersParity(num_tokenized, len(tokens), num_near_ties, num_different, max(gaps))
+    _refuse_unequal(parity)
+    return parity
+
+
+def _search_alike(settings: Inference) -> Inference:
+    """Returns settings whose search is that of generation_config.json."""
+    limit = settings.max_output_tokens or (settings.max_source_tokens + settings.max_extra_tokens)
+    return settings.model_copy(
+        update={
+            "n_best": 1,
+            "stop_margin": limit if settings.stop_margin else 0,
+            "max_output_tokens": limit,
+            "max_extra_tokens": min(limit, 10_000),
+        }
+    )
+
+
+def _check_tokens(
+    tokenizer: Any,
+    lines: Sequence[str],
+    tokens: Sequence[Sequence[int]],
+    written: WrittenTranslator,
+) -> int:
+    """Checks that transformers cuts lines into the same tokens; returns how many it compared.
+
+    A line that spells a special token is left out: transformers takes it for that token.
+    """
+    rows, count = written.source.rows, 0
+    for line, ours in zip(lines, tokens, strict=True):
+        if line.lstrip().startswith(">>") or any(piece in line for piece in SPECIAL_PIECES):
+            continue
+        count += 1
+        if tokenizer(line)["input_ids"] != [rows[token] for token in ours]:
+            raise MtkitError(
+                f"transformers' MarianTokenizer cuts a line into other tokens: "
+                f"'{shorten(line, 80)}'; nothing was exported",
+                "please report this, with the tokenizer and that line",
+            )
+    return count
+
+
+def _generate(
+    model: Any, tokens: Sequence[Sequence[int]], written: WrittenTranslator, settings: Inference
+) -> list[list[int]]:
+    """Returns the rows of each translation that transformers finds."""
+    rows = written.source.rows
+    order = sorted(range(len(tokens)), key=lambda index: len(tokens[index]))
+    found: dict[int, list[int]] = {}
+    for start in range(0, len(order), _BATCH):
+        chosen = order[start : start + _BATCH]
+        longest = max(len(tokens[index]) for index in chosen)
+        inputs = torch.full((len(chosen), longest), written.source.pad)
+        mask = torch.zeros_like(inputs)
+        for row, index in enumerate(chosen):
+            length = len(tokens[index])
+            inputs[row, :length] = torch.tensor([rows[token] for token in tokens[index]])
+            mask[row, :length] = 1
+        with torch.no_grad():
+            outputs = model.generate(input_ids=inputs, attention_mask=mask)
+        for index, output in zip(chosen, outputs[:, 1:].tolist(), strict=True):
+            end = output.index(written.target.eos) + 1 if written.target.eos in output else None
+            found[index] = output[:end]
+    return [found[index] for index in range(len(tokens))]
+
+
+def _score(
+    engine: TorchEngine, pair: tuple[Sequence[int], Sequence[int]], settings: Inference
+) -> float:
+    source, output = pair
+    total = sum(engine.score([source], [output])[0])
+    return total / length_penalty("power", settings.length_penalty.alpha, len(output))
+
+
+def _score_there(
+    model: Any,
+    source: Sequence[int],
+    output: Sequence[int],
+    written: WrittenTranslator,
+    settings: Inference,
+) -> float:
+    """Returns transformers' score of a translation."""
+    inputs = torch.tensor([[written.source.rows[token] for token in source]])
+    labels = [written.target.rows[token] for token in output]
+    shifted = torch.tensor([[written.target.start, *labels[:-1]]])
+    with torch.no_grad():
+        logits = model(input_ids=inputs, decoder_input_ids=shifted).logits[0]
+    if model.generation_config.renormalize_logits:
+        logits[:, list(written.target.forbidden)] = -torch.inf
+    picked = logits.log_softmax(dim=-1)[torch.arange(len(labels)), torch.tensor(labels)]
+    divisor = length_penalty("power", settings.length_penalty.alpha, len(labels))
+    return float(picked.sum()) / divisor
+
+
+def _refuse_unequal(parity: TransformersParity) -> None:
+    if not parity.largest_gap <= MAX_GAP:
+        raise MtkitError(
+            f"parity check failed: scores of the same output differ by {parity.largest_gap:.2g}, "
+            f"more than {MAX_GAP:g}; nothing was exported",
+            "please report this, with the model's config.json and the version of transformers",
+        )
+    if parity.num_different > max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
+        raise MtkitError(
+            f"parity check failed: {parity.num_different} of {parity.num_lines} lines have other "
+            "translations that aren't near-ties; nothing was exported",
+            "please report this, with the model's config.json and the version of transformers",
+        )
