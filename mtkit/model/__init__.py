@@ -5,6 +5,7 @@ parameters.py   the one map of a network's weights: names, shapes, parts
 build.py        a network from its config
 weights.py      the codec of weights: packed, written, read, checked before memory is taken
 folder.py       a model folder, saved whole and loaded
+adapter.py      what LoRA learned, as a folder beside the model that it updates
 digest.py       which model a folder holds, and whether it stays while it is read
 card.py         the README.md in the folder
 costs.py        operations and memory that a network takes

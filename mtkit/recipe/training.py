@@ -7,6 +7,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Rate
 from mtkit.recipe.precision import PrecisionChoice
 from mtkit.recipe.section import (
@@ -334,6 +335,9 @@ class Training(Section):
     """Parts whose weights are not trained: all embeddings, positions included; the layers of the
     encoder; those of the decoder. The output projection is frozen only if it is tied to
     embeddings."""
+    lora: Annotated[Lora | None, Invalidates.RUN] = None
+    """Low-rank updates of the model that training starts from, in place of its weights; off if the
+    section is absent."""
     checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None

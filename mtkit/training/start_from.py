@@ -58,7 +58,9 @@ class _Start:
     matched: dict[Side, dict[int, int]]
 
 
-def start_from(recipe: Recipe, model: Network, tokenizer: SubwordTokenizer) -> None:
+def start_from(
+    recipe: Recipe, model: Network, tokenizer: SubwordTokenizer, *, says: bool = True
+) -> None:
     """Sets a new model's weights to those that its recipe starts from.
 
     Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
@@ -88,7 +90,8 @@ def start_from(recipe: Recipe, model: Network, tokenizer: SubwordTokenizer) -> N
         for start in starts:
             _copy(start, model)
             _fold_segment(start, model)
-    _report(recipe, starts, tokenizer)
+    if says:
+        _report(recipe, starts, tokenizer)
 
 
 def describe_start(recipe: Recipe) -> dict[str, str]:
