@@ -107,10 +107,11 @@ DOMAIN_WAYS = (
     ),
 )
 EXTEND = "training.start_from={{model='{start}', vocabulary='extend'}}"
+NEW = "training.start_from={{model='{start}', vocabulary='new'}}"
 LANGUAGE_WAYS = (
     Way("random weights", 2e-3),
-    Way("extended, new pieces at random", 1e-3, (EXTEND, "training.start_from.vectors=random")),
-    Way("extended, new pieces from old ones", 1e-3, (EXTEND,)),
+    Way("a new vocabulary", 1e-3, (NEW,)),
+    Way("an extended vocabulary", 1e-3, (EXTEND,)),
     Way(
         "the same, LoRA and embeddings",
         3e-3,

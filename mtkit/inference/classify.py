@@ -14,7 +14,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.torch_engine import choose_precision
-from mtkit.model.config import WEIGHTS_FILE, ClassifierConfig, ModelConfig, open_model_folder
+from mtkit.model.config import ClassifierConfig, ModelConfig, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.folder import load_own_network
 from mtkit.network import CausalClassifier, MaskedClassifier

@@ -24,11 +24,10 @@ class Lora(Section):
     rank: Annotated[int, Field(ge=1, le=1_024)] = 8
     """Rank of each update."""
     alpha: Strength = 16.0
-    """Updates are multiplied by alpha / rank, so that another rank suits the same learning rate."""
+    """Updates are multiplied by alpha / rank."""
     maps: Annotated[tuple[MapKind, ...], Field(min_length=1)] = ("query", "value")
-    """Which maps are updated, in every layer: `query`, `key`, `value` and `output` of self-attention
-    and attention to the source; `feed-forward`, both of its maps. Queries and values are the
-    paper's choice (section 7.1)."""
+    """Which maps are updated, in every layer: `query`, `key`, `value`, `output` of each attention;
+    `feed-forward`, both of its maps. Queries and values are the paper's choice (section 7.1)."""
     dropout: Rate = 0.0
     """Dropout on what goes into an update."""
     train_embeddings: bool = False

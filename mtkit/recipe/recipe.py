@@ -228,13 +228,12 @@ class Recipe(Section):
                 "training.lora would freeze a new classifier's own weights: objective = "
                 '"classification" can\'t have it'
             )
-        if start_from.vocabulary != "keep" and lora.release == "adapter":
-            if not lora.train_embeddings:
-                raise ValueError(
-                    f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
-                    "embeddings, which an adapter holds only with training.lora.train_embeddings = "
-                    "true"
-                )
+        holds_pieces = start_from.vocabulary == "keep" or lora.train_embeddings
+        if lora.release == "adapter" and not holds_pieces:
+            raise ValueError(
+                f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
+                "embeddings, which an adapter holds only with training.lora.train_embeddings = true"
+            )
         return self
 
     def _check_decoder_only(self) -> None:
@@ -272,11 +271,15 @@ class Recipe(Section):
                 'false: set model.tied_embeddings to "decoder" or "none"'
             )
         start_from = self.training.start_from
-        keeps_vocabulary = start_from is not None and start_from.vocabulary == "keep"
+        keeps_vocabulary = start_from is not None and start_from.vocabulary != "new"
         if keeps_vocabulary and self.tokenizer.pretrained is not None:
             raise ValueError(
                 "tokenizer.pretrained names a tokenizer, but training.start_from reuses that of "
                 'its model: remove the former, or set training.start_from.vocabulary to "new"'
+            )
+        if start_from is not None and start_from.vocabulary == "extend" and self.data.is_trees:
+            raise ValueError(
+                'training.start_from.vocabulary = "extend" is for text: trees have symbols'
             )
         is_all_frozen = set(self.training.freeze) == set(get_args(FrozenPart))
         if is_all_frozen and self.model.tied_embeddings != "none":

@@ -41,7 +41,6 @@ from mtkit.training.validation import ModelValidator, Validator
 from mtkit.training.whole_weights import add_low_rank, find_base
 from mtkit.workspace import Workspace
 
-
 _UNREAD = "unread"
 """The digest of LoRA's base in processes that save nothing."""
 
