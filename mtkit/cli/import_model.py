@@ -13,16 +13,31 @@ def import_model(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder of transformers, or OWNER/NAME on the Hugging Face hub.",
+            help="A folder of transformers, or OWNER/NAME on the Hugging Face hub; with "
+            "--keep-pieces-of a model folder of mtkit's, too.",
         ),
     ],
     *,
     output: Annotated[Path, declare_option("--output", "FOLDER", "Model folder to write.", "-o")],
+    keep_pieces_of: Annotated[
+        list[Path] | None,
+        declare_option(
+            "--keep-pieces-of",
+            "FILE",
+            "Text of the languages that are to stay: all other pieces of the vocabulary are left "
+            "out, but for characters and symbols; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Make a model folder of a public translator: OPUS-MT, M2M100, NLLB-200.
 
     The folder translates, is exported and fine-tuned like any other. No code of the model's is run.
     """
+    if keep_pieces_of:
+        from mtkit.pipeline.trim_model import import_trimmed
+
+        import_trimmed(source, output, keep_pieces_of)
+        return
     from mtkit.pipeline.import_model import import_model as import_folder
 
     import_folder(source, output)

@@ -73,7 +73,7 @@ def _render(planned: TrainingPlan) -> str:
 
     weights, operations = planned.weights, planned.operations
     per_epoch = planned.updates_per_epoch
-    frozen = weights.total - planned.num_learning
+    frozen = weights.total + planned.num_added - planned.num_learning
     peak = planned.hardware.operations_per_second(planned.precision)
     sizes = f"{planned.source_vocab_size:,} source and {planned.target_vocab_size:,} target tokens"
     if planned.source_vocab_size == planned.target_vocab_size:
@@ -84,7 +84,9 @@ def _render(planned: TrainingPlan) -> str:
         + ("the prepared data" if planned.is_prepared else "the recipe (no prepared data)"),
         f"network     {weights.total:,} parameters: encoder {weights.encoder:,}, decoder "
         f"{weights.decoder:,}, embeddings {weights.embeddings + weights.output:,} "
-        f"(vocabulary: {sizes})" + (f"; {frozen:,} of them frozen" if frozen else ""),
+        f"(vocabulary: {sizes})"
+        + (f"; {frozen:,} of them frozen" if frozen else "")
+        + (f"; LoRA adds {planned.num_added:,}" if planned.num_added else ""),
         f"update      {_name_tokens(planned)} ({'mean' if planned.is_prepared else 'at most'})",
         f"total       {planned.num_updates:,} updates"
         + (

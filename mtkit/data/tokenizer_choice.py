@@ -21,6 +21,12 @@ def reused_folder(recipe: Recipe) -> Path | None:
     return folder
 
 
+def extends_vocabulary(recipe: Recipe) -> bool:
+    """Checks whether pieces of a recipe's text are added to the vocabulary that it reuses."""
+    start_from = recipe.training.start_from
+    return start_from is not None and start_from.vocabulary == "extend"
+
+
 def _find_reused(recipe: Recipe) -> tuple[str, Path | None]:
     """Returns the key that names the model folder whose vocabulary a recipe reuses, and it."""
     start_from = recipe.training.start_from
@@ -93,6 +99,8 @@ def find_tokenizer(
     recipe: Recipe, punctuation: tuple[str, str] | None = None
 ) -> SubwordTokenizer | None:
     """Returns the tokenizer that a recipe reuses; None where `prepare` trains one.
+
+    Where pieces of the recipe's text are to be added, it is the one without them.
 
     Args:
         recipe: The recipe.

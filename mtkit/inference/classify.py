@@ -14,9 +14,9 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.torch_engine import choose_precision
-from mtkit.model.config import WEIGHTS_FILE, ClassifierConfig, ModelConfig, open_model_folder
+from mtkit.model.config import ClassifierConfig, ModelConfig, open_model_folder
 from mtkit.model.digest import reading
-from mtkit.model.folder import load_network
+from mtkit.model.folder import load_own_network
 from mtkit.network import CausalClassifier, MaskedClassifier
 from mtkit.network.device import find_device, limit_threads
 from mtkit.network.precision import in_precision
@@ -61,7 +61,7 @@ class LineClassifier:
         with reading(folder):
             opened = open_model_folder(folder)
             self._classifier = require_classifier(folder, opened.config)
-            network = load_network(opened.config, folder / WEIGHTS_FILE)
+            network = load_own_network(opened.config, folder)
         assert isinstance(network, MaskedClassifier | CausalClassifier)
         self._settings = settings or opened.settings
         self._device = find_device(device)

@@ -15,9 +15,9 @@ from mtkit.data.preparation.cut_blocks import BlockCutter, cut_between_sentences
 from mtkit.evaluation.perplexity import HiddenText
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.torch_engine import choose_precision
-from mtkit.model.config import WEIGHTS_FILE, open_model_folder
+from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
-from mtkit.model.folder import load_network
+from mtkit.model.folder import load_own_network
 from mtkit.network import MaskedLanguageModel
 from mtkit.network.device import find_device, limit_threads
 from mtkit.network.precision import in_precision
@@ -43,7 +43,7 @@ class HiddenTokenPredictor:
     def __init__(self, folder: Path, settings: Inference, device: str) -> None:
         with reading(folder):
             opened = open_model_folder(folder)
-            network = load_network(opened.config, folder / WEIGHTS_FILE)
+            network = load_own_network(opened.config, folder)
         assert isinstance(network, MaskedLanguageModel)
         self._settings = settings
         self._device = find_device(device)

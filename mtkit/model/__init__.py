@@ -5,8 +5,10 @@ parameters.py   the one map of a network's weights: names, shapes, parts
 build.py        a network from its config
 weights.py      the codec of weights: packed, written, read, checked before memory is taken
 folder.py       a model folder, saved whole and loaded
+adapter.py      what LoRA learned, as a folder beside the model that it updates
 digest.py       which model a folder holds, and whether it stays while it is read
 card.py         the README.md in the folder
+trim.py         a model with fewer pieces
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT
 transformers_names.py   a language model's weights by transformers' names

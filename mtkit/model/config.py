@@ -38,6 +38,9 @@ _WITHOUT_LANGUAGES = 2
 CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
 WEIGHTS_FILE = "model.safetensors"
+ADAPTER_FILE = "adapter.json"
+ADAPTER_WEIGHTS_FILE = "adapter.safetensors"
+"""What an adapter has in place of its weights: `mtkit/model/adapter.py`."""
 
 _MAX_BYTES = 1 << 20
 

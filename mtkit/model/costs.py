@@ -10,7 +10,14 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import get_args
 
-from mtkit.model.parameters import Part, find_part, list_shapes
+from mtkit.model.parameters import (
+    Part,
+    find_part,
+    is_low_rank,
+    list_learned_shapes,
+    list_shapes,
+)
+from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import ENCODER_DECODERS, Objective
 from mtkit.recipe.training import FrozenPart
@@ -85,6 +92,28 @@ def count_weights(
     for name, shape in shapes.items():
         counts[find_part(name)] += prod(shape)
     return Weights(**{part: counts[part] for part in get_args(Part)})
+
+
+def count_learned(
+    model: Model,
+    source_vocab_size: int,
+    target_vocab_size: int,
+    lora: Lora,
+    *,
+    objective: Objective = "translation",
+    next_sentence: bool = True,
+) -> tuple[int, int]:
+    """Returns the weights that learn with LoRA, and how many of them the network itself lacks."""
+    shapes = list_shapes(
+        model,
+        source_vocab_size,
+        target_vocab_size,
+        objective=objective,
+        next_sentence=next_sentence,
+    )
+    learned = list_learned_shapes(shapes, model, lora)
+    added = sum(prod(shape) for name, shape in learned.items() if is_low_rank(name))
+    return sum(map(prod, learned.values())), added
 
 
 def count_operations(

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE
+from mtkit.model.config import (
+    ADAPTER_FILE,
+    ADAPTER_WEIGHTS_FILE,
+    CONFIG_FILE,
+    INFERENCE_FILE,
+    WEIGHTS_FILE,
+)
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
 from mtkit.text.tokenizer import TOKENIZER_FILES
 
@@ -58,7 +64,9 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
 def _list_files(folder: Path, engine: str) -> list[Path]:
     shared = [folder / name for name in (CONFIG_FILE, *TOKENIZER_FILES)]
     if engine == "torch":
-        return [*shared, folder / WEIGHTS_FILE]
+        # An adapter's config has the digest of the model that it updates.
+        own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
+        return [*shared, *(folder / name for name in own)]
     return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
 
 

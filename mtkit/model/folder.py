@@ -5,6 +5,8 @@ model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
 README.md          the model card
+
+An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +18,12 @@ from torch import Tensor
 
 from mtkit.files import write_atomically
 from mtkit.folders import building
+from mtkit.model.adapter import AdapterConfig, is_adapter, read_adapted_weights
 from mtkit.model.build import build
 from mtkit.model.card import CARD_FILE, classifier_card, language_model_card, model_card
 from mtkit.model.config import (
+    ADAPTER_FILE,
+    ADAPTER_WEIGHTS_FILE,
     CONFIG_FILE,
     INFERENCE_FILE,
     WEIGHTS_FILE,
@@ -61,6 +66,7 @@ def save_model_folder(
     training_facts: Mapping[str, str] | None = None,
     licence: str = "",
     record: Callable[[Path], None] | None = None,
+    adapter: AdapterConfig | None = None,
 ) -> None:
     """Writes a complete model folder in place of an older one, which a crash leaves whole.
 
@@ -74,6 +80,7 @@ def save_model_folder(
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         licence: That of the model which training started from, for the card of a translator.
         record: Called with the folder once it is in place, before it can be replaced.
+        adapter: What the weights are updates of; None where they are all of the network's.
     """
     config = ModelConfig.of(recipe, tokenizer, labels)
     num_parameters = sum(weight.numel() for weight in weights.values())
@@ -93,7 +100,7 @@ def save_model_folder(
     # Another model's path means nothing where this folder is copied to.
     alone = recipe.inference.model_copy(update={"fusion": None})
     opened = OpenedFolder(tokenizer, alone, config)
-    write_model_folder(folder, opened, weights=weights, card=card, record=record)
+    write_model_folder(folder, opened, weights=weights, card=card, record=record, adapter=adapter)
 
 
 def write_model_folder(
@@ -103,6 +110,7 @@ def write_model_folder(
     weights: Mapping[str, Tensor],
     card: str,
     record: Callable[[Path], None] | None = None,
+    adapter: AdapterConfig | None = None,
 ) -> None:
     """Writes a model folder in place of an older one, which a crash leaves whole.
 
@@ -112,12 +120,15 @@ def write_model_folder(
         weights: By name, in fp32, a shared one under its first name alone.
         card: The model card.
         record: Called with the folder once it is in place, before it can be replaced.
+        adapter: What the weights are updates of; None where they are all of the network's.
     """
     with building(folder, then=record) as draft:
         write_section(draft / CONFIG_FILE, opened.config)
         write_section(draft / INFERENCE_FILE, opened.settings)
         opened.tokenizer.save(draft)
-        write_tensors(weights, draft / WEIGHTS_FILE)
+        if adapter is not None:
+            write_section(draft / ADAPTER_FILE, adapter)
+        write_tensors(weights, draft / (ADAPTER_WEIGHTS_FILE if adapter else WEIGHTS_FILE))
         write_atomically(draft / CARD_FILE, card)
 
 
@@ -128,8 +139,19 @@ def load_model_folder(folder: Path, *, device: torch.device | str = "cpu") -> Lo
         MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
     """
     opened = open_model_folder(folder)
-    model = load_network(opened.config, folder / WEIGHTS_FILE)
+    model = load_own_network(opened.config, folder)
     return LoadedModel(opened.tokenizer, opened.settings, opened.config, model.to(device))
+
+
+def load_own_network(config: ModelConfig, folder: Path) -> Network:
+    """Returns the network of a model folder with this config; see `load_network`.
+
+    Raises:
+        MtkitError: As `load_network`; an adapter's base is missing, or another model.
+    """
+    if not is_adapter(folder):
+        return load_network(config, folder / WEIGHTS_FILE)
+    return fill_network(config, read_adapted_weights(folder, config), origin=folder)
 
 
 def load_network(config: ModelConfig, path: Path) -> Network:
@@ -139,9 +161,17 @@ def load_network(config: ModelConfig, path: Path) -> Network:
         MtkitError: The file is missing or damaged, or holds other weights than the network's.
     """
     check_weights(path, config.list_shapes())
-    weights = read_weights(path)
+    return fill_network(config, read_weights(path), origin=path)
+
+
+def fill_network(config: ModelConfig, weights: Mapping[str, Tensor], *, origin: Path) -> Network:
+    """Returns a config's network with these weights, on the CPU, in evaluation mode.
+
+    Raises:
+        MtkitError: They are other weights than the network's; the message names their origin.
+    """
     model = build(config, has_initial_weights=False)
-    load_weights(model, weights, origin=path)
+    load_weights(model, weights, origin=origin)
     return model.eval()
 
 

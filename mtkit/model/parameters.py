@@ -7,10 +7,11 @@ held against the network itself in `tests/unit/model/test_parameters.py`.
 A matrix that several parts share appears once, under its first name.
 """
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from mtkit.errors import MtkitError
+from mtkit.recipe.lora import Lora, MapKind
 from mtkit.recipe.model import Model
 from mtkit.recipe.recipe import Objective
 from mtkit.recipe.training import ClassifierKind
@@ -79,6 +80,100 @@ def find_counterpart(name: str, *, has_cross_attention: bool) -> str:
 def find_rows(name: str) -> Rows | None:
     """Returns what the rows of a weight stand for; None where it is the same for any vocabulary."""
     return _ROWS.get(name)
+
+
+class LinearMap(NamedTuple):
+    """One of the linear maps whose weights lie one below the other in a matrix.
+
+    Attributes:
+        kind: What it is in its layer.
+        first: Its first row.
+        last: The row behind its last one.
+    """
+
+    kind: MapKind
+    first: int
+    last: int
+
+
+def find_maps(name: str, model: Model) -> dict[str, LinearMap]:
+    """Returns the linear maps of a layer that lie in a weight, by name, from top to bottom.
+
+    Empty for a weight that is none of a layer's linear maps.
+    """
+    keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
+    widths: dict[str, tuple[MapKind, int]] = {}
+    match name.split(".")[3:]:
+        case [_, "query_key_value", "weight"]:
+            widths = {"query": ("query", keys), "key": ("key", keys), "value": ("value", values)}
+        case [_, "key_value", "weight"]:
+            widths = {"key": ("key", keys), "value": ("value", values)}
+        case [_, "query", "weight"]:
+            widths = {"query": ("query", keys)}
+        case ["feed_forward", "inner", "weight"] if model.activation == "swiglu":
+            widths = {"gate": ("feed-forward", model.d_ff), "linear": ("feed-forward", model.d_ff)}
+        case ["feed_forward", "inner", "weight"]:
+            widths = {"inner": ("feed-forward", model.d_ff)}
+        case ["feed_forward", "output", "weight"]:
+            widths = {"output": ("feed-forward", model.d_model)}
+        case [_, "output", "weight"]:
+            widths = {"output": ("output", model.d_model)}
+    found, first = {}, 0
+    for each, (kind, width) in widths.items():
+        found[each] = LinearMap(kind, first, first + width)
+        first += width
+    return found
+
+
+def list_adapted(
+    shapes: Mapping[str, Shape], model: Model, lora: Lora
+) -> dict[str, dict[str, LinearMap]]:
+    """Returns the maps that LoRA updates, by the name of their weight.
+
+    Args:
+        shapes: What `list_shapes` returned for the network.
+        model: The recipe's section.
+        lora: The recipe's section.
+    """
+    found = {}
+    for name in shapes:
+        maps = find_maps(name, model)
+        if chosen := {each: one for each, one in maps.items() if one.kind in lora.maps}:
+            found[name] = chosen
+    return found
+
+
+def name_pair(weight: str, each: str) -> tuple[str, str]:
+    """Returns the names of the matrices up and down that LoRA has for a map of a weight."""
+    pair = f"{weight.removesuffix('.weight')}.low_rank.{each}"
+    return f"{pair}.up", f"{pair}.down"
+
+
+def is_low_rank(name: str) -> bool:
+    """Checks whether a weight is a matrix of LoRA's."""
+    return ".low_rank." in name
+
+
+def list_learned_shapes(shapes: Mapping[str, Shape], model: Model, lora: Lora) -> dict[str, Shape]:
+    """Returns the shape of each weight that learns with LoRA: its matrices, whole weights too.
+
+    For the arguments see `list_adapted`.
+    """
+    learned: dict[str, Shape] = {}
+    for weight, maps in list_adapted(shapes, model, lora).items():
+        for each, one in maps.items():
+            up, down = name_pair(weight, each)
+            learned[up] = (one.last - one.first, lora.rank)
+            learned[down] = (lora.rank, shapes[weight][1])
+    for name, shape in shapes.items():
+        if learns_whole(name, lora):
+            learned[name] = shape
+    return learned
+
+
+def learns_whole(name: str, lora: Lora) -> bool:
+    """Checks whether a weight of the network itself learns beside LoRA's matrices."""
+    return lora.train_embeddings and find_part(name) in ("embeddings", "output")
 
 
 def list_shapes(

@@ -7,7 +7,7 @@ network is built only where the file has every weight of it.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
 
@@ -38,14 +38,15 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: weight for name, weight in named.items() if first_names[id(weight)] == name}
 
 
-def pack_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Returns every weight as a contiguous fp32 copy on the CPU.
+def pack_weights(model: nn.Module, *, only: Collection[str] | None = None) -> dict[str, Tensor]:
+    """Returns every weight as a contiguous fp32 copy on the CPU, or those of some names alone.
 
     A matrix that several parts share appears once, under its first name.
     """
     return {
         name: weight.detach().to("cpu", torch.float32, copy=True).contiguous()
         for name, weight in distinct_weights(model).items()
+        if only is None or name in only
     }
 
 
@@ -70,7 +71,11 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def load_weights(
-    model: nn.Module, tensors: Mapping[str, Tensor], *, origin: Path | str = "weights"
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    origin: Path | str = "weights",
+    only: Collection[str] | None = None,
 ) -> None:
     """Sets a model's weights to those that `pack_weights` returned, in its own type and device.
 
@@ -78,11 +83,14 @@ def load_weights(
         model: A model of the same shape as the packed one.
         tensors: The weights by name.
         origin: Their source, for messages.
+        only: The names of those that were packed; all where None.
 
     Raises:
         MtkitError: A weight is missing, unknown to the model, or of another shape.
     """
     weights = distinct_weights(model)
+    if only is not None:
+        weights = {name: weights[name] for name in only}
     _check_shapes(_shapes_of(tensors), _shapes_of(weights), origin)
     with torch.no_grad():
         for name, weight in weights.items():

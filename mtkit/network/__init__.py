@@ -6,6 +6,7 @@ bands.py               restricted attention, each block of queries with the keys
 layouts.py             how sentences lie in a batch: padded, in grids, or packed
 cache.py               keys and values cached while decoding
 fused_linear.py        several linear maps in one product
+low_rank.py            low-rank updates of linear maps (LoRA)
 attention.py           self-attention and cross-attention
 feed_forward.py        the feed-forward sub-layer
 layer.py               sub-layers with residual, dropout and norm

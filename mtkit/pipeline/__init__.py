@@ -19,6 +19,7 @@ score_report.py       scores as a page, a table or JSON
 attend.py             what a model attends to, measured and shown
 export.py             a run's model, or a model folder, exported for another engine
 import_model.py       a public translator as a model folder
+trim_model.py         the same with the pieces alone that some text uses
 run.py                all steps, from corpora to scores
 
 Nothing is imported here: `mtkit init` needs no torch.

@@ -15,7 +15,7 @@ import torch
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.memory import free_memory_bytes
-from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_weights
+from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_learned, count_weights
 from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
 from mtkit.processors import count_processors, measure_load
@@ -131,9 +131,13 @@ def _estimate_memory(recipe: Recipe, data: PreparedData) -> int:
     weights = count_weights(
         model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
     )
+    num_learning, num_added = weights.count_learning(training.freeze), 0
+    if training.lora is not None:
+        sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+        num_learning, num_added = count_learned(model, *sizes, training.lora)
     of_weights = bytes_of_weights(
-        weights.total,
-        weights.count_learning(training.freeze),
+        weights.total + num_added,
+        num_learning,
         is_half=is_half,
         has_average=training.moving_average is not None,
     )

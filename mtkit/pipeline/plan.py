@@ -14,7 +14,7 @@ from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.prepared import PreparedData, fingerprint, open_prepared, read_facts
-from mtkit.data.tokenizer_choice import find_tokenizer
+from mtkit.data.tokenizer_choice import extends_vocabulary, find_tokenizer
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -22,6 +22,7 @@ from mtkit.model.costs import (
     Weights,
     bytes_of_weights,
     bytes_per_token,
+    count_learned,
     count_operations,
     count_weights,
 )
@@ -86,6 +87,7 @@ class TrainingPlan:
         target_vocab_size: Number of target pieces.
         weights: The network's.
         num_learning: Those that aren't frozen.
+        num_added: Of these, LoRA's matrices, which aren't the network's.
         is_prepared: Whether tokens were counted in prepared data.
         source_tokens: Of an update: the mean in prepared data, else the recipe's bound; 0 of a
             language model.
@@ -108,6 +110,7 @@ class TrainingPlan:
     target_vocab_size: int
     weights: Weights
     num_learning: int
+    num_added: int
     is_prepared: bool
     source_tokens: float
     target_tokens: float
@@ -165,7 +168,7 @@ class _Work:
         precision: What it computes in.
         share: Of its peak that products reach.
         update: One update.
-        num_weights: The network's.
+        num_weights: The network's, and LoRA's matrices.
         num_learning: Those that aren't frozen.
         operations: Of one update.
     """
@@ -214,7 +217,15 @@ def plan(
         objective=recipe.objective,
         next_sentence=recipe.training.masked.next_sentence,
     )
-    num_learning = weights.count_learning(recipe.training.freeze)
+    num_learning, num_added = weights.count_learning(recipe.training.freeze), 0
+    if recipe.training.lora is not None:
+        num_learning, num_added = count_learned(
+            recipe.model,
+            *update.vocab_sizes,
+            recipe.training.lora,
+            objective=recipe.objective,
+            next_sentence=recipe.training.masked.next_sentence,
+        )
     operations = count_operations(
         recipe.model,
         update.vocab_sizes[1],
@@ -230,7 +241,14 @@ def plan(
     )
     num_updates = recipe.training.max_steps
     work = _Work(
-        recipe, accelerator, precision, share, update, weights.total, num_learning, per_update
+        recipe,
+        accelerator,
+        precision,
+        share,
+        update,
+        weights.total + num_added,
+        num_learning,
+        per_update,
     )
     return TrainingPlan(
         name=recipe.name,
@@ -238,6 +256,7 @@ def plan(
         target_vocab_size=update.vocab_sizes[1],
         weights=weights,
         num_learning=num_learning,
+        num_added=num_added,
         is_prepared=is_prepared,
         source_tokens=update.source_tokens,
         target_tokens=update.target_tokens,
@@ -260,7 +279,8 @@ def _take_bounds(recipe: Recipe) -> _Update:
     longest = min(tokens, recipe.data.max_tokens)
     vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     if (tokenizer := find_tokenizer(recipe)) is not None:
-        vocab_sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
+        added = recipe.tokenizer.vocab_size if extends_vocabulary(recipe) else 0
+        vocab_sizes = tokenizer.source_vocab_size + added, tokenizer.target_vocab_size + added
     has_source = recipe.objective in ENCODER_DECODERS
     return _Update(vocab_sizes, tokens if has_source else 0, tokens, longest)
 

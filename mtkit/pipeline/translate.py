@@ -17,6 +17,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mtkit.network import Network
     from mtkit.recipe import Recipe
 
 
@@ -131,7 +132,6 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
     from mtkit.inference.engines.parallel_engine import open_processes
     from mtkit.inference.engines.torch_engine import TorchEngine, check_generates, make_ready
-    from mtkit.model.folder import load_network
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
@@ -156,7 +156,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)
     try:
-        network = load_network(config, path / WEIGHTS_FILE if path.is_dir() else path)
+        network = _load_network(recipe, tokenizer, path / WEIGHTS_FILE if path.is_dir() else path)
     except MtkitError as error:
         older = _find_older(path)
         hint = "" if older is None else f"take an earlier one: --model {shlex.quote(str(older))}"
@@ -174,6 +174,23 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         continues=recipe.objective == "causal-lm",
         linearization=recipe.data.linearization,
     )
+
+
+def _load_network(recipe: "Recipe", tokenizer: SubwordTokenizer, path: Path) -> "Network":
+    """Returns a run's network with the weights in a checkpoint's file."""
+    from mtkit.model.folder import fill_network, load_network
+    from mtkit.model.weights import check_weights, read_weights
+
+    config = ModelConfig.of(recipe, tokenizer)
+    if recipe.training.lora is None:
+        return load_network(config, path)
+    from mtkit.training.checkpoint import read_checkpoint
+    from mtkit.training.whole_weights import WholeWeights, list_checkpoint_shapes
+
+    check_weights(path, list_checkpoint_shapes(recipe, config))
+    whole = WholeWeights(recipe, tokenizer)
+    weights = whole.of(read_weights(path), read_checkpoint(path.parent).base_digest)
+    return fill_network(config, weights, origin=path)
 
 
 def _find_older(path: Path) -> Path | None:

@@ -207,6 +207,35 @@ class Recipe(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _lora_has_a_base(self) -> "Recipe":
+        training = self.training
+        lora, start_from = training.lora, training.start_from
+        if lora is None:
+            return self
+        if start_from is None or start_from.model is None:
+            raise ValueError(
+                "training.lora updates a model that is trained already: name it as "
+                "training.start_from.model"
+            )
+        if training.freeze:
+            raise ValueError(
+                "training.lora freezes all of the model's own weights, and training.freeze names "
+                "parts of them: remove one of the two; training.lora.maps says what is updated"
+            )
+        if self.objective == "classification":
+            raise ValueError(
+                "training.lora would freeze a new classifier's own weights: objective = "
+                '"classification" can\'t have it'
+            )
+        holds_pieces = start_from.vocabulary == "keep" or lora.train_embeddings
+        if lora.release == "adapter" and not holds_pieces:
+            raise ValueError(
+                f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
+                "embeddings, which an adapter holds only with training.lora.train_embeddings = true"
+            )
+        return self
+
     def _check_decoder_only(self) -> None:
         key = 'model.architecture = "decoder-only"'
         if self.objective != "translation":
@@ -229,8 +258,9 @@ class Recipe(Section):
             if isinstance(tables.get("training"), dict):
                 tables["training"].pop("masking", None)
                 tables["training"].pop("denoising", None)
-        if self.training.classification is None and isinstance(tables.get("training"), dict):
-            tables["training"].pop("classification", None)
+        for key in ("classification", "lora"):
+            if getattr(self.training, key) is None and isinstance(tables.get("training"), dict):
+                tables["training"].pop(key, None)
         return tables
 
     @model_validator(mode="after")
@@ -241,11 +271,15 @@ class Recipe(Section):
                 'false: set model.tied_embeddings to "decoder" or "none"'
             )
         start_from = self.training.start_from
-        keeps_vocabulary = start_from is not None and start_from.vocabulary == "keep"
+        keeps_vocabulary = start_from is not None and start_from.vocabulary != "new"
         if keeps_vocabulary and self.tokenizer.pretrained is not None:
             raise ValueError(
                 "tokenizer.pretrained names a tokenizer, but training.start_from reuses that of "
                 'its model: remove the former, or set training.start_from.vocabulary to "new"'
+            )
+        if start_from is not None and start_from.vocabulary == "extend" and self.data.is_trees:
+            raise ValueError(
+                'training.start_from.vocabulary = "extend" is for text: trees have symbols'
             )
         is_all_frozen = set(self.training.freeze) == set(get_args(FrozenPart))
         if is_all_frozen and self.model.tied_embeddings != "none":

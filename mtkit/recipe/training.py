@@ -7,6 +7,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Rate
 from mtkit.recipe.precision import PrecisionChoice
 from mtkit.recipe.section import (
@@ -250,9 +251,12 @@ class StartFrom(Section):
     """The folder of a causal language model, a denoising model or a translator: the decoder, the
     target embeddings and positions and the output start from its weights. A language model has no
     attention to a source: that part starts from random weights."""
-    vocabulary: Literal["keep", "new"] = "keep"
+    vocabulary: Literal["keep", "extend", "new"] = "keep"
     """`keep`: reuse the model's vocabulary and its treatment of punctuation, with the recipe's tags
     and `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
+    `extend`: the same, with pieces behind that the model's vocabulary lacks, of a vocabulary of
+    `tokenizer.vocab_size` pieces that is learned from the recipe's text; each starts from the mean
+    of the vectors of the pieces that spell it, and a tag from the mean of the other tags' vectors.
     `new`: a new vocabulary as the recipe says; embeddings of pieces that the model knows are
     copied, the others start from random vectors."""
 
@@ -334,6 +338,9 @@ class Training(Section):
     """Parts whose weights are not trained: all embeddings, positions included; the layers of the
     encoder; those of the decoder. The output projection is frozen only if it is tied to
     embeddings."""
+    lora: Annotated[Lora | None, Invalidates.RUN] = None
+    """Low-rank updates of the model that training starts from, in place of its weights; off if the
+    section is absent."""
     checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None

@@ -13,6 +13,8 @@ segmentations.py            other segmentations of a sentence than the best, dra
 tokenizer.py                text of two languages to token ids and back, and the files
 train_tokenizer.py          trains SentencePiece models
 extend_vocabulary.py        adds symbols to the vocabularies of a tokenizer
+learn_pieces.py             pieces of new text for a vocabulary that is there
+trim_vocabulary.py          cuts a vocabulary to the pieces that some text uses
 arrange_pieces.py           a SentencePiece model whose pieces have another vocabulary's ids
 
 trees/                      constituency trees: read, written as symbols, made of symbols again

@@ -43,13 +43,15 @@ def train_tokenizer(
     sentencepiece.set_random_generator_seed(seed)
     symbols = list(dict.fromkeys((*tags, *settings.user_symbols, *symbols)))
     if settings.joint:
-        joint = _train(settings, chain(source, target), symbols, "tokenizer")
+        joint = train_model(settings, chain(source, target), symbols, "tokenizer")
         return SubwordTokenizer(joint, joint, tags=tags, punctuation=punctuation)
     if source_model is None:
-        source_model = _train(settings, source, symbols, "source tokenizer")
+        source_model = train_model(settings, source, symbols, "source tokenizer")
     return SubwordTokenizer(
         source_model,
-        _collect(target) if is_trees else _train(settings, target, symbols, "target tokenizer"),
+        _collect(target)
+        if is_trees
+        else train_model(settings, target, symbols, "target tokenizer"),
         tags=tags,
         punctuation=punctuation,
     )
@@ -79,7 +81,20 @@ def _collect(sentences: Iterable[str]) -> bytes:
     return model.getvalue()
 
 
-def _train(settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str) -> bytes:
+def train_model(
+    settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str
+) -> bytes:
+    """Returns a serialised SentencePiece model, trained on all sentences.
+
+    Args:
+        settings: The recipe's section.
+        sentences: Normalised sentences.
+        symbols: Strings that are to be one piece.
+        what: What it is, for messages.
+
+    Raises:
+        MtkitError: They can't yield a vocabulary of the wanted size.
+    """
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -14,6 +14,8 @@ label_loss.py      the loss of labelled texts
 loss.py            output projection and label-smoothed cross entropy, fused in chunks
 precision.py       which arithmetic updates are computed in, and the weights in it
 start_from.py      the weights of a trained model as a start: fine-tuning
+piece_vectors.py   vectors of new pieces, from those that spell them
+whole_weights.py   all weights of a model from what LoRA learned beside its base
 optimizer.py       Adam
 schedule.py        the learning rate of each step
 checkpoint.py      a checkpoint: the state of training, metadata, digests

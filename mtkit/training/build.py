@@ -10,6 +10,7 @@ import torch
 from mtkit.data.prepared import PreparedData
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
+from mtkit.model.digest import digest_model
 from mtkit.model.weights import check_memory
 from mtkit.network import Network
 from mtkit.recipe import Recipe
@@ -37,7 +38,11 @@ from mtkit.training.text_validation import CausalValidator, DenoisingValidator, 
 from mtkit.training.trackers import open_trackers
 from mtkit.training.translation_loss import measure_joined, measure_translation
 from mtkit.training.validation import ModelValidator, Validator
+from mtkit.training.whole_weights import add_low_rank, find_base
 from mtkit.workspace import Workspace
+
+_UNREAD = "unread"
+"""The digest of LoRA's base in processes that save nothing."""
 
 
 def build_learner(
@@ -46,20 +51,26 @@ def build_learner(
     """Returns a learner that hasn't learned yet, on its device; every process must call it.
 
     Its weights are random; with `takes_start`, they are those that `training.start_from`
-    names.
+    names. With LoRA they are so whenever training begins or resumes.
 
     Raises:
         MtkitError: The network is larger than this machine's memory, or its shape
             isn't the start's.
     """
+    lora, base_digest = recipe.training.lora, ""
     config = ModelConfig.of(recipe, data.tokenizer, data.labels)
     check_memory(config.list_shapes().values(), "[model]")
     torch.manual_seed(recipe.seed)
     model = build(config).to(processes.device)
     if takes_start:
         start_from(recipe, model, data.tokenizer)
-    freeze(model, recipe.training.freeze)
-    return Learner.of(model, recipe, precision=resolve_precision(recipe, processes))
+    if lora is not None:
+        add_low_rank(model, recipe, config)
+        model.to(processes.device)
+        base_digest = digest_model(find_base(recipe)) if processes.is_first else _UNREAD
+    freeze(model, recipe.training.freeze, lora)
+    precision = resolve_precision(recipe, processes)
+    return Learner.of(model, recipe, precision=precision, base_digest=base_digest)
 
 
 def build_objective(

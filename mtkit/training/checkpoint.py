@@ -1,7 +1,8 @@
 """A checkpoint: the state of training, metadata, digests; no pickle anywhere.
 
 checkpoints/step-00001500/
-    model.safetensors      what is validated and released: the weights, or their moving average
+    model.safetensors      what is validated and released: the weights, or their moving average;
+                           with LoRA those that learn alone
     weights.safetensors    the weights themselves, where the run keeps a moving average
     optimizer.safetensors  both moments of Adam, by weight, and its count of updates
     state.json             the state of training, the development score, the recipe, digests
@@ -101,6 +102,7 @@ class Checkpoint:
         digests: Digest of each file of numbers, by name.
         data_digest: Digest of the data it was trained on.
         recipe: The recipe it was trained with, as plain tables.
+        base_digest: Digest of the model that LoRA updates, whose weights it lacks; empty without.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -112,6 +114,7 @@ class Checkpoint:
     digests: dict[Annotated[str, Field(pattern=r"^[a-z]+\.safetensors$")], str]
     data_digest: str
     recipe: dict[str, Any]
+    base_digest: str = ""
 
     @property
     def weights_file(self) -> Path:
@@ -214,6 +217,9 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint's metadata beside its files of numbers."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
+    if not checkpoint.base_digest:
+        # As older versions read it.
+        del facts["base_digest"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

@@ -69,12 +69,23 @@ class CheckpointFolder:
         folder = self._folder / f"step-{state.step:08d}"
         with building(folder) as draft:
             with learner.as_released():
-                write_tensors(pack_weights(learner.model), draft / WEIGHTS_FILE)
+                released = pack_weights(learner.model, only=learner.saved_names)
+                write_tensors(released, draft / WEIGHTS_FILE)
             if learner.average is not None:
-                write_tensors(pack_weights(learner.model), draft / TRAINED_FILE)
+                trained = pack_weights(learner.model, only=learner.saved_names)
+                write_tensors(trained, draft / TRAINED_FILE)
             write_tensors(pack_moments(learner), draft / OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(folder, state, None, is_regular, digests, data_digest, recipe)
+            saved = Checkpoint(
+                folder,
+                state,
+                None,
+                is_regular,
+                digests,
+                data_digest,
+                recipe,
+                learner.base_digest,
+            )
             write_facts(draft, saved)
         return saved
 
@@ -159,17 +170,35 @@ def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     """
     trained = checkpoint.folder / TRAINED_FILE
     released, path = checkpoint.weights_file, checkpoint.folder / OPTIMIZER_FILE
-    has_average = TRAINED_FILE in checkpoint.digests
+    has_average, names = TRAINED_FILE in checkpoint.digests, learner.saved_names
+    check_base(checkpoint, learner.base_digest)
     with _naming(checkpoint.folder):
         if learner.average is not None or not has_average:
-            load_weights(learner.model, read_weights(released), origin=released)
+            load_weights(learner.model, read_weights(released), origin=released, only=names)
         if learner.average is not None:
             learner.average.restart()
         if has_average:
-            load_weights(learner.model, read_weights(trained), origin=trained)
+            load_weights(learner.model, read_weights(trained), origin=trained, only=names)
         tensors = read_weights(path)
     was_frozen = list_frozen(learner.model, checkpoint.recipe.get("training", {}).get("freeze", ()))
+    if names is not None:
+        was_frozen = {name for name, _ in learner.model.named_parameters()} - set(names)
     load_moments(learner, tensors, was_frozen, path)
+
+
+def check_base(checkpoint: Checkpoint, base_digest: str) -> None:
+    """Checks that the model that LoRA updates is the one that a checkpoint's run began with.
+
+    Raises:
+        MtkitError: It is another.
+    """
+    if checkpoint.base_digest != base_digest:
+        start_from = checkpoint.recipe.get("training", {}).get("start_from") or {}
+        raise MtkitError(
+            f"{checkpoint.folder} has low-rank updates (training.lora) of another model than "
+            f"{start_from.get('model')} is now",
+            "put the model back that the run began with, or remove the checkpoints to start over",
+        )
 
 
 def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Checkpoint]:

@@ -2,15 +2,17 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.model.parameters import find_part
+from mtkit.model.parameters import find_part, is_low_rank, learns_whole
+from mtkit.network.low_rank import AdaptedLinear
 from mtkit.recipe import Recipe
+from mtkit.recipe.lora import Lora
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.training import FrozenPart
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
@@ -19,9 +21,12 @@ from mtkit.training.precision import Network_co, WorkingCopy
 Network = TypeVar("Network", bound=nn.Module)
 
 
-def freeze(model: nn.Module, parts: Sequence[FrozenPart]) -> None:
-    """Sets the weights of some parts, and of no other, to take no gradient."""
-    frozen = list_frozen(model, parts)
+def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = None) -> None:
+    """Sets the weights of some parts, and of no other, to take no gradient.
+
+    With LoRA all of the network's own do, but for those that learn whole beside its matrices.
+    """
+    frozen = list_frozen(model, parts) if lora is None else _list_base(model, lora)
     for name, weight in model.named_parameters():
         weight.requires_grad_(name not in frozen)
     assert any(weight.requires_grad for weight in model.parameters()), "a recipe refuses that"
@@ -33,6 +38,15 @@ def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
     A matrix that embeddings share with the output projection has the embeddings' name.
     """
     return {name for name, _ in model.named_parameters() if parts and find_part(name) in parts}
+
+
+def _list_base(model: nn.Module, lora: Lora) -> set[str]:
+    """Returns the names of the weights that stay those of LoRA's base."""
+    return {
+        name
+        for name, _ in model.named_parameters()
+        if not is_low_rank(name) and not learns_whole(name, lora)
+    }
 
 
 class AveragedWeights:
@@ -75,22 +89,38 @@ class Learner(Generic[Network_co]):
         optimizer: What changes its weights; it has its moments from the start.
         working: What updates are computed with: the model, or its copy in another precision.
         average: Moving average of the weights, which is then what is validated and released.
+        base_digest: Digest of the model that LoRA updates: its weights aren't in checkpoints.
+            Empty without LoRA.
     """
 
     model: Network_co
     optimizer: torch.optim.Optimizer
     working: WorkingCopy[Network_co]
     average: AveragedWeights | None = None
+    base_digest: str = ""
 
     @classmethod
     def of(
-        cls, model: Network, recipe: Recipe, *, precision: Precision = "fp32"
+        cls,
+        model: Network,
+        recipe: Recipe,
+        *,
+        precision: Precision = "fp32",
+        base_digest: str = "",
     ) -> "Learner[Network]":
         """Returns the learner of a model, on its device, that hasn't learned yet."""
         optimizer = build_optimizer(model, recipe.training.optimizer)
         settings = recipe.training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
-        return Learner(model, optimizer, WorkingCopy(model, precision), average)
+        return Learner(model, optimizer, WorkingCopy(model, precision), average, base_digest)
+
+    @property
+    def saved_names(self) -> list[str] | None:
+        """The weights that are in checkpoints; None for all."""
+        if not self.base_digest:
+            return None
+        named = self.model.named_parameters()
+        return [name for name, weight in named if weight.requires_grad]
 
     @property
     def num_updates(self) -> int:
@@ -122,6 +152,18 @@ class Learner(Generic[Network_co]):
             yield
         finally:
             self.average.exchange()
+
+    @contextmanager
+    def as_translated(self) -> Iterator[None]:
+        """Lets the model compute as the one that is released does: LoRA's updates in its weights.
+
+        That isn't the same to the last bit as updates beside the weights.
+        """
+        with self.as_released(), ExitStack() as merging:
+            for part in self.model.modules():
+                if isinstance(part, AdaptedLinear):
+                    merging.enter_context(part.merged())
+            yield
 
     def tensors(self) -> list[Tensor]:
         """Returns every tensor that makes it what it is, in an order that all processes share."""

@@ -244,7 +244,7 @@ class Trainer:
     ) -> TrainingState:
         """Validates a saved checkpoint; returns the state with its score, and the time since."""
         self.processes.progress.beat(f"validating step {state.step:,}")
-        with self.learner.as_released():
+        with self.learner.as_translated():
             validation = self.objective.validate()
         self.learner.working.model.train()
         if not math.isfinite(validation.metrics["loss"]):

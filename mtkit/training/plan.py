@@ -175,8 +175,8 @@ def _time_updates(
 
 
 def _describe_memory(learner: Learner[nn.Module], processes: Processes) -> str:
-    num_weights = sum(weight.numel() for weight in learner.model.parameters())
-    fixed = sum(t.numel() for t in learner.tensors()) + num_weights
+    learning = (weight for weight in learner.model.parameters() if weight.requires_grad)
+    fixed = sum(t.numel() for t in (*learner.tensors(), *learning))
     where = "GPU" if processes.device.type == "cuda" else "process"
     peak = peak_memory_bytes(processes.device)
     return (

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mtkit.data.prepared import PreparedData
+from mtkit.model.adapter import AdapterConfig, is_adapter
 from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
@@ -21,6 +22,7 @@ from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.loop import is_finished
 from mtkit.training.start_from import describe_start, find_start_licence
 from mtkit.training.summary import show_summary
+from mtkit.training.whole_weights import WholeWeights, find_base
 from mtkit.workspace import Workspace
 
 
@@ -41,17 +43,25 @@ def save_model(
         workspace: The run.
         data: The run's data.
         chosen: One checkpoint or more, oldest first.
-        weights: Their mean.
+        weights: Their mean; with LoRA, of what was learned.
         record: The manifest's, but for the digest.
         remark: What the model's card adds to their steps.
     """
     names = ", ".join(map(str, record.steps))
     several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
+    lora, adapter = recipe.training.lora, None
+    if lora is not None and lora.release == "adapter":
+        base, base_digest = find_base(recipe), chosen[-1].base_digest
+        adapter = AdapterConfig.of(base, workspace.model, lora, base_digest)
+    else:
+        whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels))
+        weights = whole.of(weights, chosen[-1].base_digest)
     save_model_folder(
         workspace.model,
         recipe=recipe,
         weights=weights,
+        adapter=adapter,
         tokenizer=data.tokenizer,
         labels=data.labels,
         origin=origin + remark,
@@ -63,12 +73,19 @@ def save_model(
     )
 
 
-def is_released(workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
+def is_released(recipe: Recipe, workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
     """Checks that `model/` is the best checkpoint, or was made by hand with `average`."""
     record = ModelRecord.read(workspace)
     best = list_steps(choose_best(checkpoints.list(), 1))
     is_best = bool(best) and record.steps == best
-    return workspace.model.is_dir() and (record.made_by == "average" or is_best)
+    return has_wanted_form(recipe, workspace) and (record.made_by == "average" or is_best)
+
+
+def has_wanted_form(recipe: Recipe, workspace: Workspace) -> bool:
+    """Checks that `model/` is there, an adapter where the recipe releases one and only there."""
+    lora = recipe.training.lora
+    wants_adapter = lora is not None and lora.release == "adapter"
+    return workspace.model.is_dir() and is_adapter(workspace.model) == wants_adapter
 
 
 def release(
@@ -86,7 +103,8 @@ def release(
     """
     best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
     if best:
-        best[0].check(ModelConfig.of(recipe, data.tokenizer, data.labels).list_shapes().values())
+        config = ModelConfig.of(recipe, data.tokenizer, data.labels)
+        best[0].check(config.list_shapes().values())
         save_model(
             recipe,
             workspace,

@@ -21,7 +21,7 @@ from mtkit.recipe.model import Model
 from mtkit.recipe.tables import relative_to_root
 from mtkit.recipe.training import ClassifierKind, StartKey
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.vocabulary import Vocabulary
+from mtkit.training.piece_vectors import find_spelling, find_vocabulary
 
 _FREE_KEYS = ("architecture", "dropout", "attention_dropout", "activation_dropout", "initial_std")
 """Keys of `[model]` that no trained weight depends on, which network it is of apart."""
@@ -50,22 +50,28 @@ class _Start:
         loaded: The model.
         matched: For each side that is taken, the model's id of each piece that both vocabularies
             have, by the id in the new model.
+        made_of: For each side, the model's ids of the pieces that a new piece's vector is the mean
+            of, by the id in the new model; nothing for those that keep a random one.
     """
 
     key: StartKey
     folder: Path
     loaded: LoadedModel
     matched: dict[Side, dict[int, int]]
+    made_of: dict[Side, dict[int, list[int]]]
 
 
-def start_from(recipe: Recipe, model: Network, tokenizer: SubwordTokenizer) -> None:
+def start_from(
+    recipe: Recipe, model: Network, tokenizer: SubwordTokenizer, *, says: bool = True
+) -> None:
     """Sets a new model's weights to those that its recipe starts from.
 
     Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
     vector rather than the mean of all vectors: it differs from the others at once, and twenty such
-    pieces cost a trained model less than 0.005 nats per token before the first update. Positions
-    past those that the other model learned keep their random vectors too, and so does every part
-    that no start has.
+    pieces cost a trained model less than 0.005 nats per token before the first update. Where the
+    vocabulary is extended, pieces are many, and each gets the mean of those that spell it.
+    Positions past those that the other model learned keep their random vectors too, and so does
+    every part that no start has.
 
     Raises:
         MtkitError: There is no model, it lacks what it is named for, it has another shape, or its
@@ -78,17 +84,23 @@ def start_from(recipe: Recipe, model: Network, tokenizer: SubwordTokenizer) -> N
         loaded = _load(key, folder)
         _check_kind(recipe, model, key, folder, loaded)
         _check_shape(key, folder, recipe.model, loaded.config.model)
-        if settings.vocabulary == "keep":
+        if settings.vocabulary != "new":
             _check_kept(key, folder, loaded.tokenizer, tokenizer)
         sides = _SIDES[key]
         matched = {side: _match(side, tokenizer, loaded.tokenizer) for side in sides}
-        starts.append(_Start(key, folder, loaded, matched))
+        made_of: dict[Side, dict[int, list[int]]] = {side: {} for side in sides}
+        if settings.vocabulary == "extend":
+            made_of = {
+                side: find_spelling(side, tokenizer, loaded, matched[side]) for side in sides
+            }
+        starts.append(_Start(key, folder, loaded, matched, made_of))
     _check_shared_matrix(recipe, starts)
     with torch.no_grad():
         for start in starts:
             _copy(start, model)
             _fold_segment(start, model)
-    _report(recipe, starts, tokenizer)
+    if says:
+        _report(recipe, starts, tokenizer)
 
 
 def describe_start(recipe: Recipe) -> dict[str, str]:
@@ -232,7 +244,7 @@ def _check_kept(
 ) -> None:
     """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
     for side in _SIDES[key]:
-        ours, theirs = (_find_vocabulary(side, one).pieces for one in (tokenizer, start))
+        ours, theirs = (find_vocabulary(side, one).pieces for one in (tokenizer, start))
         if ours[: len(theirs)] != theirs:
             raise MtkitError(
                 f"{folder}: this model's vocabulary no longer matches the prepared data",
@@ -240,16 +252,10 @@ def _check_kept(
             )
 
 
-def _find_vocabulary(side: Side, tokenizer: SubwordTokenizer) -> Vocabulary:
-    if side == "encoder":
-        return tokenizer.source_vocabulary
-    return tokenizer.target_vocabulary
-
-
 def _match(side: Side, ours: SubwordTokenizer, theirs: SubwordTokenizer) -> dict[int, int]:
     """Returns their id of each piece that both vocabularies of a side have, by our id."""
-    ids = _find_vocabulary(side, theirs).ids
-    pieces = _find_vocabulary(side, ours).pieces
+    ids = find_vocabulary(side, theirs).ids
+    pieces = find_vocabulary(side, ours).pieces
     return {token: ids[piece] for token, piece in enumerate(pieces) if piece in ids}
 
 
@@ -267,6 +273,8 @@ def _copy(start: _Start, model: Network) -> None:
         match find_rows(name):
             case "source pieces" | "target pieces":
                 _copy_rows(weight, found, start.matched[side])
+                for token, parts in start.made_of[side].items():
+                    weight[token] = found[parts].mean(0).to(weight)
             case "positions":
                 weight[: len(found)] = found.to(weight)
             case None:
@@ -304,22 +312,35 @@ def _report(recipe: Recipe, starts: Sequence[_Start], tokenizer: SubwordTokenize
         part = "" if start.key == "model" else f"the {start.key} "
         say(
             f"starting {part}from {start.folder}, which has {counts}"
-            + ("; the others start from random vectors" if lacks else "")
+            + (f"; {_describe_lacking(start)}" if lacks else "")
         )
         has_new = has_new or lacks
         _report_language(recipe, start)
     if lacking := _list_lacking(starts):
         say(f"{lacking} from random weights")
+    lora = recipe.training.lora
+    if has_new and lora is not None and not lora.train_embeddings:
+        warn(
+            "training.lora leaves the embeddings as they are: pieces that the model doesn't have "
+            "keep their first vectors; --set training.lora.train_embeddings=true trains them"
+        )
     if has_new and "embeddings" in recipe.training.freeze:
         warn(
             "training.freeze includes the embeddings: pieces that the model doesn't have keep "
-            "their random vectors"
+            "their first vectors"
         )
+
+
+def _describe_lacking(start: _Start) -> str:
+    """Returns what the vectors of pieces are that a start lacks."""
+    if not any(start.made_of.values()):
+        return "the others start from random vectors"
+    return "the others start from the vectors of the pieces that spell them"
 
 
 def _count_pieces(start: _Start, tokenizer: SubwordTokenizer) -> tuple[str, bool]:
     """Returns how many of our pieces a start has, in words, and whether it lacks any."""
-    sizes = {side: len(_find_vocabulary(side, tokenizer)) for side in start.matched}
+    sizes = {side: len(find_vocabulary(side, tokenizer)) for side in start.matched}
     found = {side: len(matched) for side, matched in start.matched.items()}
     lacks = found != sizes
     [(first, matched), *others] = start.matched.items()

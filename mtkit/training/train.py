@@ -83,8 +83,11 @@ def _train(
     saved = processes.broadcast_object(checkpoints.list() if processes.is_first else [])
     is_done = _is_done(recipe, data.digest, saved)
     processes.progress.beat("building the model")
-    is_new = recipe.training.start_from is not None and not saved
-    learner = build_learner(recipe, data, processes, takes_start=is_new and processes.is_first)
+    # LoRA's base isn't in checkpoints.
+    takes_start = recipe.training.start_from is not None and (
+        not saved or recipe.training.lora is not None
+    )
+    learner = build_learner(recipe, data, processes, takes_start=takes_start and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and was then renamed.
@@ -107,7 +110,7 @@ def _train(
             _write_down(recipe, workspace, learner.working.precision, processes)
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
-    if processes.is_first and not (is_done and is_released(workspace, checkpoints)):
+    if processes.is_first and not (is_done and is_released(recipe, workspace, checkpoints)):
         release(recipe, workspace, data, state, options=options)
     return is_finished(recipe, state)
 

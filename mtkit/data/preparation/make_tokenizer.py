@@ -1,5 +1,6 @@
 """The tokenizer of a recipe: one that is there already, or one trained on its text."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from mtkit.console import say
@@ -8,9 +9,11 @@ from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.tokenizer_choice import (
+    extends_vocabulary,
     find_source_model,
     find_tokenizer,
     list_own_symbols,
+    list_symbols,
     list_tags,
     punctuation_languages,
     read_reused,
@@ -18,6 +21,9 @@ from mtkit.data.tokenizer_choice import (
 )
 from mtkit.digests import digest_file
 from mtkit.recipe import Recipe
+from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.learn_pieces import learn_pieces
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 _SAMPLE_STREAM = 1
@@ -45,18 +51,16 @@ def make_tokenizer(
     """
     settings, punctuation = recipe.tokenizer, punctuation_languages(recipe)
     tokenizer, reused = find_tokenizer(recipe, punctuation), reused_folder(recipe)
-    if tokenizer is None:
-        store = TextStore(text_folder, left_out=left_out)
-        is_text = recipe.data.is_text
-        columns = TEXT_COLUMNS if is_text else PAIR_COLUMNS
-        size = min(max(1, settings.max_training_sentences // len(columns)), num_kept)
-        say(f"training the tokenizer on {size:,} {'lines' if is_text else 'pairs'}")
-        seed = [recipe.seed, _SAMPLE_STREAM]
-        samples = [store.sample(column, size, num_kept, seed=seed) for column in columns]
+    if reused is not None and extends_vocabulary(recipe):
+        tokenizer = _extend(recipe, reused, _draw_samples(recipe, text_folder, num_kept, left_out))
+        num_reused = read_reused(reused, recipe).source_vocab_size
+        num_added = tokenizer.source_vocab_size - num_reused
+        say(f"extending the vocabulary of {reused}: {num_reused:,} pieces, and {num_added:,} more")
+    elif tokenizer is None:
+        samples = _draw_samples(recipe, text_folder, num_kept, left_out)
         tokenizer = train_tokenizer(
             settings,
-            samples[0],
-            () if is_text else samples[1],
+            *samples,
             seed=recipe.seed,
             tags=list_tags(recipe),
             symbols=list_own_symbols(recipe),
@@ -76,3 +80,30 @@ def make_tokenizer(
         "joint": tokenizer.is_joint,
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
+
+
+def _draw_samples(
+    recipe: Recipe, text_folder: Path, num_kept: int, left_out: Path | None
+) -> tuple[Iterable[str], Iterable[str]]:
+    """Returns sentences of each side, or of the text and none, to train a tokenizer on."""
+    store, is_text = TextStore(text_folder, left_out=left_out), recipe.data.is_text
+    columns = TEXT_COLUMNS if is_text else PAIR_COLUMNS
+    size = min(max(1, recipe.tokenizer.max_training_sentences // len(columns)), num_kept)
+    say(f"training the tokenizer on {size:,} {'lines' if is_text else 'pairs'}")
+    seed = [recipe.seed, _SAMPLE_STREAM]
+    samples = [store.sample(column, size, num_kept, seed=seed) for column in columns]
+    return samples[0], () if is_text else samples[1]
+
+
+def _extend(
+    recipe: Recipe, folder: Path, samples: tuple[Iterable[str], Iterable[str]]
+) -> SubwordTokenizer:
+    """Returns the tokenizer of a model folder with pieces of samples, tags and symbols added."""
+    tokenizer = read_reused(folder, recipe)
+    learned = learn_pieces(tokenizer, recipe.tokenizer, *samples, seed=recipe.seed)
+    return extend_vocabulary(
+        learned,
+        tags=list_tags(recipe),
+        symbols=list_symbols(recipe),
+        punctuation=punctuation_languages(recipe),
+    )

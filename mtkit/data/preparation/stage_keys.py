@@ -16,6 +16,7 @@ from mtkit.data.selection.language_models import digest_models
 from mtkit.data.tokenizer_choice import (
     choose_punctuation,
     digest_reused,
+    extends_vocabulary,
     list_own_symbols,
     list_symbols,
     list_tags,
@@ -62,6 +63,9 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
             if data.is_trees:
                 # The trees' vocabulary may be made of the text.
                 depends.append(_describe_text(found))
+            if extends_vocabulary(recipe):
+                depends += [_describe_text(found), _dump(recipe, tokenizer, {"sampling"})]
+                depends.append(recipe.seed)
         case "tokenizer":
             depends = [
                 _describe_text(found),

@@ -29,8 +29,9 @@ from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selecti
 from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
-from mtkit.training.release import save_model
+from mtkit.training.release import has_wanted_form, save_model
 from mtkit.training.same_run import check_same_run
+from mtkit.training.whole_weights import list_checkpoint_shapes
 from mtkit.units import plural
 from mtkit.workspace import Workspace
 
@@ -141,7 +142,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that `update_model` would leave `model/` as it is."""
     saved = CheckpointFolder(workspace.checkpoints).list()
     record = ModelRecord.read(workspace)
-    if record.made_by != "average" or not workspace.model.is_dir():
+    if record.made_by != "average" or not has_wanted_form(recipe, workspace):
         return False
     averaging = recipe.training.averaging
     released = _list_selected(record, saved)
@@ -253,7 +254,8 @@ class _Run:
     def read_mean(self, chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
         """Returns the mean of checkpoints whose files hold what was saved."""
         data = self.data
-        shapes = ModelConfig.of(self.recipe, data.tokenizer, data.labels).list_shapes()
+        config = ModelConfig.of(self.recipe, data.tokenizer, data.labels)
+        shapes = list_checkpoint_shapes(self.recipe, config)
         for checkpoint in chosen:
             checkpoint.check(shapes.values())
             check_weights(checkpoint.weights_file, shapes)

@@ -67,8 +67,9 @@ def compare(
     )
     try:
         measuring = Measuring(recipe, data, device)
-        origin = mean.checkpoints[0].weights_file
-        measured = Measured.of(mean, measuring.measure(weights, origin=origin))
+        first = mean.checkpoints[0]
+        found = measuring.measure(weights, origin=first.weights_file, base_digest=first.base_digest)
+        measured = Measured.of(mean, found)
         single = _measure_best_single(recipe, saved, measuring)
     except MtkitError as error:
         if recipe.training.averaging.if_worse == "replace":
@@ -109,7 +110,9 @@ def _measure_best_single(
     for checkpoint in choose_best(others, 1):
         step, path = checkpoint.state.step, checkpoint.weights_file
         say(f"measuring step {step:,} again: training measured it with other settings")
-        validation = measuring.measure(read_weights(path), origin=path)
+        validation = measuring.measure(
+            read_weights(path), origin=path, base_digest=checkpoint.base_digest
+        )
         singles.append(Measured.of(Candidate("best", (checkpoint,)), validation))
     return max(singles, key=lambda one: one.score)
 

@@ -21,6 +21,7 @@ from mtkit.training.build import build_validator
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
 from mtkit.training.validation import ValidationResult
+from mtkit.training.whole_weights import WholeWeights
 from mtkit.units import plural
 
 
@@ -45,15 +46,24 @@ class Measuring:
             config = ModelConfig.of(recipe, data.tokenizer, data.labels)
             self._model = build(config, has_initial_weights=False).to(device).eval()
         self._device = device
+        self._whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels))
 
-    def measure(self, weights: Mapping[str, Tensor], *, origin: Path) -> ValidationResult:
+    def measure(
+        self, weights: Mapping[str, Tensor], *, origin: Path, base_digest: str = ""
+    ) -> ValidationResult:
         """Returns what a model with these weights is worth, as training would have measured it.
+
+        Args:
+            weights: A checkpoint's, or the mean of several's.
+            origin: Their source, for messages.
+            base_digest: That of the checkpoint.
 
         Raises:
             MtkitError: Memory runs out, or the development set can't be translated.
         """
         with _naming_memory(self._device):
-            load_weights(self._model, weights, origin=origin)
+            whole = self._whole.of(weights, base_digest)
+            load_weights(self._model, whole, origin=origin)
             return self._validator.validate(self._model)
 
 
@@ -71,7 +81,11 @@ def measure_candidates(
     for number, candidate in enumerate(candidates, start=1):
         say(f"measuring {number} of {len(candidates)}: {candidate.name}")
         files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
-        validation = measuring.measure(running.of(files), origin=files[0])
+        validation = measuring.measure(
+            running.of(files),
+            origin=files[0],
+            base_digest=candidate.checkpoints[0].base_digest,
+        )
         measured.append(Measured.of(candidate, validation))
     return measured
 

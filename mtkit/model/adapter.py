@@ -1,0 +1,173 @@
+"""What LoRA learned, as a small folder beside the model that it updates (arXiv 2106.09685).
+
+A model folder with two files in place of `model.safetensors`:
+
+adapter.json         which model it updates, by path and digest, and how
+adapter.safetensors  low-rank matrices; embeddings, where they were trained too
+
+Several such folders may name the same model.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, PositiveInt, ValidationError
+from torch import Tensor
+
+from mtkit.errors import MtkitError
+from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.model.config import (
+    ADAPTER_FILE,
+    ADAPTER_WEIGHTS_FILE,
+    WEIGHTS_FILE,
+    ModelConfig,
+    read_config,
+)
+from mtkit.model.digest import digest_model, reading
+from mtkit.model.parameters import Shape, learns_whole, list_adapted, list_learned_shapes, name_pair
+from mtkit.model.weights import check_weights, read_weights
+from mtkit.network.low_rank import find_update
+from mtkit.recipe.lora import Lora
+from mtkit.recipe.model import Model
+from mtkit.recipe.section import Section
+
+FORMAT_VERSION = 1
+"""Raised when an adapter that this version writes can't be read by older ones."""
+_MAX_BYTES = 1 << 20
+
+
+class AdapterConfig(Section):
+    """What an adapter updates, and how."""
+
+    format_version: PositiveInt = FORMAT_VERSION
+    """Version of the adapter's layout."""
+    base: Annotated[str, Field(min_length=1, max_length=4_096)]
+    """The model folder that it updates; relative to the adapter's own."""
+    base_digest: Annotated[str, Field(max_length=64)]
+    """That model's digest: beside another one the updates mean nothing."""
+    lora: Lora
+    """The recipe's section."""
+
+    @classmethod
+    def of(cls, base: Path, folder: Path, lora: Lora, base_digest: str) -> "AdapterConfig":
+        """Returns the config of an adapter that is to lie in a folder."""
+        relative = os.path.relpath(base.resolve(), folder.resolve())
+        return cls(base=Path(relative).as_posix(), base_digest=base_digest, lora=lora)
+
+
+def is_adapter(folder: Path) -> bool:
+    """Checks whether a model folder holds an adapter alone."""
+    return (folder / ADAPTER_FILE).is_file()
+
+
+def read_adapter_config(folder: Path) -> AdapterConfig:
+    """Returns an adapter's config.
+
+    Raises:
+        MtkitError: It is damaged, or of a later format.
+    """
+    path = folder / ADAPTER_FILE
+    content = read_file(path, max_bytes=_MAX_BYTES)
+    parsed = parse_json(content, path)
+    version = parsed.get("format_version") if isinstance(parsed, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise MtkitError(
+            f"{path}: format {version}, but this version of mtkit reads formats up to "
+            f"{FORMAT_VERSION}",
+            "pip install --upgrade mtkit",
+        )
+    try:
+        return AdapterConfig.model_validate_json(content)
+    except ValidationError as error:
+        raise MtkitError(
+            f"{path}: {describe_fault(error)}", "copy the complete folder again"
+        ) from error
+
+
+def read_adapted_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:
+    """Returns the weights of an adapter's model: those of its base with the updates in them.
+
+    Raises:
+        MtkitError: The base isn't there, or is another model than the adapter was trained with; a
+            file is missing or damaged.
+    """
+    adapter = read_adapter_config(folder)
+    base = folder / adapter.base
+    _check_base(folder, base)
+    shapes = config.list_shapes()
+    learned = list_learned_shapes(shapes, config.model, adapter.lora)
+    check_weights(folder / ADAPTER_WEIGHTS_FILE, learned)
+    with reading(base):
+        found = digest_model(base)
+        if found != adapter.base_digest:
+            raise MtkitError(
+                f"{base} isn't the model that the adapter {folder} was trained with: its digest is "
+                f"{found}, expected {adapter.base_digest}",
+                f'put that model there, or name its folder as "base" in {folder / ADAPTER_FILE}',
+            )
+        of_base = read_config(base)
+        _check_fits(folder, base, of_base.list_shapes(), shapes, adapter.lora)
+        check_weights(base / WEIGHTS_FILE, of_base.list_shapes())
+        weights = read_weights(base / WEIGHTS_FILE)
+    return merge(
+        weights, read_weights(folder / ADAPTER_WEIGHTS_FILE), shapes, config.model, adapter.lora
+    )
+
+
+def _check_base(folder: Path, base: Path) -> None:
+    if not base.is_dir():
+        raise MtkitError(
+            f"{folder} is an adapter, and the model that it updates isn't there: {base}",
+            f'put that model there, or name its folder as "base" in {folder / ADAPTER_FILE}',
+        )
+    if is_adapter(base):
+        raise MtkitError(
+            f"{base} is an adapter itself, and {folder} can't update it",
+            f'name a complete model folder as "base" in {folder / ADAPTER_FILE}',
+        )
+
+
+def _check_fits(
+    folder: Path,
+    base: Path,
+    theirs: Mapping[str, Shape],
+    shapes: Mapping[str, Shape],
+    lora: Lora,
+) -> None:
+    """Checks that a base has all weights that an adapter's model takes from it."""
+    for name, shape in shapes.items():
+        if not learns_whole(name, lora) and theirs.get(name) != shape:
+            raise MtkitError(
+                f"{folder}: this adapter doesn't fit {base}: {name}", "copy both folders again"
+            )
+
+
+def merge(
+    base: Mapping[str, Tensor],
+    learned: Mapping[str, Tensor],
+    shapes: Mapping[str, Shape],
+    model: Model,
+    lora: Lora,
+) -> dict[str, Tensor]:
+    """Returns a network's weights: a base's, with what LoRA learned in them.
+
+    Args:
+        base: The base's weights, in fp32, which stay as they are.
+        learned: What was learned, by the names of `list_learned_shapes`.
+        shapes: The network's weights.
+        model: The network.
+        lora: What was learned how.
+    """
+    adapted = list_adapted(shapes, model, lora)
+    merged = {}
+    for name in shapes:
+        merged[name] = learned[name] if learns_whole(name, lora) else base[name]
+        if name in adapted:
+            weight = merged[name].clone()
+            for each, one in adapted[name].items():
+                up, down = (learned[pair] for pair in name_pair(name, each))
+                weight[one.first : one.last] += find_update(up, down, lora.scale)
+            merged[name] = weight
+    return merged

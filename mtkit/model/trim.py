@@ -1,0 +1,46 @@
+"""A model with fewer pieces: its rows for the pieces that some text uses."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from mtkit.errors import MtkitError
+from mtkit.model.config import OpenedFolder
+from mtkit.model.parameters import find_rows
+from mtkit.text.trim_vocabulary import trim_vocabulary
+
+
+def trim(
+    opened: OpenedFolder, weights: Mapping[str, Tensor], lines: Iterable[str]
+) -> tuple[OpenedFolder, dict[str, Tensor]]:
+    """Returns a model with the pieces that lines use, and those that it can't lack.
+
+    It computes the same logits as the model had for these pieces, as long as it reads no other.
+
+    Args:
+        opened: The model but for its weights.
+        weights: Its weights, by name.
+        lines: Text of all of its languages that are to stay.
+
+    Raises:
+        MtkitError: There is no text.
+    """
+    lines = list(lines)
+    if not any(line.strip() for line in lines):
+        raise MtkitError(
+            "the text whose pieces are to be kept is empty",
+            "name text of the languages that are to stay",
+        )
+    trimmed = trim_vocabulary(opened.tokenizer, lines)
+    rows = {
+        "source pieces": torch.tensor(trimmed.source),
+        "target pieces": torch.tensor(trimmed.target),
+    }
+    kept = {
+        name: weight[rows[kind]] if (kind := find_rows(name)) in rows else weight
+        for name, weight in weights.items()
+    }
+    sizes = {"source_vocab_size": len(trimmed.source), "target_vocab_size": len(trimmed.target)}
+    config = opened.config.model_copy(update=sizes)
+    return OpenedFolder(trimmed.tokenizer, opened.settings, config), kept

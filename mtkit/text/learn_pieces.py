@@ -1,0 +1,158 @@
+"""Pieces of new text for a vocabulary that is there: another language, another domain.
+
+The pieces that it has keep their ids, and so their vectors; new ones come behind them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import sentencepiece
+
+# protobuf makes the class when the module is loaded, where mypy can't see it.
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from mtkit.errors import MtkitError
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.sentencepiece_segmenter import SentencePieceSegmenter
+from mtkit.text.token_ids import SPECIAL_PIECES
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.train_tokenizer import train_model
+
+_Piece = ModelProto.SentencePiece
+
+
+def learn_pieces(
+    tokenizer: SubwordTokenizer,
+    settings: Tokenizer,
+    source: Iterable[str],
+    target: Iterable[str],
+    *,
+    seed: int,
+) -> SubwordTokenizer:
+    """Returns a tokenizer with more pieces, which SentencePiece learns from text.
+
+    A vocabulary of `settings.vocab_size` pieces is trained, of the tokenizer's own kind and on text
+    as it normalises it. Pieces that the tokenizer lacks are added, but for those that it would cut
+    into others all the same. With BPE they rank behind all that were there, so that merges begin as
+    before; with a unigram model they have the log-probabilities that were learned.
+
+    Args:
+        tokenizer: The one to extend; it stays as it is.
+        settings: The recipe's section.
+        source: Source sentences, their punctuation normalised.
+        target: Target sentences, likewise.
+        seed: Seed of SentencePiece's own generator.
+
+    Raises:
+        MtkitError: The text can't yield a vocabulary of that size, or the tokenizer's pieces are
+            words or characters.
+    """
+    sentencepiece.set_random_generator_seed(seed)
+    models = tokenizer.models
+    of_sides = [_normalize(models[0], source), _normalize(models[1], target)]
+    if tokenizer.is_joint:
+        learned = _train(settings, models[0], chain(*of_sides), "tokenizer")
+        pieces = [_find_lacking(model, learned) for model in models]
+        # Both models have the same pieces, or their ids would differ.
+        kept = [piece for piece in pieces[0] if piece in pieces[1]]
+        extended = [_add_pieces(model, learned, kept) for model in models]
+    else:
+        extended = []
+        for model, text, side in zip(models, of_sides, ("source", "target"), strict=True):
+            learned = _train(settings, model, text, f"{side} tokenizer")
+            extended.append(_add_pieces(model, learned, _find_lacking(model, learned)))
+    return SubwordTokenizer(
+        *extended,
+        tags=tokenizer.tags,
+        punctuation=tokenizer.punctuation,
+        looks_up_unknown=tokenizer.looks_up_unknown,
+    )
+
+
+def spell_pieces(model: bytes, pieces: Sequence[str]) -> list[list[int]]:
+    """Returns the tokens that spell each of some pieces, by a model that lacks them.
+
+    Args:
+        model: A serialised SentencePiece model.
+        pieces: As a vocabulary has them: `▁` is a space.
+
+    Returns:
+        Tokens by mtkit's ids, unknown ones left out; none where it knows no letter of a piece.
+    """
+    segmenter = SentencePieceSegmenter(_without_changes(model))
+    tokens = segmenter.encode(pieces)
+    return [[token for token in found if token >= len(SPECIAL_PIECES)] for found in tokens]
+
+
+def _normalize(model: bytes, lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines as a model sees them."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=_without_prefix(model))
+    for line in lines:
+        yield processor.normalize(line).replace("▁", " ")
+
+
+def _without_prefix(model: bytes) -> bytes:
+    proto = _read(model)
+    proto.normalizer_spec.add_dummy_prefix = False
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def _without_changes(model: bytes) -> bytes:
+    """Returns a model that cuts pieces as they are: no space before them, nothing normalised."""
+    proto = _read(model)
+    spec = proto.normalizer_spec
+    spec.name, spec.precompiled_charsmap = "identity", b""
+    spec.add_dummy_prefix = spec.remove_extra_whitespaces = False
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def _read(model: bytes) -> Any:
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    return proto
+
+
+def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -> Any:
+    """Returns a model of the same kind, trained on lines that are normalised."""
+    spec = _read(model).trainer_spec
+    kinds = {spec.BPE: "bpe", spec.UNIGRAM: "unigram"}
+    if spec.model_type not in kinds:
+        raise MtkitError(
+            "the pieces of the model that training starts from are words or characters, and none "
+            "can be added",
+            "--set training.start_from.vocabulary=new",
+        )
+    changed = {
+        "kind": kinds[spec.model_type],
+        "normalization": "identity",
+        "byte_fallback": False,
+    }
+    return _read(train_model(settings.model_copy(update=changed), lines, [], what))
+
+
+def _find_lacking(model: bytes, learned: Any) -> list[str]:
+    """Returns the learned pieces that a model, were they added, would cut text into."""
+    known = {piece.piece for piece in _read(model).pieces}
+    normal = [piece.piece for piece in learned.pieces if piece.type == _Piece.NORMAL]
+    lacking = [piece for piece in normal if piece not in known]
+    extended = _add_pieces(model, learned, lacking)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=_without_changes(extended))
+    cut = processor.encode(lacking, out_type=str)
+    return [piece for piece, found in zip(lacking, cut, strict=True) if found == [piece]]
+
+
+def _add_pieces(model: bytes, learned: Any, pieces: Sequence[str]) -> bytes:
+    """Returns a model with learned pieces behind its own."""
+    proto = _read(model)
+    scores = {piece.piece: piece.score for piece in learned.pieces}
+    if proto.trainer_spec.model_type == proto.trainer_spec.BPE:
+        lowest = min((p.score for p in proto.pieces if p.type == _Piece.NORMAL), default=0.0)
+        scores = {piece: lowest - 1.0 - rank for rank, piece in enumerate(pieces)}
+    for piece in pieces:
+        proto.pieces.add(piece=piece, score=scores[piece], type=_Piece.NORMAL)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    content: bytes = proto.SerializeToString()
+    return content

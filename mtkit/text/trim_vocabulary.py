@@ -1,0 +1,133 @@
+"""Cuts a vocabulary to the pieces that some text uses.
+
+Whatever the remaining pieces spell is cut into them as before. So a unigram model needs nothing
+more: the best of all segmentations is the best of fewer, too. BPE needs the pieces by which a piece
+is merged.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import sentencepiece
+
+# protobuf makes the class when the module is loaded, where mypy can't see it.
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from mtkit.text.arrange_pieces import reorder_model
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.vocabulary import Vocabulary
+
+_Piece = ModelProto.SentencePiece
+_LINES_AT_ONCE = 4_096
+_SPACE = "▁"
+
+
+@dataclass(frozen=True)
+class TrimmedTokenizer:
+    """A tokenizer with fewer pieces.
+
+    Attributes:
+        tokenizer: The tokenizer.
+        source: For each of its source pieces, the id that it had.
+        target: For each of its target pieces, likewise.
+    """
+
+    tokenizer: SubwordTokenizer
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> TrimmedTokenizer:
+    """Returns a tokenizer with the pieces that it cuts lines into, and those that it can't lack.
+
+    These are special pieces, tags and other symbols, bytes and single characters. Each line is read
+    as a source and as a target.
+    """
+    used: tuple[set[int], set[int]] = (set(), set())
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        block = lines[first : first + _LINES_AT_ONCE]
+        for tokens in tokenizer.encode_source(block):
+            used[0].update(tokens)
+        for tokens in tokenizer.encode_target(block):
+            used[1].update(tokens)
+    vocabularies = tokenizer.source_vocabulary, tokenizer.target_vocabulary
+    protos = [
+        _read_by_our_ids(model, vocabulary)
+        for model, vocabulary in zip(tokenizer.models, vocabularies, strict=True)
+    ]
+    kept = [_complete(proto, of_side) for proto, of_side in zip(protos, used, strict=True)]
+    if tokenizer.is_joint:
+        both = sorted({*kept[0], *kept[1]})
+        kept = [both, both]
+    models = [_cut(proto, of_side) for proto, of_side in zip(protos, kept, strict=True)]
+    trimmed = SubwordTokenizer(
+        *models,
+        tags=tokenizer.tags,
+        punctuation=tokenizer.punctuation,
+        looks_up_unknown=tokenizer.looks_up_unknown,
+    )
+    return TrimmedTokenizer(trimmed, tuple(kept[0]), tuple(kept[1]))
+
+
+def _read_by_our_ids(model: bytes, vocabulary: Vocabulary) -> Any:
+    """Returns a model whose pieces are in the order of mtkit's ids, whatever it was."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    specials = [getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")]
+    if specials != [PAD, UNK, BOS, EOS]:
+        model = reorder_model(model, vocabulary.pieces, writes=True)
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    return proto
+
+
+def _complete(proto: Any, used: set[int]) -> list[int]:
+    """Returns the ids of pieces that are used, and of those that no text can do without."""
+    kept = {token for token in used if token < len(proto.pieces)} | set(range(len(SPECIAL_PIECES)))
+    for token, piece in enumerate(proto.pieces):
+        is_symbol = piece.type in (_Piece.USER_DEFINED, _Piece.BYTE)
+        is_control = piece.type == _Piece.CONTROL and not piece.piece.startswith("<row ")
+        is_letter = piece.type == _Piece.NORMAL and len(piece.piece.removeprefix(_SPACE)) <= 1
+        if is_symbol or is_control or is_letter:
+            kept.add(token)
+    if proto.trainer_spec.model_type == proto.trainer_spec.BPE:
+        scores = {
+            piece.piece: piece.score
+            for piece in proto.pieces
+            if piece.type in (_Piece.NORMAL, _Piece.UNUSED)
+        }
+        ids = {piece.piece: token for token, piece in enumerate(proto.pieces)}
+        for token in list(kept):
+            if proto.pieces[token].type == _Piece.NORMAL:
+                kept.update(ids[part] for part in _list_merges(proto.pieces[token].piece, scores))
+    return sorted(kept)
+
+
+def _list_merges(piece: str, scores: dict[str, float]) -> Iterator[str]:
+    """Yields the pieces that merges make on the way to a piece, best first as BPE merges."""
+    parts = list(piece)
+    while True:
+        found = [
+            (scores[left + right], -index)
+            for index, (left, right) in enumerate(pairwise(parts))
+            if left + right in scores
+        ]
+        if not found:
+            return
+        index = -max(found)[1]
+        parts[index : index + 2] = [parts[index] + parts[index + 1]]
+        yield parts[index]
+
+
+def _cut(proto: Any, kept: Sequence[int]) -> bytes:
+    """Returns a model with some of its pieces, in their order."""
+    pieces = [proto.pieces[token] for token in kept]
+    cut = ModelProto()
+    cut.CopyFrom(proto)
+    del cut.pieces[:]
+    cut.pieces.extend(pieces)
+    cut.trainer_spec.vocab_size = len(pieces)
+    content: bytes = cut.SerializeToString()
+    return content

@@ -1,0 +1,115 @@
+"""All weights of a model from those that a checkpoint holds, which with LoRA are a few."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.errors import MtkitError
+from mtkit.model.adapter import is_adapter, merge
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.model.digest import digest_model
+from mtkit.model.parameters import Shape, list_adapted, list_learned_shapes
+from mtkit.model.weights import distinct_weights
+from mtkit.network import Network
+from mtkit.network.low_rank import AdaptedLinear
+from mtkit.recipe import Recipe
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.training.start_from import start_from
+
+
+def add_low_rank(model: Network, recipe: Recipe, config: ModelConfig) -> None:
+    """Gives the maps of a network that a recipe names their low-rank updates, which are 0.
+
+    Their matrices are drawn from torch's generator.
+    """
+    lora = recipe.training.lora
+    assert lora is not None
+    for weight, maps in list_adapted(config.list_shapes(), config.model, lora).items():
+        path, _, name = weight.removesuffix(".weight").rpartition(".")
+        part = model.get_submodule(path)
+        linear = part.get_submodule(name)
+        assert isinstance(linear, torch.nn.Linear)
+        adapted = AdaptedLinear(
+            linear,
+            {each: (one.first, one.last) for each, one in maps.items()},
+            rank=lora.rank,
+            scale=lora.scale,
+            dropout=lora.dropout,
+        )
+        setattr(part, name, adapted)
+
+
+def find_base(recipe: Recipe) -> Path:
+    """Returns the model folder that LoRA updates.
+
+    Raises:
+        MtkitError: It is to be the base of an adapter, and is an adapter itself.
+    """
+    lora, settings = recipe.training.lora, recipe.training.start_from
+    assert lora is not None
+    assert settings is not None
+    assert settings.model is not None, "a recipe without it is refused"
+    if lora.release == "adapter" and is_adapter(settings.model):
+        raise MtkitError(
+            f"{settings.model} is an adapter, and one can't be the base of another",
+            "--set training.lora.release=merged",
+        )
+    return settings.model
+
+
+def list_checkpoint_shapes(recipe: Recipe, config: ModelConfig) -> dict[str, Shape]:
+    """Returns the shape of each weight in the checkpoints of a recipe's run."""
+    shapes, lora = config.list_shapes(), recipe.training.lora
+    return shapes if lora is None else list_learned_shapes(shapes, config.model, lora)
+
+
+class WholeWeights:
+    """Completes weights of checkpoints of one run; the base of LoRA is read once.
+
+    Args:
+        recipe: The run's.
+        tokenizer: The run's.
+        labels: A classifier's.
+    """
+
+    def __init__(
+        self, recipe: Recipe, tokenizer: SubwordTokenizer, labels: tuple[str, ...] = ()
+    ) -> None:
+        self._recipe, self._tokenizer = recipe, tokenizer
+        self._config = ModelConfig.of(recipe, tokenizer, labels)
+        self._base: dict[str, Tensor] = {}
+
+    def of(self, weights: Mapping[str, Tensor], base_digest: str) -> Mapping[str, Tensor]:
+        """Returns all weights of a network, given those of a checkpoint or of several's mean.
+
+        Args:
+            weights: By name; without LoRA they are all there.
+            base_digest: The checkpoint's.
+
+        Raises:
+            MtkitError: The model that LoRA updates is gone, or another one now.
+        """
+        lora = self._recipe.training.lora
+        if lora is None:
+            return weights
+        if not self._base:
+            self._read_base(base_digest)
+        return merge(self._base, weights, self._config.list_shapes(), self._config.model, lora)
+
+    def _read_base(self, base_digest: str) -> None:
+        folder = find_base(self._recipe)
+        found = digest_model(folder)
+        if found != base_digest:
+            raise MtkitError(
+                f"{folder} is another model than the run began with (training.lora)",
+                "put that model back",
+            )
+        # As training made it: pieces that the base lacks have vectors of their own.
+        torch.manual_seed(self._recipe.seed)
+        model = build(self._config)
+        start_from(self._recipe, model, self._tokenizer, says=False)
+        named = distinct_weights(model)
+        self._base = {name: weight.detach() for name, weight in named.items()}
