@@ -62,8 +62,8 @@ def align_words(
 ) -> WordAlignment:
     """Returns the links of a target's words.
 
-    A word is linked to the source word that has most of its pieces' attention, and to any other that
-    has a good share, if these have it from words; attention to `</s>` and tags is to no word.
+    A word is linked to each source word that has a good share of its pieces' attention: to one, to
+    two, or to none. Attention to `</s>` and tags is to no word.
 
     Args:
         source: The source's words.

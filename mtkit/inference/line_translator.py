@@ -30,6 +30,7 @@ from mtkit.inference.translation import (
     LineWarning,
     Request,
     Translation,
+    WordAlignment,
 )
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -40,6 +41,8 @@ _MAX_GIVEN_TOKENS = 4_096
 with the square of the length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion")
 """Settings that a request can't change."""
+_UNALIGNED = (replace(BLANK.candidates[0], alignment=WordAlignment((), (), ())),)
+"""The candidates of a blank line where alignments are asked for."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the decoded hypotheses of a part, best first.
 
@@ -116,9 +119,10 @@ class LineTranslator:
             for hypotheses in found:
                 _check_finite(hypotheses, settings[index], line)
             if not parts:
-                translations.append(
-                    self._answer_without_search(requests[index], warnings.get(index))
-                )
+                answer = self._answer_without_search(requests[index], warnings.get(index))
+                if settings[index].alignments:
+                    answer = replace(answer, candidates=_UNALIGNED)
+                translations.append(answer)
                 continue
             ranked = [
                 self._rerank(part, [self._decode(each, part) for each in hypotheses])
@@ -168,6 +172,9 @@ class LineTranslator:
                 candidate = replace(self._decode(hypothesis), text=texts[which])
                 scored[indices[which]] = Translation((candidate,))
         if self.settings.alignments:
+            scored = [
+                replace(each, candidates=_UNALIGNED) if each is BLANK else each for each in scored
+            ]
             self._align_given(pairs, indices, sources, targets, scored)
         return scored
 

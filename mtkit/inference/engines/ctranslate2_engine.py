@@ -147,7 +147,6 @@ class CTranslate2Engine:
             for result, target in zip(results, target_batch, strict=True)
         ]
 
-
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
