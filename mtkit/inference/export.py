@@ -24,6 +24,12 @@ from mtkit.inference.engine_comparison import (
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.model.alignment_head import (
+    ALIGNMENT_FILE,
+    AlignmentHead,
+    default_head,
+    read_alignment_head,
+)
 from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, check_translates, write_section
 from mtkit.model.digest import digest_model, reading
@@ -104,7 +110,13 @@ def export(
     check_convertible(loaded.config.model)
     check_settings(settings)
     chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
-    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation or Evaluation())
+    # What a coverage penalty counts is in the way of one head's attention.
+    head = (
+        default_head(loaded.config.model)
+        if settings.coverage_penalty
+        else read_alignment_head(model_folder, loaded.config.model)
+    )
+    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation or Evaluation(), head)
     with building(output, then=record) as draft:
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
@@ -113,6 +125,8 @@ def export(
         write_section(draft / CONFIG_FILE, loaded.config)
         write_section(draft / INFERENCE_FILE, exported)
         loaded.tokenizer.save(draft)
+        if head != default_head(loaded.config.model):
+            write_section(draft / ALIGNMENT_FILE, head)
         facts = [
             f"CTranslate2 {version('ctranslate2')}, {quantization}",
             f"exported from the model with digest {made_from}",
@@ -147,6 +161,7 @@ class _Job:
     lines: list[str]
     references: list[str]
     evaluation: Evaluation
+    alignment_head: AlignmentHead
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
@@ -191,6 +206,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         max_tokens=max(_MIN_POSITIONS, wanted),
         quantization=quantization,
         made_from=job.made_from,
+        alignment_head=job.alignment_head,
     )
 
 

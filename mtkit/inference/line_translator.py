@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mtkit.errors import MtkitError
+from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, mark_request
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
@@ -31,6 +32,7 @@ _MAX_GIVEN_TOKENS = 4_096
 with the square of the length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion")
 """Settings that a request can't change."""
+"""The candidates of a blank line where alignments are asked for."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the decoded hypotheses of a part, best first.
 
@@ -80,6 +82,9 @@ class LineTranslator:
         )
         self._target_language, self._rerank = target_language, rerank
         self._pieces = tokenizer.target_vocabulary.pieces
+        self._aligner = LineAligner(engine, tokenizer, can_align=trees is None and not continues)
+        if settings.alignments:
+            self._aligner.check()
 
     def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each line's translation; those with equal settings are searched together.
@@ -96,6 +101,8 @@ class LineTranslator:
             for index, request in enumerate(requests)
         ]
         settings = [self._choose_settings(request) for request in requests]
+        if any(each.alignments for each in settings):
+            self._aligner.check()
         if self._trees is not None:
             requests = [replace(request, text=self._spell(request.text)) for request in requests]
         max_tokens = self._engine.max_tokens or sys.maxsize
@@ -112,14 +119,19 @@ class LineTranslator:
             for hypotheses in found:
                 _check_finite(hypotheses, settings[index], line)
             if not parts:
-                translations.append(
-                    self._answer_without_search(requests[index], warnings.get(index))
-                )
+                answer = self._answer_without_search(requests[index], warnings.get(index))
+                if settings[index].alignments:
+                    answer = replace(answer, candidates=UNALIGNED)
+                translations.append(answer)
                 continue
             ranked = [
                 self._rerank(part, [self._decode(each, part) for each in hypotheses])
                 for part, hypotheses in zip(parts, found, strict=True)
             ]
+            if settings[index].alignments:
+                ranked = self._aligner.align_parts(
+                    requests[index].text, parts, ranked, self.settings.batch_tokens
+                )
             candidates = join_parts(ranked, self._choose_joining(requests[index]))
             if self._trees is not None:
                 candidates = self._make_trees(requests[index].text, candidates, parts[0])
@@ -150,6 +162,7 @@ class LineTranslator:
                     "put one sentence on each line",
                 )
         lengths = [len(source.tokens) + len(target) for source, target in given]
+        candidates = list(BLANK.candidates) * len(given)
         for batch in make_batches(lengths, self.settings.batch_tokens):
             of_batch = [given[which] for which in batch]
             found = self._engine.score(
@@ -165,8 +178,16 @@ class LineTranslator:
                     target, cumulative, self.settings.length_penalty, num_before=num_before
                 )
                 _check_finite([hypothesis], self.settings, lines[which])
-                candidate = replace(self._decode(hypothesis), text=texts[which])
-                scored[indices[which]] = Translation((candidate,))
+                candidates[which] = replace(self._decode(hypothesis), text=texts[which])
+        if self.settings.alignments:
+            scored = [replace(BLANK, candidates=UNALIGNED)] * len(requests)
+            rows = [
+                (requests[index].text.rstrip("\r\n"), source, candidate)
+                for index, (source, _), candidate in zip(indices, given, candidates, strict=True)
+            ]
+            candidates = self._aligner.align_given(rows, self.settings.batch_tokens)
+        for index, candidate in zip(indices, candidates, strict=True):
+            scored[index] = Translation((candidate,))
         return scored
 
     def _encode_given(

@@ -4,6 +4,7 @@ config.json        the network's shape, languages, vocabulary sizes, special tok
 model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
+alignment.json     the head that alignments are read from; folders of before have none
 README.md          the model card
 
 An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
@@ -19,6 +20,7 @@ from torch import Tensor
 from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.model.adapter import AdapterConfig, is_adapter, read_adapted_weights
+from mtkit.model.alignment_head import ALIGNMENT_FILE, AlignmentHead
 from mtkit.model.build import build
 from mtkit.model.card import CARD_FILE, classifier_card, language_model_card, model_card
 from mtkit.model.config import (
@@ -65,6 +67,7 @@ def save_model_folder(
     origin: str,
     training_facts: Mapping[str, str] | None = None,
     licence: str = "",
+    alignment_head: AlignmentHead | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -79,6 +82,7 @@ def save_model_folder(
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         licence: That of the model which training started from, for the card of a translator.
+        alignment_head: What alignments are read from; by default the last layer's mean.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -100,7 +104,15 @@ def save_model_folder(
     # Another model's path means nothing where this folder is copied to.
     alone = recipe.inference.model_copy(update={"fusion": None})
     opened = OpenedFolder(tokenizer, alone, config)
-    write_model_folder(folder, opened, weights=weights, card=card, record=record, adapter=adapter)
+    write_model_folder(
+        folder,
+        opened,
+        weights=weights,
+        card=card,
+        alignment_head=alignment_head,
+        record=record,
+        adapter=adapter,
+    )
 
 
 def write_model_folder(
@@ -109,6 +121,7 @@ def write_model_folder(
     *,
     weights: Mapping[str, Tensor],
     card: str,
+    alignment_head: AlignmentHead | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -119,6 +132,7 @@ def write_model_folder(
         opened: All of the model but its weights.
         weights: By name, in fp32, a shared one under its first name alone.
         card: The model card.
+        alignment_head: What alignments are read from; by default the last layer's mean.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -129,6 +143,8 @@ def write_model_folder(
         if adapter is not None:
             write_section(draft / ADAPTER_FILE, adapter)
         write_tensors(weights, draft / (ADAPTER_WEIGHTS_FILE if adapter else WEIGHTS_FILE))
+        if alignment_head is not None:
+            write_section(draft / ALIGNMENT_FILE, alignment_head)
         write_atomically(draft / CARD_FILE, card)
 
 

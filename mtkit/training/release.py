@@ -10,6 +10,7 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
+from mtkit.training.alignment_choice import find_alignment_head
 from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -66,6 +67,7 @@ def save_model(
         labels=data.labels,
         origin=origin + remark,
         licence=find_start_licence(recipe),
+        alignment_head=find_alignment_head(recipe, data, weights),
         training_facts=describe_start(recipe)
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts(),

@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mtkit.errors import MtkitError
+from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Hypothesis
+from mtkit.model.alignment_head import default_head, read_alignment_head
 from mtkit.model.config import read_config
 from mtkit.model.exporters.ctranslate2_files import (
     ENGINE_FOLDER,
@@ -19,7 +24,7 @@ from mtkit.model.exporters.ctranslate2_library import count_threads, find_device
 from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
-from mtkit.text.token_ids import BOS, PAD
+from mtkit.text.token_ids import BOS, EOS, PAD
 
 _BATCHES_OF_A_THREAD = 4
 _MAX_SCORED_TOKENS = 2_048
@@ -34,6 +39,8 @@ class CTranslate2Engine:
     Args:
         folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        has_coverage: Whether the attention that it returns is the mean of the last layer's heads,
+            by which coverage is counted, not that of a head for alignments.
         stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
             limit alone, which finds what our own search finds, and is slow.
 
@@ -48,9 +55,16 @@ class CTranslate2Engine:
             model or a damaged one.
     """
 
-    def __init__(self, folder: Path, device: str = "cpu", *, stops_early: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        device: str = "cpu",
+        *,
+        stops_early: bool = True,
+        has_coverage: bool = True,
+    ) -> None:
         library = load_library()
-        self._stops_early = stops_early
+        self._stops_early, self._has_coverage = stops_early, has_coverage
         self.max_tokens, self._source_names, self._target_names = read_names(folder)
         check_engine_folder(folder)
         self.vocab_size = len(self._target_names)
@@ -90,6 +104,12 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
         check_settings(settings)
+        if settings.coverage_penalty and not self._has_coverage:
+            raise MtkitError(
+                "inference.coverage_penalty: this export keeps the attention of the head that "
+                "alignments are read from alone",
+                'use engine = "torch", or export again with inference.coverage_penalty set',
+            )
         return CTranslate2Search(self, settings, stops_early=self._stops_early).run(sources)
 
     def start(self, sources: Sequence[EncodedSource], **options: Any) -> list[Any]:
@@ -127,6 +147,37 @@ class CTranslate2Engine:
             for result, target in zip(results, target_batch, strict=True)
         ]
 
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns how much each token of each target attends to each source token."""
+        prefixes = [list_aligned_inputs(target, self.max_tokens)[1:] for target in target_batch]
+        found = [
+            np.zeros((len(target), len(source)), np.float32)
+            for source, target in zip(source_batch, target_batch, strict=True)
+        ]
+        # CTranslate2 leaves out a source without words; and an empty target has no row.
+        indices = [
+            index
+            for index, (source, prefix) in enumerate(zip(source_batch, prefixes, strict=True))
+            if prefix and any(token != EOS for token in source)
+        ]
+        if not indices:
+            return found
+        results = self.start(
+            [EncodedSource(source_batch[index], prefix=prefixes[index]) for index in indices],
+            beam_size=1,
+            # The last token's row is that of the step behind it.
+            max_decoding_length=max(len(prefixes[index]) for index in indices) + 1,
+            return_end_token=True,
+            return_attention=True,
+        )
+        for index, result in zip(indices, results, strict=True):
+            attention = np.array(result.result().attention[0], np.float32)
+            rows = attention[1 : len(prefixes[index]) + 1]
+            found[index] = fill_rows(rows, len(target_batch[index]))
+        return found
+
 
 def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:
     """Returns an engine with an exported model.
@@ -150,8 +201,10 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
     path = folder / ENGINE_FOLDER / MODEL_FILE
     if tuple(map(len, names)) != config.vocab_sizes:
         raise MtkitError(f"{path}: its vocabulary differs from {folder}'s", EXPORT_AGAIN)
-    check_network(path, config.model, config.vocab_sizes, max_tokens)
-    return CTranslate2Engine(folder / ENGINE_FOLDER, device)
+    head = read_alignment_head(folder, config.model)
+    check_network(path, config.model, config.vocab_sizes, max_tokens, head)
+    has_coverage = head == default_head(config.model)
+    return CTranslate2Engine(folder / ENGINE_FOLDER, device, has_coverage=has_coverage)
 
 
 def check_settings(settings: Inference) -> None:

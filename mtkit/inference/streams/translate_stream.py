@@ -46,7 +46,10 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    return _pass_through(source, target, input_format, answer, _as_text, as_json=as_json)
+    aligns = translator.settings.alignments
+    return _pass_through(
+        source, target, input_format, answer, _as_text, as_json=as_json, aligns=aligns
+    )
 
 
 def score_stream(
@@ -72,7 +75,10 @@ def score_stream(
         return translator.score(window, first_line=first_line)
 
     with_target = replace(input_format, needs_target=True)
-    return _pass_through(source, target, with_target, answer, _as_score, as_json=as_json)
+    aligns = translator.settings.alignments
+    return _pass_through(
+        source, target, with_target, answer, _as_score, as_json=as_json, aligns=aligns
+    )
 
 
 def _pass_through(
@@ -83,11 +89,13 @@ def _pass_through(
     render: Callable[[Request, Translation], str],
     *,
     as_json: bool,
+    aligns: bool,
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
     if as_json:
         render = _as_json
-        input_format = replace(input_format, reserved_keys=BLANK.as_json().keys())
+        reserved = {*BLANK.as_json(), *(("alignment",) if aligns else ())}
+        input_format = replace(input_format, reserved_keys=reserved)
     num_lines = 0
     with WarningPrinter() as printer:
         windows = read_requests(source, input_format, printer)

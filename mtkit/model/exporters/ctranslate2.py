@@ -1,15 +1,17 @@
 """A network's weights as CTranslate2's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.model.exporters.ctranslate2_files import (
     LENGTH_KEY,
     ORIGIN_KEY,
@@ -22,6 +24,7 @@ from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.positions import LearnedPositions
+from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 
 QUANTIZATIONS = (
@@ -67,6 +70,7 @@ def write_ctranslate2(
     max_tokens: int,
     quantization: str,
     made_from: str = "",
+    alignment_head: AlignmentHead | None = None,
 ) -> None:
     """Writes a network to an existing folder, in files of CTranslate2's.
 
@@ -78,6 +82,8 @@ def write_ctranslate2(
             a model with learned positions has its own number of them.
         quantization: One of `QUANTIZATIONS`.
         made_from: Digest of the model folder that the network was loaded from, if any.
+        alignment_head: Whose attention CTranslate2 returns; by default the mean of the last
+            layer's heads, which a coverage penalty needs.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't run such a network.
@@ -85,6 +91,7 @@ def write_ctranslate2(
     """
     shape = model.model
     check_convertible(shape)
+    head = alignment_head or default_head(shape)
     specs = load_library().specs
     spec = specs.TransformerSpec.from_config(
         (shape.num_encoder_layers, shape.num_decoder_layers),
@@ -92,10 +99,14 @@ def write_ctranslate2(
         pre_norm=shape.norm == "pre",
         activation=specs.Activation[_ACTIVATIONS[shape.activation]],
         ffn_glu=shape.activation == "swiglu",
-        # Coverage is measured by the last layer's attention, the mean of all its heads.
-        alignment_heads=shape.num_heads,
+        # The mean of the first heads of one layer is returned.
+        alignment_layer=head.layer - 1 if head.layer < shape.num_decoder_layers else -1,
+        alignment_heads=shape.num_heads if head.head is None else 1,
     )
-    _set_weights(spec, model, max_tokens)
+    weights = distinct_weights(model)
+    if head.head is not None:
+        weights = move_head_first(weights, shape, head.layer, head.head)
+    _set_weights(spec, model, weights, max_tokens)
     source, target = map(_name_uniquely, pieces)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
@@ -115,9 +126,40 @@ def write_ctranslate2(
     spec.save(str(folder))
 
 
-def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
+def move_head_first(
+    weights: Mapping[str, Tensor], shape: Model, layer: int, head: int
+) -> dict[str, Tensor]:
+    """Returns weights of the same function, in which a head of attention to the source is first.
+
+    Args:
+        weights: Of a network, by name.
+        shape: The network's.
+        layer: The decoder's layer, from 1.
+        head: The layer's head, from 1.
+    """
+    order = [head - 1, *(other for other in range(shape.num_heads) if other != head - 1)]
+    prefix = f"decoder.layers.{layer - 1}.cross_attention."
+
+    def move(weight: Tensor, widths: Sequence[int]) -> Tensor:
+        parts = weight.split([shape.num_heads * width for width in widths])
+        return torch.cat(
+            [part.unflatten(0, (shape.num_heads, -1))[order].flatten(0, 1) for part in parts]
+        )
+
+    moved = dict(weights)
+    for kind in ("weight", "bias"):
+        query, key_value = f"{prefix}query.{kind}", f"{prefix}key_value.{kind}"
+        moved[query] = move(weights[query], [shape.d_key])
+        moved[key_value] = move(weights[key_value], [shape.d_key, shape.d_value])
+    output = f"{prefix}output.weight"
+    moved[output] = move(weights[output].T, [shape.d_value]).T
+    return moved
+
+
+def _set_weights(
+    spec: Any, model: EncoderDecoder, weights: Mapping[str, Tensor], max_tokens: int
+) -> None:
     """Sets every weight of CTranslate2's specification of a network."""
-    weights = distinct_weights(model)
     for of_side in (spec.encoder, spec.decoder):
         of_side.scale_embeddings = model.model.scale_embeddings
     embeddings = (model.source_embedding, model.target_embedding)

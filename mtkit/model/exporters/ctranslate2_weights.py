@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
+from mtkit.model.alignment_head import AlignmentHead
 from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, is_of_export
 from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.parameters import Shape
@@ -28,7 +29,6 @@ _MAX_NAME_BYTES = 1_000
 _MAX_RANK = 2
 _LARGEST_CHOICE = 10
 """Of what a scalar of one byte says, such as which activation there is."""
-_COUNTS = ("num_heads", "alignment_heads")
 _LAST_LAYER = -1
 
 
@@ -56,7 +56,13 @@ def check_engine_folder(folder: Path) -> None:
     _read_variables(folder / MODEL_FILE)
 
 
-def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_tokens: int) -> None:
+def check_network(
+    path: Path,
+    model: Model,
+    vocab_sizes: tuple[int, int],
+    max_tokens: int,
+    alignment_head: AlignmentHead,
+) -> None:
     """Checks that a file holds the weights of a network, of the right shapes, and no others.
 
     Args:
@@ -64,6 +70,7 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
         model: The network.
         vocab_sizes: Number of source and of target pieces.
         max_tokens: Positions that it says it has.
+        alignment_head: Whose attention the library must return.
 
     Raises:
         MtkitError: It doesn't.
@@ -87,7 +94,8 @@ def check_network(path: Path, model: Model, vocab_sizes: tuple[int, int], max_to
             if is_scaled != (variable.kind in _QUANTIZED):
                 raise _damaged(path, f"{name} doesn't match its scale")
     for name, variable in found.items():
-        if variable.shape or not _is_known(name.rpartition("/")[2], variable, model):
+        known = _is_known(name.rpartition("/")[2], variable, model, alignment_head)
+        if variable.shape or not known:
             raise _damaged(path, f"{name} doesn't belong in an export")
 
 
@@ -95,14 +103,17 @@ def _damaged(path: Path, reason: str) -> MtkitError:
     return MtkitError(f"{path}: damaged: {shorten(reason, 200)}", EXPORT_AGAIN)
 
 
-def _is_known(name: str, scalar: _Variable, model: Model) -> bool:
+def _is_known(name: str, scalar: _Variable, model: Model, head: AlignmentHead) -> bool:
     """Checks that an export may say that of its network."""
-    if name in _COUNTS:
+    if name == "num_heads":
         return scalar.value == model.num_heads
+    if name == "alignment_heads":
+        return scalar.value == (model.num_heads if head.head is None else 1)
     if name == "scale_embeddings":
         return scalar.value == int(model.scale_embeddings)
     if name == "alignment_layer":
-        return scalar.value == _LAST_LAYER
+        is_last = head.layer == model.num_decoder_layers
+        return scalar.value == (_LAST_LAYER if is_last else head.layer - 1)
     return scalar.kind == 1 and 0 <= scalar.value <= _LARGEST_CHOICE
 
 

@@ -1,0 +1,171 @@
+"""Alignment error rate of a translator on pairs aligned by hand, or of another aligner's links.
+
+    python benchmarks/alignment.py GOLD SOURCE TARGET --model FOLDER [--engine ctranslate2] [--heads]
+    python benchmarks/alignment.py GOLD SOURCE TARGET --links FILE
+
+GOLD has a line for each pair, `i-j` of a sure link and `ipj` of a possible one, from 1; SOURCE and
+TARGET their words, parted by spaces; all may be gzipped. `--reverse` says that i is of the target.
+The pairs are aligned as they stand, with the target given. FILE has a line `0-0 1-2` for each pair.
+"""
+
+import argparse
+import gzip
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import WordAlignment
+from mtkit.model.alignment_head import AlignmentHead
+from mtkit.model.config import read_config, read_settings
+from mtkit.model.folder import load_model_folder
+
+Pairs = set[tuple[int, int]]
+Gold = tuple[Pairs, Pairs]
+"""Sure links, and possible ones, the sure among them."""
+
+
+def read_lines(path: Path) -> list[str]:
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return content.decode("utf-8").removesuffix("\n").split("\n")
+
+
+def read_gold(line: str, *, reverse: bool) -> Gold:
+    sure: Pairs = set()
+    possible: Pairs = set()
+    for link in line.split():
+        is_sure = "-" in link
+        first, second = (int(number) - 1 for number in link.split("-" if is_sure else "p"))
+        pair = (second, first) if reverse else (first, second)
+        possible.add(pair)
+        if is_sure:
+            sure.add(pair)
+    return sure, possible
+
+
+def measure(found: Iterable[Pairs], gold: Sequence[Gold]) -> tuple[float, float, float]:
+    """Returns error rate, precision and recall (Och and Ney 2003, section 6)."""
+    in_sure = in_possible = num_found = num_sure = 0
+    for pairs, (sure, possible) in zip(found, gold, strict=True):
+        in_sure += len(pairs & sure)
+        in_possible += len(pairs & possible)
+        num_found += len(pairs)
+        num_sure += len(sure)
+    error = 1 - (in_sure + in_possible) / (num_found + num_sure)
+    return error, in_possible / max(num_found, 1), in_sure / num_sure
+
+
+def join_words(line: str, language: str) -> tuple[str, list[int]]:
+    """Returns text as a language writes it, and where each word ends in it."""
+    gap = "" if language.split("-", maxsplit=1)[0] in ("zh", "ja") else " "
+    words = line.split()
+    ends, end = [], 0
+    for word in words:
+        ends.append(end + len(word))
+        end += len(word) + len(gap)
+    return gap.join(words), ends
+
+
+def to_words(
+    alignment: WordAlignment, source_ends: Sequence[int], target_ends: Sequence[int]
+) -> Pairs:
+    """Returns links between the words that were joined."""
+
+    def find(span: tuple[int, int], ends: Sequence[int]) -> list[int]:
+        starts = [0, *ends[:-1]]
+        return [
+            index
+            for index, (start, end) in enumerate(zip(starts, ends, strict=True))
+            if start < span[1] and span[0] < end
+        ]
+
+    return {
+        (source, target)
+        for link in alignment.links
+        for source in find(link.source, source_ends)
+        for target in find(link.target, target_ends)
+    }
+
+
+def align(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    languages: tuple[str, str],
+) -> list[Pairs]:
+    joined = [
+        (join_words(source, languages[0]), join_words(target, languages[1]))
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    scored = translator.score([(source[0], target[0]) for source, target in joined])
+    return [
+        to_words(each.candidates[0].alignment or WordAlignment((), (), ()), source[1], target[1])
+        for each, (source, target) in zip(scored, joined, strict=True)
+    ]
+
+
+def show(name: str, found: Iterable[Pairs], gold: Sequence[Gold]) -> None:
+    error, precision, recall = measure(found, gold)
+    print(
+        f"{name}\tAER {100 * error:.1f}\tprecision {100 * precision:.1f}\trecall {100 * recall:.1f}",
+        flush=True,
+    )
+
+
+def list_heads(model: Path) -> list[AlignmentHead]:
+    shape = read_config(model).model
+    return [
+        AlignmentHead(layer=layer, head=head)
+        for layer in range(1, shape.num_decoder_layers + 1)
+        for head in (None, *range(1, shape.num_heads + 1))
+    ]
+
+
+def open_with_head(model: Path, head: AlignmentHead) -> Translator:
+    loaded = load_model_folder(model)
+    return Translator.of(
+        TorchEngine(loaded.translator, "cpu", alignment_heads=[head]),
+        loaded.tokenizer,
+        loaded.settings.model_copy(update={"alignments": True}),
+        target_language=loaded.config.target_language,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in ("gold", "source", "target"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--links", type=Path)
+    parser.add_argument("--engine", choices=("torch", "ctranslate2"))
+    parser.add_argument("--heads", action="store_true", help="every head, and each layer's mean")
+    parser.add_argument("--reverse", action="store_true", help="gold has the target's word first")
+    options = parser.parse_args()
+    gold = [read_gold(line, reverse=options.reverse) for line in read_lines(options.gold)]
+    if options.links is not None:
+        found = [
+            {
+                (int(first), int(second))
+                for first, second in (link.split("-") for link in line.split())
+            }
+            for line in read_lines(options.links)
+        ]
+        show(str(options.links), found, gold)
+        return
+    config = read_config(options.model)
+    languages = config.source_language, config.target_language
+    sources, targets = read_lines(options.source), read_lines(options.target)
+    settings = read_settings(options.model).model_copy(update={"alignments": True})
+    translator = Translator(options.model, engine=options.engine, device="cpu", settings=settings)
+    show("as recorded", align(translator, sources, targets, languages), gold)
+    if options.heads:
+        for head in list_heads(options.model):
+            each = open_with_head(options.model, head)
+            name = f"layer {head.layer}, " + ("mean" if head.head is None else f"head {head.head}")
+            show(name, align(each, sources, targets, languages), gold)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Attention between pieces to links between words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import MtkitError
+from mtkit.inference.batching import make_batches
+from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
+from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
+from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
+from mtkit.text.token_ids import EOS
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import Span, find_owners, find_words
+
+_MIN_SHARE = 0.35
+"""Share of a target word's attention from which on a source word is linked to it: two may be."""
+
+
+@dataclass(frozen=True)
+class LocatedText:
+    """A text in pieces and words.
+
+    Attributes:
+        words: Where each word stands.
+        owners: The word of each token, by its index; -1 of tags, `</s>` and space.
+    """
+
+    words: tuple[Span, ...]
+    owners: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """An output and what it is aligned to."""
+
+    source: EncodedSource
+    of_source: LocatedText
+    hypothesis: Hypothesis
+    of_target: LocatedText
+
+
+class LineAligner:
+    """Links the words of lines and of their translations by an engine's attention.
+
+    Args:
+        engine: Runs the model.
+        tokenizer: What made the tokens.
+        can_align: Whether outputs are translations by an encoder and a decoder.
+    """
+
+    def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, *, can_align: bool) -> None:
+        self._engine = engine if can_align and isinstance(engine, AligningEngine) else None
+        self._tokenizer = tokenizer
+
+    def check(self) -> None:
+        """Checks that words can be aligned.
+
+        Raises:
+            MtkitError: They can't.
+        """
+        if self._engine is None:
+            raise MtkitError(*WITHOUT_ALIGNMENTS)
+
+    def align_parts(
+        self,
+        line: str,
+        parts: Sequence[EncodedSource],
+        ranked: Sequence[Sequence[Hypothesis]],
+        batch_tokens: int,
+    ) -> list[list[Hypothesis]]:
+        """Returns each part's hypotheses with the links of their words to the line's.
+
+        Args:
+            line: The line.
+            parts: What of it was translated.
+            ranked: The decoded hypotheses of each part.
+            batch_tokens: Source and target tokens that the network reads together.
+        """
+        located = [self._locate_source(line, part) for part in parts]
+        rows = [
+            _Row(part, words, each, self._locate_output(each.text, each.token_ids))
+            for part, words, found in zip(parts, located, ranked, strict=True)
+            for each in found
+        ]
+        aligned = iter(self._align(rows, batch_tokens))
+        return [[next(aligned) for _ in found] for found in ranked]
+
+    def align_given(
+        self,
+        given: Sequence[tuple[str, EncodedSource, Hypothesis]],
+        batch_tokens: int,
+    ) -> list[Hypothesis]:
+        """Returns given targets with the links of their words.
+
+        Args:
+            given: A line, its tokens, and its target.
+            batch_tokens: As `align_parts` takes it.
+        """
+        rows = []
+        for line, source, hypothesis in given:
+            tags, _ = self._tokenizer.split_tags(line)
+            whole = replace(source, span=(len(tags), len(line)))
+            target = _locate(hypothesis.text, self._tokenizer.locate("target", hypothesis.text))
+            rows.append(_Row(whole, self._locate_source(line, whole), hypothesis, target))
+        return self._align(rows, batch_tokens)
+
+    def _align(self, rows: Sequence[_Row], batch_tokens: int) -> list[Hypothesis]:
+        assert self._engine is not None, "checked before"
+        aligned = [row.hypothesis for row in rows]
+        outputs = [(*row.source.begin, *row.hypothesis.token_ids) for row in rows]
+        lengths = [
+            len(row.source.tokens) + len(output) for row, output in zip(rows, outputs, strict=True)
+        ]
+        for batch in make_batches(lengths, batch_tokens):
+            weights = self._engine.align(
+                [rows[index].source.tokens for index in batch], [outputs[index] for index in batch]
+            )
+            for index, found in zip(batch, weights, strict=True):
+                row = rows[index]
+                links = align_words(row.of_source, row.of_target, found[len(row.source.begin) :])
+                aligned[index] = replace(row.hypothesis, alignment=links)
+        return aligned
+
+    def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
+        """Returns the words of a part of a line; stretches are of the line."""
+        start, end = part.span
+        text = line[start:end]
+        pieces = self._tokenizer.locate("source", text)
+        # A language's token may stand behind `</s>`.
+        num_behind = list(reversed(part.tokens)).index(EOS)
+        num_before = len(part.tokens) - 1 - num_behind - len(pieces)
+        located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
+        return _move(located, start)
+
+    def _locate_output(self, text: str, tokens: Sequence[int]) -> LocatedText:
+        """Returns the words of an output's text, given its tokens."""
+        pieces = self._tokenizer.locate_decoded(tokens)
+        words = find_words(text, pieces)
+        return LocatedText(tuple(words), tuple(find_owners(pieces, words)))
+
+
+UNALIGNED = (replace(BLANK.candidates[0], alignment=WordAlignment((), (), ())),)
+"""The candidates of a blank line."""
+
+
+def align_words(
+    source: LocatedText, target: LocatedText, weights: NDArray[np.float32]
+) -> WordAlignment:
+    """Returns the links of a target's words.
+
+    A word is linked to each source word that has a good share of its pieces' attention: to one, to
+    two, or to none. Attention to `</s>` and tags is to no word.
+
+    Args:
+        source: The source's words.
+        target: The target's.
+        weights: How much each target token attends to each source token, [tgt_len, src_len].
+    """
+    shares = np.zeros((len(target.words) + 1, len(source.words) + 1))
+    # The last row and column are of tokens that belong to no word.
+    np.add.at(shares, np.ix_(target.owners, source.owners), weights)
+    sizes = np.bincount(np.array(target.owners) + 1, minlength=len(target.words) + 1)[1:]
+    to_words = shares[:-1, :-1] / np.maximum(sizes, 1)[:, None]
+    rows, columns = np.nonzero(to_words >= _MIN_SHARE)
+    pairs = sorted(zip(columns.tolist(), rows.tolist(), strict=True))
+    return WordAlignment(source.words, target.words, tuple(pairs))
+
+
+def _locate(
+    text: str, pieces: Sequence[Span], *, num_before: int = 0, num_behind: int = 0
+) -> LocatedText:
+    """Returns the words of a text whose tokens follow some tags, and are closed by `</s>`."""
+    words = find_words(text, pieces)
+    owners = [-1] * num_before + find_owners(pieces, words) + [-1] * (1 + num_behind)
+    return LocatedText(tuple(words), tuple(owners))
+
+
+def _move(located: LocatedText, start: int) -> LocatedText:
+    words = tuple((first + start, last + start) for first, last in located.words)
+    return replace(located, words=words)
