@@ -21,9 +21,7 @@ AtomLinks = list[tuple[int, int]]
 
 def find_atoms(text: str) -> list[Span]:
     """Returns where the words and signs of a text are; between them is nothing but space."""
-    return [
-        found.span() for found in _ATOM.finditer(text) if not _BLANK.match(found.group()[0])
-    ]
+    return [found.span() for found in _ATOM.finditer(text) if not _BLANK.match(found.group()[0])]
 
 
 def link_atoms(

@@ -66,7 +66,9 @@ class Placer:
         pending = [(list(marks), (0, self._num_target))]
         while pending:
             siblings, region = pending.pop()
-            taken = self._place_elements([each for each in siblings if each.first < each.last], region)
+            taken = self._place_elements(
+                [each for each in siblings if each.first < each.last], region
+            )
             for mark in siblings:
                 if mark.first == mark.last:
                     gap = self._find_gap(mark, region, taken)
@@ -135,9 +137,7 @@ class Placer:
     def _find_gap(self, mark: Mark, region: Span, taken: Sequence[Span]) -> int:
         """Returns the gap of a region, not inside an element, that the fewest links cross."""
         start, end = region
-        crossing = sum(
-            (source < mark.first) != (target < start) for source, target in self._links
-        )
+        crossing = sum((source < mark.first) != (target < start) for source, target in self._links)
         share = mark.first / max(1, self._num_source) * self._num_target
         best: tuple[int, int, float] | None = None
         gap = start

@@ -101,6 +101,11 @@ class _Reader:
 
     def _read_text(self, spelled: Sequence[Spelled]) -> None:
         for text, raw in spelled:
+            if text != raw and not text.strip(SPACE):
+                self._note("space", raw)
+                if not self._ends_in_space():
+                    self._add(" ")
+                continue
             if text != raw:
                 self.plain.spellings[text].append(raw)
                 self._add(text)

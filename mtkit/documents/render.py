@@ -44,7 +44,9 @@ class _Renderer:
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
         for event in plain.events:
-            self._of_gap[self._gap_of(event)].append(event)
+            gap = self._gap_of(event)
+            if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
+                self._of_gap[gap].append(event)
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
         self._speller = Speller(unit.escapes, plain.spellings)
@@ -131,7 +133,12 @@ class _Renderer:
         if first < last and self._is_same(mark.last - 1, last - 1):
             atom_start, atom_end = self._plain.atoms[mark.last - 1]
             finish = (last - 1, end - atom_start) if end < atom_end else finish
-        if start == end and mark.first > 0 and first > 0 and self._is_same(mark.first - 1, first - 1):
+        if (
+            start == end
+            and mark.first > 0
+            and first > 0
+            and self._is_same(mark.first - 1, first - 1)
+        ):
             atom_start, atom_end = self._plain.atoms[mark.first - 1]
             if atom_start < start < atom_end:
                 begin = finish = (first - 1, start - atom_start)
@@ -170,7 +177,9 @@ class _Renderer:
     def _write_text(self, text: str) -> Token:
         return Token("text", self._speller.write(text))
 
-    def _write_gap(self, index: int, events: Sequence[Event], line_break: str | None) -> list[Token]:
+    def _write_gap(
+        self, index: int, events: Sequence[Event], line_break: str | None
+    ) -> list[Token]:
         """Returns what stands between two atoms: tags, and space where the translation has any."""
         start = self._atoms[index - 1][1] if index else 0
         end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
@@ -229,8 +238,8 @@ class _Renderer:
         wide = []
         for gap in range(1, len(self._plain.atoms)):
             events = self._of_gap.get(gap, ())
-            raw = "".join(event.raw for event in events if event.kind == "space")
-            if raw not in ("", " "):
+            raw = "".join(event.raw for event in events)
+            if raw not in ("", " ") and all(event.kind == "space" for event in events):
                 wide.append((self._plain.atoms[gap - 1][1] / len(self._source), raw))
         if not wide:
             return {}
@@ -271,9 +280,7 @@ def _breaks(event: Event) -> bool:
     return event.node is not None and event.kind == "void" and event.node.is_break
 
 
-def _find_protected(
-    nodes: Sequence[Node], plain: PlainText, target: str
-) -> dict[int, Span]:
+def _find_protected(nodes: Sequence[Node], plain: PlainText, target: str) -> dict[int, Span]:
     """Returns where protected texts stand in a translation, by the starts of their nodes.
 
     The k-th of those with the same text gets the k-th place where it is found as whole words.
@@ -291,7 +298,9 @@ def _find_protected(
         if not text:
             continue
         is_part = plain.text[:start][-1:].isalnum() or plain.text[end : end + 1].isalnum()
-        place = (target.find if is_part else partial(_find_whole, target))(text, behind.get(text, 0))
+        place = (target.find if is_part else partial(_find_whole, target))(
+            text, behind.get(text, 0)
+        )
         if place >= 0:
             found[node.start] = (place, place + len(text))
             behind[text] = place + len(text)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import Document, Edit, TextTranslator, Unit
-from mtkit.documents.plain_text import PlainText, read_plain_text
+from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 
 

@@ -74,6 +74,7 @@ class Translator:
                 check_translates(opened[0].config, "CTranslate2")
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
+        self.languages = (opened[0].config.source_language, opened[0].config.target_language)
         self._lines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
@@ -90,6 +91,7 @@ class Translator:
         tokenizer: SubwordTokenizer,
         settings: Inference,
         *,
+        source_language: str = "",
         target_language: str = "",
         warns: bool = True,
         continues: bool = False,
@@ -101,6 +103,7 @@ class Translator:
             engine: Runs the model.
             tokenizer: The model's tokenizer.
             settings: Search settings.
+            source_language: Its code.
             target_language: Its code; it says how parts of a long line are joined.
             warns: Whether to warn when a line was split or an output cut.
             continues: Whether the model is a causal language model, which continues lines.
@@ -108,6 +111,7 @@ class Translator:
         """
         translator = cls.__new__(cls)
         translator._warns = warns
+        translator.languages = (source_language, target_language)
         translator._lines = LineTranslator(
             engine,
             tokenizer,

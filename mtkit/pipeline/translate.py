@@ -133,6 +133,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
         tokenizer,
         recipe.inference,
+        source_language=recipe.data.source_language,
         target_language=recipe.data.target_language,
         continues=recipe.objective == "causal-lm",
         linearization=recipe.data.linearization,

@@ -17,21 +17,19 @@ from mtkit.documents.document import (
     Unit,
     fail_at,
 )
-from mtkit.documents.units import MAX_DEPTH, Part, make_units
+from mtkit.documents.units import Part, make_units
 
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q rb rt rtc rp ruby s "
-    "samp small span strike strong sub sup time tt u wbr br input".split()
+    ["a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img", "ins", "mark", "nobr", "q", "rb", "rt", "rtc", "rp", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr", "br", "input"]
 )
-_CODE = frozenset("code kbd math samp svg var tt".split())
+_CODE = frozenset(["code", "kbd", "math", "samp", "svg", "var", "tt"])
 """Inline elements whose text is left as it is."""
 _SKIPPED = frozenset(
-    "applet audio canvas embed frameset iframe noembed object pre script style template textarea "
-    "video xmp plaintext listing".split()
+    ["applet", "audio", "canvas", "embed", "frameset", "iframe", "noembed", "object", "pre", "script", "style", "template", "textarea", "video", "xmp", "plaintext", "listing"]
 )
 """Elements that are left as they are, and are no part of a sentence."""
 _VOID = frozenset(
-    "area base br col embed hr img input link meta param source track wbr basefont frame".split()
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "basefont", "frame"]
 )
 _TEXT_ATTRIBUTES = ("title", "alt", "placeholder", "aria-label", "aria-description")
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
@@ -219,7 +217,9 @@ class _Reader(HTMLParser):
                 continue
             first, last = attribute.span(group)
             span = (start + first, start + last)
-            found.setdefault(attribute.group(1).lower(), (span, html.unescape(attribute.group(group))))
+            found.setdefault(
+                attribute.group(1).lower(), (span, html.unescape(attribute.group(group)))
+            )
         return found
 
     def _rewrite_language(self, attributes: dict[str, tuple[Span, str]]) -> None:
