@@ -6,10 +6,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mtkit.errors import MtkitError
+from mtkit.inference.align import WordAligner, align_words
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
-from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
+from mtkit.inference.engines.engine import (
+    AligningEngine,
+    AttendingEngine,
+    EncodedSource,
+    Engine,
+)
 from mtkit.inference.parse import OutputAttention, TreeMaker
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
@@ -71,6 +81,8 @@ class LineTranslator:
         self._continues = continues
         self._target_language, self._rerank = target_language, rerank
         self._pieces = tokenizer.target_vocabulary.pieces
+        self._aligner = WordAligner(tokenizer)
+        self._check_alignments([settings])
 
     def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each line's translation; those with equal settings are searched together.
@@ -87,6 +99,7 @@ class LineTranslator:
             for index, request in enumerate(requests)
         ]
         settings = [self._choose_settings(request) for request in requests]
+        self._check_alignments(settings)
         if self._trees is not None:
             requests = [replace(request, text=self._spell(request.text)) for request in requests]
         max_tokens = self._engine.max_tokens or sys.maxsize
@@ -111,6 +124,8 @@ class LineTranslator:
                 self._rerank(part, [self._decode(each, part) for each in hypotheses])
                 for part, hypotheses in zip(parts, found, strict=True)
             ]
+            if settings[index].alignments:
+                ranked = self._align(requests[index].text, parts, ranked)
             candidates = join_parts(ranked, self._target_language)
             if self._trees is not None:
                 candidates = self._make_trees(requests[index].text, candidates, parts[0])
@@ -152,7 +167,84 @@ class LineTranslator:
                 _check_finite([hypothesis], self.settings, first_line + indices[which])
                 candidate = replace(self._decode(hypothesis), text=texts[which])
                 scored[indices[which]] = Translation((candidate,))
+        if self.settings.alignments:
+            self._align_given(pairs, indices, sources, targets, scored)
         return scored
+
+    def _align_given(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        indices: Sequence[int],
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        scored: list[Translation],
+    ) -> None:
+        """Adds the links of given targets' words to what they scored.
+
+        Args:
+            pairs: All lines and their targets.
+            indices: Those that were scored.
+            sources: Source tokens of each of these.
+            targets: Target tokens of each of these.
+            scored: What is changed: an item for each of all lines.
+        """
+        weights = self._attend_to_sources(sources, targets)
+        for index, source, of_pieces in zip(indices, sources, weights, strict=True):
+            line = pairs[index][0].rstrip("\r\n")
+            tags, _ = self._tokenizer.split_tags(line)
+            part = EncodedSource(source, span=(len(tags), len(line)))
+            [candidate] = scored[index].candidates
+            found = align_words(
+                self._aligner.locate_source(line, part),
+                self._aligner.locate_given(candidate.text),
+                of_pieces,
+            )
+            scored[index] = Translation((replace(candidate, alignment=found),))
+
+    def _align(
+        self,
+        line: str,
+        parts: Sequence[EncodedSource],
+        ranked: Sequence[Sequence[Hypothesis]],
+    ) -> list[list[Hypothesis]]:
+        """Returns each part's hypotheses with the links of their words to the line's."""
+        sources = [self._aligner.locate_source(line, part) for part in parts]
+        rows = [(index, each) for index, found in enumerate(ranked) for each in found]
+        weights = self._attend_to_sources(
+            [parts[index].tokens for index, _ in rows], [each.token_ids for _, each in rows]
+        )
+        aligned: list[list[Hypothesis]] = [[] for _ in parts]
+        for (index, each), of_pieces in zip(rows, weights, strict=True):
+            target = self._aligner.locate_output(each.text, each.token_ids)
+            found = align_words(sources[index], target, of_pieces)
+            aligned[index].append(replace(each, alignment=found))
+        return aligned
+
+    def _attend_to_sources(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns what each target attends to, in batches."""
+        assert isinstance(self._engine, AligningEngine), "checked before"
+        lengths = [len(pair[0]) + len(pair[1]) for pair in zip(sources, targets, strict=True)]
+        found: dict[int, NDArray[np.float32]] = {}
+        for batch in make_batches(lengths, self.settings.batch_tokens):
+            weights = self._engine.align(
+                [sources[which] for which in batch], [targets[which] for which in batch]
+            )
+            found.update(zip(batch, weights, strict=True))
+        return [found[which] for which in range(len(sources))]
+
+    def _check_alignments(self, settings: Sequence[Inference]) -> None:
+        """Checks that words can be aligned where that is asked for.
+
+        Raises:
+            MtkitError: They can't.
+        """
+        is_able = isinstance(self._engine, AligningEngine)
+        if any(each.alignments for each in settings) and (
+            self._trees is not None or self._continues or not is_able
+        ):
+            raise MtkitError(*WITHOUT_ALIGNMENTS)
 
     def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
         """Returns the answer to a line without tokens, or to a sentence too long for a parser."""

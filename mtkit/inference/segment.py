@@ -6,7 +6,7 @@ from itertools import chain
 
 import regex
 
-from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translation import Hypothesis, join_alignments
 
 Span = tuple[int, int]
 """Where a part of a text begins and ends, in characters."""
@@ -111,6 +111,11 @@ def joins_without_space(language: str) -> bool:
 
 def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
+    gap = len(join_texts(["-", "-"], target_language)) - 2
+    starts, end = [], 0
+    for part in parts:
+        starts.append(end)
+        end += len(part.text) + gap if part.text else 0
     return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
@@ -122,4 +127,5 @@ def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
         fused_log_probability=None if None in fused else sum(filter(None, fused)),
         text=join_texts([part.text for part in parts], target_language),
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
+        alignment=join_alignments(parts, starts),
     )

@@ -7,6 +7,7 @@ from typing import Any, Self
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
 from mtkit.text.trees.restore import Repairs
+from mtkit.text.words import Span
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,56 @@ class ScoredPiece:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A word of a line and a word of its translation that stand for each other.
+
+    Attributes:
+        source: Where the one begins and ends in the line, in characters.
+        target: Where the other does in the translation.
+    """
+
+    source: Span
+    target: Span
+
+
+@dataclass(frozen=True)
+class WordAlignment:
+    """Which words of a line and of its translation stand for each other.
+
+    Attributes:
+        source_words: Where each word of the line begins and ends, in characters.
+        target_words: The same of the translation.
+        pairs: Indices of a source and a target word that are linked, in order.
+    """
+
+    source_words: tuple[Span, ...]
+    target_words: tuple[Span, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The pairs as stretches of text."""
+        return tuple(
+            Link(self.source_words[source], self.target_words[target])
+            for source, target in self.pairs
+        )
+
+    @property
+    def pharaoh(self) -> str:
+        """The pairs as other tools write them: `0-0 1-2`."""
+        return " ".join(f"{source}-{target}" for source, target in self.pairs)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the alignment as an object for a JSON line."""
+        return {
+            "pharaoh": self.pharaoh,
+            "links": [list(pair) for pair in self.pairs],
+            "source_words": [list(span) for span in self.source_words],
+            "target_words": [list(span) for span in self.target_words],
+        }
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """An output with its probability: of one part during the search, of the whole line afterwards.
 
@@ -61,6 +112,7 @@ class Hypothesis:
         text: The translation; empty before decoding.
         pieces: Each token as the tokenizer writes it; empty before decoding.
         repairs: What it took to make a tree of a parser's output; None for text.
+        alignment: Which words stand for which of the line; None unless `inference.alignments`.
     """
 
     token_ids: tuple[int, ...]
@@ -73,6 +125,12 @@ class Hypothesis:
     pieces: tuple[str, ...] = ()
     fused_log_probability: float | None = None
     repairs: Repairs | None = None
+    alignment: WordAlignment | None = None
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The words that stand for each other; empty where alignments weren't asked for."""
+        return () if self.alignment is None else self.alignment.links
 
     @property
     def tokens(self) -> tuple[ScoredPiece, ...]:
@@ -98,6 +156,7 @@ class Hypothesis:
             ],
             "reached_limit": self.reached_limit,
             **({} if self.repairs is None else {"repairs": asdict(self.repairs)}),
+            **({} if self.alignment is None else {"alignment": self.alignment.as_json()}),
         }
 
 
@@ -147,6 +206,26 @@ class Translation:
             "was_split": self.was_split,
             "n_best": [candidate.as_json() for candidate in self.candidates],
         }
+
+
+def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:
+    """Returns the alignment of a line whose parts were translated, each with its own.
+
+    Args:
+        parts: The parts' hypotheses; their source words stand in the line already.
+        starts: Where each part's text begins in the joined text.
+    """
+    sources: list[Span] = []
+    targets: list[Span] = []
+    pairs: list[tuple[int, int]] = []
+    for part, start in zip(parts, starts, strict=True):
+        if part.alignment is None:
+            return None
+        found = part.alignment
+        pairs += [(len(sources) + first, len(targets) + last) for first, last in found.pairs]
+        sources += found.source_words
+        targets += [(begin + start, end + start) for begin, end in found.target_words]
+    return WordAlignment(tuple(sources), tuple(targets), tuple(pairs))
 
 
 BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))

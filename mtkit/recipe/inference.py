@@ -93,6 +93,9 @@ class Inference(Section):
     """Sample outputs instead of using a beam."""
     fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
     """A language model that helps to choose each token; not saved with the model."""
+    alignments: Annotated[bool, Invalidates.NOTHING] = False
+    """Also tell which word of a line each word of its translation stands for, in `--json` and from
+    Python; takes one more pass of the network for each line."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
@@ -115,8 +118,9 @@ class Inference(Section):
         tables: dict[str, Any] = serialize(self)
         if self.fusion is None:
             tables.pop("fusion", None)
-        if not self.allow_int8:
-            tables.pop("allow_int8", None)
+        for key in ("allow_int8", "alignments"):
+            if not getattr(self, key):
+                tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
         if self.max_output_tokens is None:

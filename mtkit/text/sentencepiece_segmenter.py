@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.segmentations import Resegmenter, is_of_words
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
+from mtkit.text.words import Span
 
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
@@ -118,6 +120,23 @@ class SentencePieceSegmenter:
             ) from error
         return text
 
+    def locate(self, line: str) -> list[Span]:
+        """Returns where each of a line's tokens stands in it, `</s>` left out."""
+        found = self._processor.encode(line, return_type="proto")
+        return _add_up([piece.surface for piece in found.pieces], len(line))
+
+    def locate_decoded(self, tokens: Sequence[int]) -> list[Span]:
+        """Returns where each token stands in what `decode` returns; special ones take no room."""
+        kept = [token for token in tokens if token not in (PAD, BOS, EOS)]
+        pieces = kept if self._is_native else [self._to_model[token] for token in kept]
+        found = self._processor.decode(pieces, return_type="proto")
+        spans = iter(_add_up([piece.surface for piece in found.pieces], len(found.text)))
+        located: list[Span] = []
+        for token in tokens:
+            end = located[-1][1] if located else 0
+            located.append((end, end) if token in (PAD, BOS, EOS) else next(spans))
+        return located
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The pieces by mtkit's ids; special ones have mtkit's names."""
@@ -146,6 +165,12 @@ class SentencePieceSegmenter:
                 "tokenizer.pretrained",
             )
         return self._from_model[piece]
+
+
+def _add_up(surfaces: Sequence[str], length: int) -> list[Span]:
+    """Returns where stretches that follow each other stand in a text of `length` characters."""
+    ends = [min(end, length) for end in accumulate(map(len, surfaces))]
+    return list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []
 
 
 def read_model(path: Path, *, inside: Path | None = None) -> bytes:

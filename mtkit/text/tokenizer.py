@@ -19,6 +19,7 @@ from mtkit.text.sentencepiece_segmenter import (
 )
 from mtkit.text.token_ids import MASK_PIECE, UNK
 from mtkit.text.vocabulary import Vocabulary
+from mtkit.text.words import Span, map_back
 
 _MAX_SETTINGS_BYTES = 1 << 20
 _JOINT_FILE = "joint.spm"
@@ -225,6 +226,21 @@ class SubwordTokenizer:
     def decode_target(self, tokens: Sequence[int]) -> str:
         """Returns the text of target tokens; special ones but unknown (` ⁇ `) are left out."""
         return self._target.decode(tokens)
+
+    def locate(self, side: str, line: str) -> list[Span]:
+        """Returns where each token of a line without tags stands in it, `</s>` left out.
+
+        Where punctuation is normalised first, stretches that differ are matched as a whole.
+        """
+        if not self._normalizers:
+            return self._of(side).locate(line)
+        normalized = (self.normalize_source if side == "source" else self.normalize_target)([line])
+        spans = self._of(side).locate(normalized[0])
+        return spans if normalized[0] == line else map_back(spans, normalized[0], line)
+
+    def locate_decoded(self, tokens: Sequence[int]) -> list[Span]:
+        """Returns where each target token stands in what `decode_target` returns."""
+        return self._target.locate_decoded(tokens)
 
     def unknown_pieces(self, side: str, line: str) -> list[str]:
         """Returns the stretches of a normalised line of a side that its vocabulary lacks."""

@@ -95,6 +95,32 @@ class AttendingEngine(Protocol):
         ...
 
 
+@runtime_checkable
+class AligningEngine(Protocol):
+    """An engine whose attention tells alignments."""
+
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns how much each token of each target attends to each source token.
+
+        The attention is that of the head that the model's folder names, where the token is the
+        decoder's input: there it is known (arXiv 2004.14675, section 3.1). A row of zeros is of a
+        token that is no input: `</s>`, or one at the end of the model's positions.
+
+        Args:
+            source_batch: Source tokens of each sentence, closed by `</s>`.
+            target_batch: Its target tokens, as a search finds them.
+
+        Returns:
+            Of each sentence [target, source].
+
+        Raises:
+            MtkitError: The model has no attention to a source.
+        """
+        ...
+
+
 def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
     """Returns the maximum length of what continues a text, `</s>` counted.
 

@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_shards, search_in_batches
-from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
+from mtkit.inference.engines.engine import (
+    AligningEngine,
+    AttendingEngine,
+    EncodedSource,
+    Engine,
+)
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 
@@ -123,6 +129,19 @@ class ParallelEngine:
             return None
         with self._lock:
             return self._engine.attend(source, targets)
+
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns what targets attend to, as the engine does.
+
+        Raises:
+            MtkitError: The engine can't tell.
+        """
+        if not isinstance(self._engine, AligningEngine):
+            raise MtkitError(*WITHOUT_ALIGNMENTS)
+        with self._lock:
+            return self._engine.align(source_batch, target_batch)
 
     def _search_in_workers(
         self, batches: Sequence[Sequence[EncodedSource]], settings: Inference

@@ -15,6 +15,11 @@ from torch import Tensor, nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
+from mtkit.inference.engines.aligning import (
+    WITHOUT_ALIGNMENTS,
+    fill_rows,
+    list_aligned_inputs,
+)
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, find_room
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.search.beam import beam_search
@@ -31,6 +36,7 @@ from mtkit.inference.search.step_model import (
     log_of_mean,
 )
 from mtkit.inference.translation import Hypothesis
+from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head
 from mtkit.model.config import ModelConfig
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
@@ -62,6 +68,8 @@ class TorchEngine:
         model: The network, or those of an ensemble; between calls it may be trained on.
         device: Where its weights are.
         language_model: What `inference.fusion` names, with the same target vocabulary.
+        alignment_heads: What each network's alignments are read from; by default the mean of its
+            last layer.
 
     Attributes:
         max_tokens: The fewest learned positions of a model; None where positions have no end.
@@ -76,7 +84,9 @@ class TorchEngine:
         device: torch.device | str,
         *,
         language_model: CausalLanguageModel | None = None,
+        alignment_heads: Sequence[AlignmentHead] | None = None,
     ) -> None:
+        self._alignment_heads = alignment_heads
         self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
         self._language_model = language_model
         networks: list[GeneratingNetwork] = [*self._models]
@@ -208,6 +218,40 @@ class TorchEngine:
             for weights, target in zip(means, targets, strict=True)
         ]
 
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns how much each token of each target attends to each source token.
+
+        Of an ensemble it is the mean of its members.
+
+        Raises:
+            MtkitError: A model has no attention to a source.
+        """
+        models = [model for model in self._models if isinstance(model, EncoderDecoder)]
+        if len(models) < len(self._models):
+            raise MtkitError(*WITHOUT_ALIGNMENTS)
+        heads = self._alignment_heads or [default_head(model.model) for model in models]
+        inputs = [list_aligned_inputs(target, self.max_tokens) for target in target_batch]
+        sources, source_layout = self._pad(source_batch)
+        targets, target_layout = self._pad(inputs)
+        found = []
+        with self._lock, _evaluating(models):
+            for model, head in zip(models, heads, strict=True):
+                layout = RecordingLayout(target_layout.is_token)
+                model(sources, source_layout, targets, layout)
+                # Of each layer the weights of its attention to itself, then to the source.
+                weights = layout.weights[2 * head.layer - 1]
+                chosen = weights.mean(dim=1) if head.head is None else weights[:, head.head - 1]
+                found.append(chosen)
+        means = torch.stack(found).mean(dim=0).cpu().numpy()
+        return [
+            fill_rows(weights[1 : len(begun), : len(source)], len(target))
+            for weights, begun, source, target in zip(
+                means, inputs, source_batch, target_batch, strict=True
+            )
+        ]
+
     def _score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
@@ -298,10 +342,15 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     loaded = [load_model_folder(folder, device=chosen) for folder in folders]
     models = [check_generates(each.model, each.config) for each in loaded]
     language_model = _open_language_model(settings, loaded[0], chosen)
+    heads = [
+        read_alignment_head(folder, each.config.model)
+        for folder, each in zip(folders, loaded, strict=True)
+    ]
     engine = TorchEngine(
         [make_ready(model, settings, chosen) for model in models],
         chosen,
         language_model=language_model,
+        alignment_heads=heads,
     )
     return open_processes(engine, chosen, settings.processes)
 

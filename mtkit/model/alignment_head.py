@@ -1,0 +1,57 @@
+"""Which attention tells a translator's alignments: a small file in its model folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.files import read_json
+from mtkit.foreign_files import describe_fault
+from mtkit.recipe.model import Model
+from mtkit.recipe.section import Section
+
+ALIGNMENT_FILE = "alignment.json"
+_MAX_BYTES = 1 << 16
+_COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is taken"
+
+
+class AlignmentHead(Section):
+    """The head of the decoder's attention to the source that alignments are read from.
+
+    A target token's row is that of the position whose input the token is (Chen et al. 2020, arXiv
+    2004.14675, section 3.1).
+    """
+
+    layer: Annotated[int, Field(ge=1)]
+    """The decoder's layer, from 1."""
+    head: Annotated[int, Field(ge=1)] | None = None
+    """The layer's head, from 1; absent for the mean of all."""
+
+
+def default_head(model: Model) -> AlignmentHead:
+    """Returns what alignments are read from where a folder doesn't say: the last layer's mean."""
+    return AlignmentHead(layer=model.num_decoder_layers)
+
+
+def read_alignment_head(folder: Path, model: Model) -> AlignmentHead:
+    """Returns what a model folder's alignments are read from.
+
+    Raises:
+        MtkitError: The file is damaged, or names a head that the network hasn't.
+    """
+    path = folder / ALIGNMENT_FILE
+    if not path.is_file():
+        return default_head(model)
+    content = read_json(path, max_bytes=_MAX_BYTES)
+    try:
+        found = AlignmentHead.model_validate(content)
+    except ValidationError as error:
+        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", _COPY_AGAIN) from error
+    if found.layer > model.num_decoder_layers or (found.head or 1) > model.num_heads:
+        raise MtkitError(
+            f"{path}: layer {found.layer}, head {found.head or 'none'}, but the decoder has "
+            f"{model.num_decoder_layers} layers of {model.num_heads} heads",
+            _COPY_AGAIN,
+        )
+    return found

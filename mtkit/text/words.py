@@ -1,0 +1,81 @@
+"""Words of a text by their characters, and stretches of a changed text in the one before."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import regex
+
+Span = tuple[int, int]
+"""Where a stretch of a text begins and ends, in characters."""
+
+_RUN = regex.compile(r"\S+")
+_WITHOUT_SPACES = regex.compile(
+    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and letters as wide.
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+_MAX_MATCHED = 2_000
+"""Characters of a text whose changes are looked for one by one: time grows with the square."""
+
+
+def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
+    """Returns the words of a text: maximal runs without space.
+
+    In scripts that put no space between words a run is cut where a piece ends next to one of their
+    characters.
+
+    Args:
+        text: The text.
+        pieces: Where the pieces of a tokenizer stand in it, in order.
+    """
+    words: list[Span] = []
+    ends = sorted({end for _, end in pieces})
+    for found in _RUN.finditer(text):
+        start = found.start()
+        if _WITHOUT_SPACES.search(found[0]):
+            for end in ends[bisect_left(ends, found.start() + 1) : bisect_left(ends, found.end())]:
+                if _WITHOUT_SPACES.search(text[end - 1 : end + 1]):
+                    words.append((start, end))
+                    start = end
+        words.append((start, found.end()))
+    return words
+
+
+def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Returns for each piece the index of the first word that it shares a character with, or -1.
+
+    Args:
+        pieces: Where pieces stand, in order.
+        words: Where words do.
+    """
+    ends = [end for _, end in words]
+    owners = []
+    for start, end in pieces:
+        index = bisect_left(ends, start + 1)
+        is_inside = index < len(words) and words[index][0] < end
+        owners.append(index if is_inside and start < end else -1)
+    return owners
+
+
+def map_back(spans: Sequence[Span], changed: str, original: str) -> list[Span]:
+    """Returns where stretches of a changed text stood in the original.
+
+    Args:
+        spans: Stretches of the changed text.
+        changed: The changed text.
+        original: The text before.
+    """
+    if max(len(changed), len(original)) > _MAX_MATCHED:
+        scale = len(original) / max(len(changed), 1)
+        return [(round(start * scale), round(end * scale)) for start, end in spans]
+    starts = [0] * (len(changed) + 1)
+    ends = [0] * (len(changed) + 1)
+    matcher = SequenceMatcher(None, original, changed, autojunk=False)
+    for _, first, last, changed_first, changed_last in matcher.get_opcodes():
+        is_same = last - first == changed_last - changed_first
+        for index in range(changed_first, changed_last):
+            offset = index - changed_first
+            starts[index] = first + offset if is_same else first
+            ends[index + 1] = first + offset + 1 if is_same else last
+    starts[len(changed)] = len(original)
+    return [(starts[start], max(ends[end], starts[start])) for start, end in spans]
