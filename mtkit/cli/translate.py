@@ -123,14 +123,7 @@ def translate(
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
-    if file is not None and output is not None:
-        from mtkit.documents.translate_file import check_output, choose_format
-
-        choose_format(file, form)
-        check_output(output)
-        if not file.is_file():
-            raise MtkitError(f"{file}: no such file")
-    else:
+    if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
     if not model:
@@ -165,12 +158,9 @@ def translate(
         else load_run(opened, place, device=device)
     )
     if is_document:
-        from mtkit.pipeline.translate_documents import translate_path, translate_stdin
+        from mtkit.pipeline.translate_documents import translate_given
 
-        if file is not None and output is not None:
-            translate_path(translator, file, output, form)
-        elif form is not None:
-            translate_stdin(translator, form)
+        translate_given(translator, file, output, form)
         return
     input_format = InputFormat(
         form=(form or (Form.TSV if score_only else Form.TEXT)).value,
@@ -192,5 +182,13 @@ def _check_file(file: Path | None, output: Path | None, form: Form | None) -> No
             "--output goes with a document: mtkit translate FILE --output FILE; lines go to "
             "stdout: mtkit translate < input.txt > output.txt"
         )
-    if file is not None and form in (Form.TSV, Form.JSONL):
+    if file is None or output is None:
+        return
+    if form in (Form.TSV, Form.JSONL):
         raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
+    from mtkit.documents.translate_file import check_output, choose_format
+
+    choose_format(file, form)
+    check_output(output)
+    if not file.is_file():
+        raise MtkitError(f"{file}: no such file")

@@ -1,6 +1,7 @@
 """A text's atoms, its words and signs, and which of a source stands for which of a translation."""
 
 import bisect
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -46,6 +47,15 @@ def link_atoms(
         found.update(_link_group(of_source, of_target, words, target_words))
     found.update(_link_the_same(found, words, target_words))
     return sorted(found)
+
+
+def link_words(source: str, target: str) -> list[Link]:
+    """Returns links between words by their positions alone, for a translator without alignments."""
+    atoms = find_atoms(source), find_atoms(target)
+    return [
+        (atoms[0][first], atoms[1][second])
+        for first, second in link_atoms(source, target, atoms, None)
+    ]
 
 
 def _overlapping(atoms: Sequence[Span], start: int, end: int) -> range:
@@ -98,8 +108,8 @@ def _link_by_position(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
     if not words or not others:
         return []
     anchors = [(-1, -1), *_find_anchors(words, others), (len(words), len(others))]
-    found = [pair for pair in anchors[1:-1]]
-    for (source, target), (next_source, next_target) in zip(anchors, anchors[1:], strict=False):
+    found = list(anchors[1:-1])
+    for (source, target), (next_source, next_target) in itertools.pairwise(anchors):
         num_source, num_target = next_source - source - 1, next_target - target - 1
         if num_source:
             found += [

@@ -80,7 +80,7 @@ class _Renderer:
                 mark = Mark(first, first, follows=follows)
             elif node.kind == "protected" and node.start in self._fixed:
                 mark.fixed = self._cover(self._fixed[node.start])
-            elif node.kind in ("element", "run"):
+            elif node.kind == "element":
                 mark.children = self._make_marks(node.children, marks)
             marks[node.start] = mark
             made.append(mark)
@@ -203,10 +203,8 @@ class _Renderer:
 
     def _repeat_gap(self, index: int, events: Sequence[Event], space: str) -> list[Token] | None:
         """Returns the gap of the source that has the same tags, as the document writes it."""
-        if events:
-            gap = self._gap_of(events[0])
-        else:
-            gap = 0 if index == 0 else len(self._plain.atoms)
+        at_edge = 0 if index == 0 else len(self._plain.atoms)
+        gap = self._gap_of(events[0]) if events else at_edge
         written = self._of_gap.get(gap, [])
         tags = [event for event in written if event.kind != "space"]
         atoms = self._plain.atoms
@@ -214,8 +212,10 @@ class _Renderer:
         end = atoms[gap][0] if gap < len(atoms) else len(self._source)
         if tags != list(events) or self._source[start:end].strip(SPACE) != space.strip(SPACE):
             return None
-        is_edge = index in (0, len(self._atoms))
-        if not is_edge and bool(space) != (start < end):
+        edges = (index == 0, index == len(self._atoms))
+        if edges != (gap == 0, gap == len(atoms)) or (
+            not any(edges) and bool(space) != (start < end)
+        ):
             return None
         tokens = []
         done = start
@@ -272,8 +272,7 @@ def _as_token(event: Event) -> Token:
 
 def _opens(event: Event) -> bool:
     """Returns whether the space of a gap stands in front of a tag rather than behind it."""
-    is_void = event.kind == "void" and event.node is not None and event.node.kind != "joint"
-    return event.kind == "open" or is_void
+    return event.kind in ("open", "void")
 
 
 def _breaks(event: Event) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mtkit.documents.atoms import link_words
 from mtkit.documents.document import Link, TranslatedText
 from mtkit.inference.segment import Span, find_sentences, joins_without_space
 from mtkit.inference.translate import Translator
@@ -15,12 +16,17 @@ class SentenceTranslator:
     """Translates paragraphs with a translator of sentences.
 
     Args:
-        translator: It; alignments are taken where its hypotheses have `links`.
+        translator: It; its alignments are asked for where it has any.
         target_language: Its code; it says whether a space stands between sentences.
     """
 
     def __init__(self, translator: Translator, target_language: str = "") -> None:
         self._translator = translator
+        self._settings = (
+            translator.settings.model_copy(update={"alignments": True})
+            if translator.aligns
+            else None
+        )
         self._separator = "" if joins_without_space(target_language) else " "
 
     def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
@@ -39,7 +45,7 @@ class SentenceTranslator:
         found: dict[str, Hypothesis] = {}
         for first in range(0, len(unique), _WINDOW):
             window = unique[first : first + _WINDOW]
-            requests = [Request(sentence) for sentence in window]
+            requests = [Request(sentence, settings=self._settings) for sentence in window]
             answers = self._translator.search(requests, first_line=first + 1)
             found.update(zip(window, (each.candidates[0] for each in answers), strict=True))
         return [
@@ -59,13 +65,14 @@ class SentenceTranslator:
             if pieces:
                 pieces.append(self._separator)
                 length += len(self._separator)
+            of_sentence = [(link.source, link.target) for link in hypothesis.links]
             links += [
-                (_shift(link.source, start), _shift(link.target, length))
-                for link in getattr(hypothesis, "links", ())
+                (_shift(source, start), _shift(target, length))
+                for source, target in of_sentence or link_words(text[start:end], hypothesis.text)
             ]
             pieces.append(hypothesis.text)
             length += len(hypothesis.text)
-        return TranslatedText("".join(pieces), tuple(links) or None)
+        return TranslatedText("".join(pieces), tuple(links))
 
 
 def _shift(span: Span, by: int) -> Span:

@@ -5,6 +5,7 @@ external entities and gets none. A document that declares entities of its own is
 can multiply; one that names entities of a public DTD keeps them as they are.
 """
 
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from mtkit.errors import MtkitError
 
 _ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ENTITY = re.compile(r"&(?:#[0-9]+|#x[0-9a-fA-F]+|[^\s;&]+);")
-_NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _read_entity(found: re.Match[str]) -> str:
     name = found.group()[1:-1]
     if name.startswith("#"):
         return chr(int(name[2:], 16) if name[1] == "x" else int(name[1:]))
-    return _NAMED.get(name, found.group())
+    return html.unescape(found.group())
 
 
 def escape_xml(text: str) -> str:

@@ -240,11 +240,14 @@ class LineTranslator:
         Raises:
             MtkitError: They can't.
         """
-        is_able = isinstance(self._engine, AligningEngine)
-        if any(each.alignments for each in settings) and (
-            self._trees is not None or self._continues or not is_able
-        ):
+        if any(each.alignments for each in settings) and not self.aligns:
             raise MtkitError(*WITHOUT_ALIGNMENTS)
+
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned."""
+        is_able = isinstance(self._engine, AligningEngine)
+        return is_able and self._trees is None and not self._continues
 
     def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
         """Returns the answer to a line without tokens, or to a sentence too long for a parser."""

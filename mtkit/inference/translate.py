@@ -127,6 +127,11 @@ class Translator:
         """Search settings of requests that have none of their own."""
         return self._lines.settings
 
+    @property
+    def aligns(self) -> bool:
+        """Whether a request may ask for `inference.alignments`."""
+        return self._lines.aligns
+
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
     @overload

@@ -13,17 +13,29 @@ from mtkit.inference.translate import Translator
 _MAX_BYTES = 64 << 20
 
 
-def translate_path(translator: Translator, source: Path, output: Path, form: str | None) -> None:
-    """Writes the translation of a file, as `translate_file` does."""
-    translate_file(source, output, _sentences(translator), Languages(*translator.languages), form)
+def translate_given(
+    translator: Translator, source: Path | None, output: Path | None, form: str | None
+) -> None:
+    """Writes the translation of a file into another, or of the document on stdin to stdout.
 
-
-def translate_stdin(translator: Translator, form: str) -> None:
-    """Writes the translation of the document on stdin to stdout, once all of it is translated.
+    Args:
+        translator: What translates.
+        source: The file; None for stdin.
+        output: Where its translation goes.
+        form: The document's format; by default what the file's ending says.
 
     Raises:
-        MtkitError: It is broken or longer than 64 MiB; stdout takes no more.
+        MtkitError: As `translate_file`; stdout takes no more.
     """
+    if source is not None and output is not None:
+        languages = Languages(*translator.languages)
+        translate_file(source, output, _sentences(translator), languages, form)
+    elif form is not None:
+        _translate_stdin(translator, form)
+
+
+def _translate_stdin(translator: Translator, form: str) -> None:
+    """Writes the translation of the document on stdin, once all of it is translated."""
     content = sys.stdin.buffer.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise MtkitError(f"stdin: a document of more than {_MAX_BYTES >> 20} MiB")

@@ -19,18 +19,34 @@ from mtkit.documents.document import (
 )
 from mtkit.documents.units import Part, make_units
 
+# fmt: off
 _INLINE = frozenset(
-    ["a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img", "ins", "mark", "nobr", "q", "rb", "rt", "rtc", "rp", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr", "br", "input"]
+    (
+        "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "data", "del", "dfn",
+        "em", "font", "i", "img", "input", "ins", "mark", "nobr", "q", "rb", "rp", "rt", "rtc",
+        "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "u", "wbr",
+    )
 )
-_CODE = frozenset(["code", "kbd", "math", "samp", "svg", "var", "tt"])
+_CODE = frozenset(
+    (
+        "code", "kbd", "math", "samp", "svg", "tt", "var",
+    )
+)
 """Inline elements whose text is left as it is."""
 _SKIPPED = frozenset(
-    ["applet", "audio", "canvas", "embed", "frameset", "iframe", "noembed", "object", "pre", "script", "style", "template", "textarea", "video", "xmp", "plaintext", "listing"]
+    (
+        "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
+        "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
+    )
 )
 """Elements that are left as they are, and are no part of a sentence."""
 _VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "basefont", "frame"]
+    (
+        "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "link",
+        "meta", "param", "source", "track", "wbr",
+    )
 )
+# fmt: on
 _TEXT_ATTRIBUTES = ("title", "alt", "placeholder", "aria-label", "aria-description")
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _RAW_TEXT = ("title", "textarea")

@@ -1,7 +1,7 @@
-"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
+r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
 
 Each cue's text is a unit, with as many lines in translation as before. Identifiers, times, notes,
-styles and regions stay as they are, and so do tags, `{\\an8}` among them.
+styles and regions stay as they are, and so do tags, `{\an8}` among them.
 """
 
 import re

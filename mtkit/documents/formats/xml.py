@@ -13,9 +13,15 @@ from mtkit.documents.xml_tokens import (
     read_xml_tokens,
 )
 
+# fmt: off
 _SKIPPED = frozenset(
-    ["code", "pre", "programlisting", "screen", "literal", "literallayout", "computeroutput", "userinput", "command", "filename", "codeblock", "codeph", "script", "style", "math", "svg"]
+    (
+        "code", "codeblock", "codeph", "command", "computeroutput", "filename", "literal",
+        "literallayout", "math", "pre", "programlisting", "screen", "script", "style", "svg",
+        "userinput",
+    )
 )
+# fmt: on
 """Local names of elements whose text is left as it is: those of HTML, DocBook and DITA."""
 _LANGUAGE = "xml:lang"
 
