@@ -40,6 +40,9 @@ class Form(StrEnum):
     VTT = "vtt"
     PO = "po"
     JSON = "json"
+    DOCX = "docx"
+    PPTX = "pptx"
+    ODT = "odt"
 
 
 _LINES = (Form.TEXT, Form.TSV, Form.JSONL)

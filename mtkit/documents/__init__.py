@@ -10,6 +10,7 @@ placement.py        where a translation's tags go
 render.py           a unit's translation as the document writes it
 spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs
+archives.py         documents that are zip archives of XML
 xml_tokens.py       XML by its tokens
 formats/            where the units of each format are
 """

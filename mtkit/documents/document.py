@@ -77,7 +77,7 @@ class Node:
         is_break: A void that breaks the line, where other text would have a space.
     """
 
-    kind: Literal["text", "element", "void", "protected"]
+    kind: Literal["text", "element", "void", "protected", "run", "joint"]
     start: int
     end: int
     inner: Span = (0, 0)

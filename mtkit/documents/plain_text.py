@@ -82,7 +82,7 @@ class _Reader:
                 case "text":
                     self._read_text(node.spelled)
                     continue
-                case "element" if _has_text(node):
+                case "element" | "run" if _has_text(node):
                     self._note("open", self._cut(node.start, node.inner[0]), node)
                     self.visit(node.children)
                     self._note("close", self._cut(node.inner[1], node.end), node)

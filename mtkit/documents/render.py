@@ -80,7 +80,7 @@ class _Renderer:
                 mark = Mark(first, first, follows=follows)
             elif node.kind == "protected" and node.start in self._fixed:
                 mark.fixed = self._cover(self._fixed[node.start])
-            elif node.kind == "element":
+            elif node.kind in ("element", "run"):
                 mark.children = self._make_marks(node.children, marks)
             marks[node.start] = mark
             made.append(mark)

@@ -3,8 +3,10 @@
 import codecs
 from pathlib import Path
 
+from mtkit.documents.archives import ARCHIVES, translate_archive
 from mtkit.documents.document import Document, Languages, TextTranslator
 from mtkit.documents.formats.html import read_html
+from mtkit.documents.formats.office import read_office
 from mtkit.documents.formats.plain import read_text
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
@@ -24,6 +26,9 @@ ENDINGS = {
     ".vtt": "vtt",
     ".po": "po",
     ".json": "json",
+    ".docx": "docx",
+    ".pptx": "pptx",
+    ".odt": "odt",
 }
 """The format of a file by the ending of its name."""
 FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
@@ -106,6 +111,16 @@ def translate_bytes(
         MtkitError: It is broken; no such format.
     """
     choose_format(Path(), form)
+    if form in ARCHIVES:
+        return translate_archive(
+            content, form, lambda part: _translate_text(part, form, translate, languages)
+        )
+    return _translate_text(content, form, translate, languages)
+
+
+def _translate_text(
+    content: bytes, form: str, translate: TextTranslator, languages: Languages
+) -> bytes:
     mark = next((each for each in _MARKS if content.startswith(each)), b"")
     encoding = _MARKS.get(mark, "utf-8")
     try:
@@ -149,6 +164,8 @@ def _read(text: str, form: str, languages: Languages) -> Document:
             return read_subtitles(text)
         case "po":
             return read_po(text)
+        case "docx" | "pptx" | "odt":
+            return read_office(text, languages)
         case "json":
             return read_json_strings(text)
         case _:

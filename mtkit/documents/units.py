@@ -16,21 +16,26 @@ MAX_DEPTH = 1_000
 _MAX_SEARCHED = 100
 """Open inline tags among which a closing one looks for its partner."""
 
+RUN = "run"
+"""The name of tags that begin and end a run with formatting of its own."""
+
 
 @dataclass(frozen=True)
 class Part:
     """A text, an inline tag or the edge of a block.
 
     Attributes:
-        kind: `text`; `open`, `close` and `void`: tags; `protected`; `edge`: of a block.
+        kind: `text`; `open`, `close` and `void`: tags; `joint`: of two runs; `protected`; `edge`:
+            of a block.
         start: Where it begins in the document's text.
         end: Where it ends.
-        name: Of a tag: an opening and a closing one with the same name are partners.
+        name: Of a tag: an opening and a closing one with the same name are partners; `RUN` is that
+            of runs.
         spelled: Characters of a text, and of what is protected.
         is_break: A tag that breaks the line.
     """
 
-    kind: Literal["text", "open", "close", "void", "protected", "edge"]
+    kind: Literal["text", "open", "close", "void", "joint", "protected", "edge"]
     start: int
     end: int
     name: str = ""
@@ -139,11 +144,12 @@ def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list
                 children, begin = levels.pop(), opened.pop()
                 inner = (begin.end, part.start)
                 if children:
-                    node = Node("element", begin.start, part.end, inner, tuple(children))
+                    kind: Literal["run", "element"] = "run" if part.name == RUN else "element"
+                    node = Node(kind, begin.start, part.end, inner, tuple(children))
                 else:
                     node = Node("void", begin.start, part.end)
                 levels[-1].append(node)
-            case "text" | "protected" | "void" as alone:
+            case "text" | "protected" | "void" | "joint" as alone:
                 levels[-1].append(
                     Node(alone, part.start, part.end, spelled=part.spelled, is_break=part.is_break)
                 )
@@ -170,7 +176,7 @@ def _has_text(node: Node) -> bool:
     match node.kind:
         case "text":
             return any(each.text.strip() for each in node.spelled)
-        case "element":
+        case "element" | "run":
             return any(map(_has_text, node.children))
         case kind:
             return kind == "protected"
@@ -180,7 +186,7 @@ def _has_letters(nodes: Iterable[Node]) -> bool:
     """Returns whether there is a word to translate."""
     return any(
         _has_letters(node.children)
-        if node.kind == "element"
+        if node.kind in ("element", "run")
         else node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled)
         for node in nodes
     )

@@ -2,6 +2,7 @@
 
 html.py       web pages
 xml.py        XML of any kind
+office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
 strings.py    strings of programs: PO files, JSON
