@@ -16,6 +16,7 @@ from mtkit.cli.options import (
     declare_option,
     open_run,
 )
+from mtkit.errors import MtkitError
 from mtkit.standard_streams import check_stdin, check_stdout
 
 
@@ -28,11 +29,23 @@ class Engine(StrEnum):
 
 
 class Form(StrEnum):
-    """What a line of input is."""
+    """What a line of input is, or what a document is."""
 
     TEXT = "text"
     TSV = "tsv"
     JSONL = "jsonl"
+    HTML = "html"
+    XML = "xml"
+    SRT = "srt"
+    VTT = "vtt"
+    PO = "po"
+    JSON = "json"
+    DOCX = "docx"
+    PPTX = "pptx"
+    ODT = "odt"
+
+
+_LINES = (Form.TEXT, Form.TSV, Form.JSONL)
 
 
 class Errors(StrEnum):
@@ -44,6 +57,10 @@ class Errors(StrEnum):
 
 def translate(
     context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(show_default=False, help="Document to translate, with --output."),
+    ] = None,
     *,
     recipe: RecipeOption = "",
     workspace: WorkspaceOption = None,
@@ -82,8 +99,13 @@ def translate(
             show_default=False,
             help="Input format: text (source only), tsv (source, tab, target) or jsonl (objects "
             "with source and target, source_language and target_language). The target is a prefix "
-            "to continue, or is scored.",
+            "to continue, or is scored. The others are of documents: all of stdin is one, and so is "
+            "FILE, whose ending says which.",
         ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        declare_option("--output", "FILE", "Where the translation of FILE goes.", "-o"),
     ] = None,
     errors: Annotated[
         Errors,
@@ -101,22 +123,28 @@ def translate(
         typer.Option("--json", help="Print a JSON object per line: text, scores, tokens, n-best."),
     ] = False,
 ) -> None:
-    """Translate stdin to stdout: one line out for each line in, in order."""
+    """Translate stdin to stdout, one line out for each line in, or a document."""
     if context.args:
-        file = shlex.quote(context.args[0])
-        raise typer.BadParameter(f"text is read from stdin: mtkit translate < {file}")
+        raise typer.BadParameter("one FILE at a time")
+    _check_file(file, output, form)
+    is_document = file is not None or form not in (None, *_LINES)
+    if is_document and (score_only or as_json or errors is not Errors.STRICT):
+        raise typer.BadParameter("--score-only, --json and --errors are for lines on stdin")
     changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
     if model and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
-    check_stdin("mtkit translate")
-    check_stdout("mtkit translate")
+    if file is None:
+        check_stdin("mtkit translate")
+        check_stdout("mtkit translate")
     if not model:
         opened, place = open_run(recipe, workspace, changes)
     from mtkit.pipeline.classify import open_classifier
 
     classifier = open_classifier(model or [place.model], device=device, score_only=score_only)
+    if classifier is not None and is_document:
+        raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
     if classifier is not None:
         if source_language or target_language:
             raise typer.BadParameter("--from and --to are for translators, not for classifiers")
@@ -147,9 +175,38 @@ def translate(
     if form is not Form.JSONL:
         # Before a line is waited for; each JSON object may name its own.
         translator.resolve_languages()
+    if is_document:
+        from mtkit.pipeline.translate_documents import translate_given
+
+        translate_given(translator, file, output, form)
+        return
     input_format = InputFormat(
         form=(form or (Form.TSV if score_only else Form.TEXT)).value,
         replaces_errors=errors is Errors.REPLACE,
     )
     run = score_stream if score_only else translate_stream
     run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
+
+
+def _check_file(file: Path | None, output: Path | None, form: Form | None) -> None:
+    """Checks that a file and where its translation goes are given together, or neither is."""
+    if file is not None and output is None:
+        raise typer.BadParameter(
+            f"name the file to write: mtkit translate {shlex.quote(str(file))} --output FILE; or "
+            f"translate its lines: mtkit translate < {shlex.quote(str(file))}"
+        )
+    if file is None and output is not None:
+        raise typer.BadParameter(
+            "--output goes with a document: mtkit translate FILE --output FILE; lines go to "
+            "stdout: mtkit translate < input.txt > output.txt"
+        )
+    if file is None or output is None:
+        return
+    if form in (Form.TSV, Form.JSONL):
+        raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
+    from mtkit.documents.translate_file import check_output, choose_format
+
+    choose_format(file, form)
+    check_output(output)
+    if not file.is_file():
+        raise MtkitError(f"{file}: no such file")

@@ -55,6 +55,11 @@ class LineAligner:
         self._engine = engine if can_align and isinstance(engine, AligningEngine) else None
         self._tokenizer = tokenizer
 
+    @property
+    def can_align(self) -> bool:
+        """Whether words can be aligned."""
+        return self._engine is not None
+
     def check(self) -> None:
         """Checks that words can be aligned.
 

@@ -210,6 +210,11 @@ class LineTranslator:
             for source, target, marks in zip(sources, targets, marked, strict=True)
         ]
 
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned."""
+        return self._aligner.can_align
+
     def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
         """Returns the answer to a line without tokens, or to a sentence too long for a parser."""
         if self._trees is None or not request.text.strip():

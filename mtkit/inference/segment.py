@@ -44,11 +44,14 @@ def cut_line(line: str, fits: Callable[[str], bool]) -> list[Span]:
         line: Text without a newline.
         fits: Whether a text is short enough. Text of a single character is taken as it is.
     """
+    return [part for sentence in find_sentences(line) for part in _halve(line, sentence, fits)]
+
+
+def find_sentences(line: str) -> list[Span]:
+    """Returns where a line's sentences are; between them is nothing but space."""
     ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
     sentences = [_strip(line, (start, end)) for start, end in itertools.pairwise(ends)]
-    return [
-        part for start, end in sentences if start < end for part in _halve(line, (start, end), fits)
-    ]
+    return [(start, end) for start, end in sentences if start < end]
 
 
 def _halve(line: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]:
@@ -101,8 +104,12 @@ def join_parts(
 
 def join_texts(texts: Iterable[str], target_language: str) -> str:
     """Returns the translations of a line's parts as one line; empty ones are skipped."""
-    code = target_language.lower().replace("_", "-").split("-")[0]
-    return ("" if code in _WITHOUT_SPACES else " ").join(filter(None, texts))
+    return ("" if joins_without_space(target_language) else " ").join(filter(None, texts))
+
+
+def joins_without_space(language: str) -> bool:
+    """Returns whether a language puts no space between sentences."""
+    return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
 def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:

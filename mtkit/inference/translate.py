@@ -121,6 +121,7 @@ class Translator:
         """
         translator = cls.__new__(cls)
         translator._warns = warns
+        translator.languages = (source_language, target_language)
         translator._lines = LineTranslator(
             engine,
             tokenizer,
@@ -154,6 +155,11 @@ class Translator:
             MtkitError: The model hasn't one of them, or needs one and has no default.
         """
         return self.languages.resolve(source, target)
+
+    @property
+    def aligns(self) -> bool:
+        """Whether a request may ask for `inference.alignments`."""
+        return self._lines.aligns
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]

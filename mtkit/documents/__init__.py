@@ -1,0 +1,16 @@
+"""Files and markup around inference: text is taken out of a document, translated and put back.
+
+translate_file.py   the front door: a file, bytes or text of a known format
+translate_units.py  a document's units translated, and the document put together again
+document.py         a document: its text, its units, the nodes in them
+units.py            texts and tags in the order of a document become units
+plain_text.py       a unit's text as a translator sees it
+atoms.py            words and signs of a text, and which stand for which
+placement.py        where a translation's tags go
+render.py           a unit's translation as the document writes it
+spelling.py         how a unit's characters are written
+sentences.py        a translator of lines as one of paragraphs
+archives.py         documents that are zip archives of XML
+xml_tokens.py       XML by its tokens
+formats/            where the units of each format are
+"""

@@ -1,0 +1,145 @@
+"""A text's atoms, its words and signs, and which of a source stands for which of a translation."""
+
+import bisect
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import regex
+
+from mtkit.documents.document import Link, Span
+
+SPACE = " \t\r\n\f"
+"""Characters that a line may be broken at; a no-break space isn't one of them."""
+# Scripts without spaces between words: each character by itself.
+_WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_ATOM = regex.compile(rf"[{_WHOLE}]\p{{M}}*+|[^\W{_WHOLE}]++|[^\w\s]|[^\w ]")
+_BLANK = regex.compile(r"\s")
+
+AtomLinks = list[tuple[int, int]]
+"""Pairs of a source atom's and a target atom's index."""
+
+
+def find_atoms(text: str) -> list[Span]:
+    """Returns where the words and signs of a text are; between them is nothing but space."""
+    return [found.span() for found in _ATOM.finditer(text) if not _BLANK.match(found.group()[0])]
+
+
+def link_atoms(
+    source: str,
+    target: str,
+    atoms: tuple[Sequence[Span], Sequence[Span]],
+    links: Sequence[Link] | None,
+) -> AtomLinks:
+    """Returns links between atoms, from those between words; without any, by position.
+
+    A word that a link names may hold several atoms, such as a word with a comma: atoms that are the
+    same on both sides are linked to each other, the others among themselves.
+    """
+    words = [source[start:end].casefold() for start, end in atoms[0]]
+    target_words = [target[start:end].casefold() for start, end in atoms[1]]
+    if not links:
+        return _link_by_position(words, target_words)
+    found: set[tuple[int, int]] = set()
+    for (start, end), (target_start, target_end) in links:
+        of_source = _overlapping(atoms[0], start, end)
+        of_target = _overlapping(atoms[1], target_start, target_end)
+        found.update(_link_group(of_source, of_target, words, target_words))
+    found.update(_link_the_same(found, words, target_words))
+    return sorted(found)
+
+
+def link_words(source: str, target: str) -> list[Link]:
+    """Returns links between words by their positions alone, for a translator without alignments."""
+    atoms = find_atoms(source), find_atoms(target)
+    return [
+        (atoms[0][first], atoms[1][second])
+        for first, second in link_atoms(source, target, atoms, None)
+    ]
+
+
+def _overlapping(atoms: Sequence[Span], start: int, end: int) -> range:
+    first = bisect.bisect_right(atoms, start, key=lambda atom: atom[1])
+    last = bisect.bisect_left(atoms, end, key=lambda atom: atom[0])
+    return range(first, max(first, last))
+
+
+def _link_group(
+    source: Iterable[int], target: Iterable[int], words: Sequence[str], others: Sequence[str]
+) -> set[tuple[int, int]]:
+    """Returns links between the atoms of two words that stand for each other."""
+    left, right = list(source), list(target)
+    found = set()
+    for index in list(left):
+        same = next((other for other in right if others[other] == words[index]), None)
+        if same is not None:
+            found.add((index, same))
+            left.remove(index)
+            right.remove(same)
+    for is_word in (True, False):
+        ours = [index for index in left if words[index].isalnum() == is_word]
+        theirs = [index for index in right if others[index].isalnum() == is_word]
+        if ours and theirs:
+            found |= {(index, other) for index in ours for other in theirs}
+    return found or {(index, other) for index in left for other in right}
+
+
+def _link_the_same(
+    found: set[tuple[int, int]], words: Sequence[str], others: Sequence[str]
+) -> set[tuple[int, int]]:
+    """Returns links between atoms that have none and are the same, once on each side."""
+    free = [set(range(len(words))), set(range(len(others)))]
+    for source, target in found:
+        free[0].discard(source)
+        free[1].discard(target)
+    where: list[defaultdict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
+    for indices, texts, places in zip(free, (words, others), where, strict=True):
+        for index in indices:
+            places[texts[index]].append(index)
+    return {
+        (indices[0], where[1][text][0])
+        for text, indices in where[0].items()
+        if len(indices) == 1 and len(where[1].get(text, ())) == 1
+    }
+
+
+def _link_by_position(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
+    """Returns a link for each target atom: to the same word, or to where it stands in between."""
+    if not words or not others:
+        return []
+    anchors = [(-1, -1), *_find_anchors(words, others), (len(words), len(others))]
+    found = list(anchors[1:-1])
+    for (source, target), (next_source, next_target) in itertools.pairwise(anchors):
+        num_source, num_target = next_source - source - 1, next_target - target - 1
+        if num_source:
+            found += [
+                (source + 1 + (2 * index + 1) * num_source // (2 * num_target), target + 1 + index)
+                for index in range(num_target)
+            ]
+    return sorted(found)
+
+
+def _find_anchors(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
+    """Returns atoms that occur once on each side, the longest series of them in the same order."""
+    counts, target_counts = Counter(words), Counter(others)
+    where = {word: index for index, word in enumerate(others)}
+    pairs = [
+        (index, where[word])
+        for index, word in enumerate(words)
+        if counts[word] == 1 and target_counts[word] == 1
+    ]
+    # Patience sorting: the last pair of the best series of each length, and what comes before.
+    ends: list[int] = []
+    tails: list[int] = []
+    before: list[int] = []
+    for number, (_, target) in enumerate(pairs):
+        length = bisect.bisect_left(ends, target)
+        before.append(tails[length - 1] if length else -1)
+        ends[length : length + 1] = [target]
+        tails[length : length + 1] = [number]
+    series = []
+    number = tails[-1] if tails else -1
+    while number >= 0:
+        series.append(pairs[number])
+        number = before[number]
+    return series[::-1]

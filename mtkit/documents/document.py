@@ -1,0 +1,171 @@
+"""A document as the room sees it: its text, the units to translate in it, and fixed edits.
+
+A format finds the units; all that isn't in one stays the same characters.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from mtkit.errors import MtkitError
+
+Span = tuple[int, int]
+"""Where a part of a text begins and ends, in characters."""
+Link = tuple[Span, Span]
+"""A source word and a target word that stand for each other, each by its characters."""
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """A text's translation.
+
+    Attributes:
+        text: The translation.
+        links: Word alignments; None where the translator has none.
+    """
+
+    text: str
+    links: tuple[Link, ...] | None = None
+
+
+class TextTranslator(Protocol):
+    """Translates texts, each a sentence or a paragraph without a newline."""
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[TranslatedText]:
+        """Returns each text's translation, in order."""
+        ...
+
+
+class Spelled(NamedTuple):
+    """Some of a text and how a document spells it: `é` as `&eacute;`."""
+
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Escapes:
+    """How a format writes text.
+
+    Attributes:
+        escape: Writes a text so that the format reads it as such.
+        read: The reverse; None where `escape` leaves every text as it is.
+    """
+
+    escape: Callable[[str], str]
+    read: Callable[[str], str] | None = None
+
+
+PLAIN = Escapes(lambda text: text)
+"""Escapes of a format that has none."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A text, an inline element or a tag that stands alone, in a unit.
+
+    Attributes:
+        kind: `text`; `element`, with an opening and a closing tag; `void`, which has no text of its
+            own; `protected`, whose text the sentence needs but which stays as it is. In formats
+            whose text always stands in runs, `run` is an element that is one, and `joint` a void
+            that stands in one.
+        start: Where it begins in the document's text.
+        end: Where it ends.
+        inner: What lies between an element's tags.
+        children: What an element holds.
+        spelled: A text's characters; a protected node's, which the model sees.
+        is_break: A void that breaks the line, where other text would have a space.
+    """
+
+    kind: Literal["text", "element", "void", "protected", "run", "joint"]
+    start: int
+    end: int
+    inner: Span = (0, 0)
+    children: tuple["Node", ...] = ()
+    spelled: tuple[Spelled, ...] = ()
+    is_break: bool = False
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A block's text, with the inline tags in it.
+
+    Attributes:
+        nodes: What it holds, in order.
+        start: Where it begins in the document's text.
+        end: Where it ends.
+        escapes: How its text is written.
+        output: Where the translation goes, if not in the place of the unit.
+        before: What is written in front of it there.
+        after: What is written behind it.
+        keeps_breaks: Whether it has as many lines in translation; otherwise only as many as there
+            are spaces for.
+        join: Makes the document's characters of the translation's tokens; by default they follow
+            one another.
+    """
+
+    nodes: tuple[Node, ...]
+    start: int
+    end: int
+    escapes: Escapes
+    output: Span | None = None
+    before: str = ""
+    after: str = ""
+    keeps_breaks: bool = False
+    join: "Callable[[Sequence[Token]], str] | None" = None
+
+
+class Token(NamedTuple):
+    """Some of a translated unit: text or a tag, as the document writes it."""
+
+    kind: Literal["text", "open", "close", "void"]
+    raw: str
+    node: Node | None = None
+
+
+class Edit(NamedTuple):
+    """Characters of a document that are replaced."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass
+class Document:
+    """A text, what is to be translated in it, and what is replaced whatever the translation says.
+
+    Attributes:
+        text: All of it.
+        units: What is translated; a unit may lie in a tag of another.
+        edits: For example the new language of `lang="en"`.
+    """
+
+    text: str
+    units: list[Unit] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Codes of the languages of a translation, as HTML and XML write them; empty if not known."""
+
+    source: str = ""
+    target: str = ""
+
+    def is_source(self, code: str) -> bool:
+        """Returns whether a text marked with a code is of the source language."""
+        return not self.source or _main(code) in ("", _main(self.source))
+
+    def is_target(self, code: str) -> bool:
+        """Returns whether a text marked with a code is of the target language."""
+        return bool(self.target) and _main(code) == _main(self.target)
+
+
+def _main(code: str) -> str:
+    return code.strip().lower().replace("_", "-").split("-")[0]
+
+
+def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
+    """Returns the error of a document with a fault at a position, told by its line."""
+    return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)

@@ -1,0 +1,9 @@
+"""Where the units of each format are.
+
+html.py       web pages
+xml.py        XML of any kind
+office.py     paragraphs of Word, PowerPoint and OpenDocument texts
+plain.py      plain text
+subtitles.py  SubRip and WebVTT
+strings.py    strings of programs: PO files, JSON
+"""

@@ -1,0 +1,296 @@
+"""Paragraphs of Word, PowerPoint (Office Open XML, ECMA-376) and OpenDocument texts.
+
+In Word and PowerPoint all text stands in runs, each with its formatting. Runs with a paragraph's
+most common formatting are its plain text; the others are inline elements, placed like those of
+HTML. Where the translation enters or leaves such an element, runs are closed and opened. Tabs and
+line breaks end a unit.
+"""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mtkit.documents.document import Document, Languages, Node, Token, Unit
+from mtkit.documents.units import RUN, Part, make_units
+from mtkit.documents.xml_tokens import XML_TEXT, XmlToken, read_xml_spelled, read_xml_tokens
+
+_NAMESPACE = re.compile(
+    r"http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/"
+    r"(?:wordprocessingml|drawingml)(?:/2006)?/main|"
+    r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0"
+)
+_UNSEEN = re.compile(
+    r'<(?:\w+:)?(?:lang|noProof|rtl|cs|szCs|bCs|iCs)\b[^>]*/>|\s(?:dirty|err|lang|altLang)="[^"]*"'
+)
+"""What makes two formattings differ that a reader can't tell apart."""
+_HOLDERS = frozenset(["hyperlink", "ins", "smartTag", "fldSimple", "span", "a"])
+"""Elements that hold runs, or text."""
+_EDGES = frozenset(["tab", "br", "cr", "ptab", "pPr", "endParaRPr", "fldChar", "instrText", "rPr"])
+_EDGES |= {"line-break", "tracked-changes"}
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A text in a run.
+
+    Attributes:
+        tag: Where the tag in front of the text begins.
+        start: Where the text begins.
+        end: Where it ends.
+        opening: What opens a run like its own, up to the text's tag.
+        closing: What closes the run behind the text.
+        look: Its formatting, less what can't be seen.
+    """
+
+    tag: int
+    start: int
+    end: int
+    opening: str
+    closing: str
+    look: str
+
+
+def read_office(text: str, _: Languages) -> Document:
+    """Returns a part of a document or presentation, with its units.
+
+    Raises:
+        MtkitError: As `read_xml_tokens`.
+    """
+    tokens = read_xml_tokens(text, namespaces=True)
+    document = Document(text)
+    pieces = _find_pieces(text, tokens)
+    for first, token in enumerate(tokens):
+        if token.kind != "open" or _name(token) not in ("p", "h"):
+            continue
+        parts = _list_parts(text, tokens, first, pieces)
+        own = [pieces[part.start] for part in parts if part.start in pieces]
+        plain = _find_plain_look(own)
+        units = make_units(_add_runs(parts, pieces, plain), XML_TEXT)
+        document.units += [_wrap(text, unit, pieces) if own else unit for unit in units]
+    return document
+
+
+def _name(token: XmlToken) -> str:
+    """Returns the local name of an element of a paragraph; nothing for one of another language."""
+    namespace, _, name = token.name.rpartition(" ")
+    return name if _NAMESPACE.fullmatch(namespace) else ""
+
+
+def _find_pieces(text: str, tokens: Sequence[XmlToken]) -> dict[int, _Piece]:
+    """Returns all texts that stand in runs, by where they begin."""
+    pieces: dict[int, _Piece] = {}
+    runs: list[tuple[XmlToken, str]] = []
+    for token in tokens:
+        name = _name(token)
+        if token.kind == "open" and name == "r":
+            runs.append((token, ""))
+        elif token.kind == "close" and name == "r":
+            runs.pop()
+        elif name == "rPr" and token.kind in ("open", "empty") and runs:
+            end = tokens[token.partner].end if token.kind == "open" else token.end
+            runs[-1] = (runs[-1][0], text[token.start : end])
+        elif name == "t" and token.kind == "open" and runs:
+            (run, look), close = runs[-1], tokens[token.partner]
+            end = tokens[run.partner]
+            pieces[token.end] = _Piece(
+                token.start,
+                token.end,
+                close.start,
+                text[run.start : run.end] + look,
+                text[close.start : close.end] + text[end.start : end.end],
+                _UNSEEN.sub("", look),
+            )
+    return pieces
+
+
+def _list_parts(
+    text: str, tokens: Sequence[XmlToken], paragraph: int, pieces: Mapping[int, _Piece]
+) -> list[Part]:
+    """Returns a paragraph's texts, tags and edges, without the tags of its runs."""
+    has_runs = _name(tokens[paragraph]) == "p" and "wordprocessingml" in tokens[paragraph].name
+    has_runs |= "drawingml" in tokens[paragraph].name
+    parts: list[Part] = []
+    index = paragraph + 1
+    while index < tokens[paragraph].partner:
+        token = tokens[index]
+        name = _name(token)
+        if token.kind == "text":
+            if not has_runs or token.start in pieces:
+                spelled = read_xml_spelled(text[token.start : token.end])
+                parts.append(Part("text", token.start, token.end, spelled=spelled))
+        elif token.kind == "close" and name not in _HOLDERS:
+            pass
+        elif name in _HOLDERS and token.kind in ("open", "close"):
+            parts.append(Part(token.kind, token.start, token.end, token.name))  # type: ignore[arg-type]
+        elif has_runs and token.kind == "open" and name in ("r", "t"):
+            inside = tokens[index + 1 : token.partner]
+            if name == "r" and not any(each.start in pieces for each in inside):
+                is_edge = any(_name(each) in _EDGES - {"rPr"} for each in inside)
+                kind = "edge" if is_edge else "void"
+                parts.append(Part(kind, token.start, tokens[token.partner].end))  # type: ignore[arg-type]
+                index = token.partner
+        else:
+            last = tokens[token.partner] if token.kind == "open" else token
+            if name != "rPr":
+                parts.append(Part(_kind_of(name, token, parts, has_runs), token.start, last.end))  # type: ignore[arg-type]
+            if token.kind == "open":
+                index = token.partner
+        index += 1
+    return parts
+
+
+def _kind_of(name: str, token: XmlToken, parts: Sequence[Part], has_runs: bool) -> str:
+    """Returns whether an element ends a unit or stands in it; one in a run with text ends it."""
+    return "edge" if name in _EDGES else "void"
+
+
+def _find_plain_look(pieces: Sequence[_Piece]) -> str:
+    """Returns the formatting that most characters have."""
+    counts: Counter[str] = Counter()
+    for piece in pieces:
+        counts[piece.look] += piece.end - piece.start
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def _add_runs(parts: Sequence[Part], pieces: Mapping[int, _Piece], plain: str) -> list[Part]:
+    """Returns parts with the tags of runs that aren't plain, and joints of those that are alike."""
+    added: list[Part] = []
+    current: _Piece | None = None
+
+    def leave() -> None:
+        if current is not None and current.look != plain:
+            added.append(Part("close", current.end, current.end, RUN))
+
+    for part in parts:
+        piece = pieces.get(part.start) if part.kind == "text" else None
+        if piece is not None and current is not None and current.look == piece.look:
+            added.append(Part("joint", current.end, piece.start))
+        else:
+            leave()
+            if piece is not None and piece.look != plain:
+                added.append(Part("open", piece.start, piece.start, RUN))
+        added.append(part)
+        current = piece
+    leave()
+    return added
+
+
+def _wrap(text: str, unit: Unit, pieces: Mapping[int, _Piece]) -> Unit:
+    """Returns a unit whose translation has its runs closed and opened where it needs to."""
+    within: list[tuple[_Piece, bool]] = []
+
+    def visit(nodes: Sequence[Node], *, is_run: bool) -> None:
+        for node in nodes:
+            if node.start in pieces and node.kind == "text":
+                within.append((pieces[node.start], is_run))
+            visit(node.children, is_run=is_run or node.kind == "run")
+
+    visit(unit.nodes, is_run=False)
+    first, last = within[0][0], within[-1][0]
+    plain = [piece for piece, is_run in within if not is_run] or [first]
+    join = partial(_Joiner.join_all, text, pieces, plain, first, last)
+    return dataclasses.replace(
+        unit, start=first.tag, end=last.end, output=(first.tag, last.end), join=join
+    )
+
+
+class _Joiner:
+    """Puts tokens together, in runs."""
+
+    def __init__(self, text: str, plain: Sequence[_Piece]) -> None:
+        self._text, self._plain = text, plain
+        self._used = 0
+        self._pieces: list[str] = []
+        self._current: _Piece | None = None
+        self._run: list[str] = []
+
+    @classmethod
+    def join_all(
+        cls,
+        text: str,
+        pieces: Mapping[int, _Piece],
+        plain: Sequence[_Piece],
+        first: _Piece,
+        last: _Piece,
+        tokens: Sequence[Token],
+    ) -> str:
+        """Returns what takes a unit's place: it begins in the first run and ends in the last."""
+        joiner = cls(text, plain)
+        joiner._current, joiner._is_first = first, True
+        joiner._used = int(first is plain[0])
+        runs: list[_Piece] = []
+        for token in tokens:
+            node = token.node
+            if node is not None and node.kind == "run":
+                if token.kind == "open":
+                    runs.append(pieces[node.start])
+                else:
+                    runs.pop()
+            elif node is not None and node.kind == "joint":
+                joiner.add_joint(token.raw, runs)
+            elif token.kind == "text":
+                joiner.add_text(token.raw, runs)
+            else:
+                joiner.add_tag(token.raw)
+        return joiner.finish(last)
+
+    _is_first = False
+
+    def add_text(self, raw: str, runs: Sequence[_Piece]) -> None:
+        """Adds text to the run that has its formatting."""
+        if not raw:
+            return
+        look = runs[-1].look if runs else self._plain[0].look
+        if self._current is None or self._current.look != look:
+            self._close()
+            self._open(runs[-1] if runs else self._next_plain())
+        self._run.append(raw)
+
+    def add_joint(self, raw: str, runs: Sequence[_Piece]) -> None:
+        """Adds what stood between two runs of the same formatting, where it still does."""
+        look = runs[-1].look if runs else self._plain[0].look
+        if self._current is not None and self._current.look == look:
+            self._run.append(raw)
+        if not runs:
+            self._used += 1
+
+    def add_tag(self, raw: str) -> None:
+        """Adds what stands between runs."""
+        self._close()
+        self._pieces.append(raw)
+
+    def finish(self, last: _Piece) -> str:
+        """Returns it all, the last run open."""
+        if self._current is None or self._current.look != last.look:
+            self._close()
+            self._open(last)
+        self._flush()
+        return "".join(self._pieces)
+
+    def _next_plain(self) -> _Piece:
+        self._used += 1
+        return self._plain[min(self._used, len(self._plain)) - 1]
+
+    def _open(self, piece: _Piece) -> None:
+        self._current, self._is_first = piece, False
+
+    def _close(self) -> None:
+        if self._current is not None:
+            closing = self._current.closing
+            self._flush()
+            self._pieces.append(closing)
+            self._current = None
+
+    def _flush(self) -> None:
+        """Writes the current run, with its text's space kept where it stands at an end."""
+        assert self._current is not None
+        run = "".join(self._run)
+        tag = self._text[self._current.tag : self._current.start]
+        is_word = ":t" in tag and "wordprocessingml" in self._text[:4_000]
+        if is_word and run != run.strip() and "xml:space" not in tag:
+            tag = tag[:-1] + ' xml:space="preserve">'
+        self._pieces += [*([] if self._is_first else [self._current.opening]), tag, run]
+        self._run = []

@@ -1,0 +1,172 @@
+"""Strings of programs: gettext's PO files and JSON."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mtkit.documents.document import Document, Escapes, Node, Span, Spelled, Unit, fail_at
+from mtkit.documents.units import Part, make_units
+from mtkit.errors import MtkitError
+
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
+
+
+def read_json_strings(text: str) -> Document:
+    """Returns JSON with its strings; names of members stay as they are.
+
+    Raises:
+        MtkitError: It is no JSON.
+    """
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise MtkitError(f"line {error.lineno}: invalid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise MtkitError("invalid JSON: nested too deeply") from error
+    except ValueError as error:
+        raise MtkitError(f"invalid JSON: {error}") from error
+    document = Document(text)
+    is_ascii = text.isascii()
+
+    def escape(value: str) -> str:
+        return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+
+    for found in _JSON_STRING.finditer(text):
+        if found.group(1) is None:
+            parts = _split_lines(text, found.start() + 1, found.end() - 1)
+            document.units += make_units(parts, Escapes(escape))
+    return document
+
+
+def _split_lines(text: str, start: int, end: int) -> list[Part]:
+    r"""Returns a string's lines; an escaped newline within a sentence is a space in it."""
+    parts: list[Part] = []
+    done = start
+    spelled: list[Spelled] = []
+    for found in _ESCAPE.finditer(text, start, end):
+        if found.start() < done:
+            continue
+        if done < found.start():
+            spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
+        raw = found.group()
+        done = found.end()
+        if raw[1] == "u" and 0xD800 <= int(raw[2:], 16) < 0xDC00:
+            second = _ESCAPE.match(text, done, end)
+            if second is not None and second.group()[1] == "u":
+                raw += second.group()
+                done = second.end()
+        value = _read_escape(raw)
+        if value in ("\n", "\r"):
+            parts += [_as_text(spelled, start, found.start()), Part("edge", found.start(), done)]
+            spelled, start = [], done
+        else:
+            spelled.append(Spelled(value, raw))
+    if done < end:
+        spelled.append(Spelled(text[done:end], text[done:end]))
+    return [*parts, _as_text(spelled, start, end)]
+
+
+def _as_text(spelled: list[Spelled], start: int, end: int) -> Part:
+    return Part("text", start, end, spelled=tuple(spelled))
+
+
+def _read_escape(raw: str) -> str:
+    try:
+        value = json.loads(f'"{raw}"')
+    except ValueError:
+        return raw
+    return str(value)
+
+
+class _Entry(NamedTuple):
+    """A keyword of a message with its strings."""
+
+    keyword: str
+    strings: list[Span]
+    number: int
+    """Of the message."""
+
+
+def read_po(text: str) -> Document:
+    """Returns a PO file with the messages that have no translation yet.
+
+    Those that have one, also a fuzzy one, stay as they are. Form 0 of a plural is translated from
+    the singular where there are several forms, and from the plural otherwise.
+
+    Raises:
+        MtkitError: A line is neither a comment, a keyword nor a string.
+    """
+    document = Document(text)
+    message: dict[str, list[Span]] = {}
+    for entry in [*_read_entries(text), _Entry("end", [], -1)]:
+        if (
+            entry.keyword in ("msgid", "msgctxt", "end")
+            and "msgid" in message
+            and (entry.keyword != "msgid" or "msgid" in message)
+        ):
+            document.units += _translate_message(text, message)
+            message = {}
+        message[entry.keyword] = entry.strings
+    return document
+
+
+def _read_entries(text: str) -> Iterator[_Entry]:
+    keyword, strings, number = "", list[Span](), 0
+    position = 0
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        start = position + len(line) - len(line.lstrip())
+        position += len(line)
+        if not stripped or stripped.startswith("#"):
+            continue
+        found = re.match(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]+(?=\")", stripped)
+        if found:
+            if keyword:
+                yield _Entry(keyword, strings, number)
+            keyword, strings = found.group(1), []
+            number += keyword == "msgid"
+        begin = start + (found.end() if found else 0)
+        string = _STRING.match(text, begin)
+        if string is None or not keyword or text[string.end() : position].strip():
+            raise fail_at(text, start, "expected a comment, a keyword or a string in quotes")
+        strings.append((string.start() + 1, string.end() - 1))
+    if keyword:
+        yield _Entry(keyword, strings, number)
+
+
+def _translate_message(text: str, message: dict[str, list[Span]]) -> Iterator[Unit]:
+    if not any(start < end for start, end in message["msgid"]):
+        return
+    forms = [key for key in message if key.startswith("msgstr")]
+    for key in forms:
+        spans = message[key]
+        if any(start < end for start, end in spans):
+            continue
+        is_singular = key in ("msgstr", "msgstr[0]") and (key == "msgstr" or len(forms) > 1)
+        source = (
+            message["msgid" if is_singular else "msgid_plural"]
+            if (is_singular or "msgid_plural" in message)
+            else message["msgid"]
+        )
+        yield from _copy_with_units(text, source, spans[0])
+
+
+def _copy_with_units(text: str, source: list[Span], output: Span) -> Iterator[Unit]:
+    """Yields one unit: a message's text, written into its empty translation."""
+    spelled: list[Spelled] = []
+    for start, end in source:
+        for part in _split_lines(text, start, end):
+            raw = text[part.start : part.end]
+            spelled += part.spelled if part.kind == "text" else (Spelled("\n", raw),)
+    node = Node("text", source[0][0], source[-1][1], spelled=tuple(spelled))
+    if not any(character.isalpha() for each in spelled for character in each.text):
+        return
+    yield Unit((node,), output[0], output[1], Escapes(_escape_c), output=output, keeps_breaks=True)
+
+
+def _escape_c(text: str) -> str:
+    written = text.replace("\\", "\\\\").replace('"', '\\"')
+    return written.replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,75 @@
+r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
+
+Each cue's text is a unit, with as many lines in translation as before. Identifiers, times, notes,
+styles and regions stay as they are, and so do tags, `{\an8}` among them.
+"""
+
+import re
+
+from mtkit.documents.document import PLAIN, Document, Escapes, Spelled, fail_at
+from mtkit.documents.formats.html import read_spelled
+from mtkit.documents.units import Part, make_units
+from mtkit.documents.xml_tokens import unescape_xml
+
+_BLOCK = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
+_TIMES = re.compile(
+    r"^[ \t]*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}.*$",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
+_OTHERS = ("WEBVTT", "NOTE", "STYLE", "REGION")
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+_WEBVTT = Escapes(_escape, unescape_xml)
+_SUBRIP = PLAIN
+
+
+def read_subtitles(text: str) -> Document:
+    """Returns subtitles with their cues.
+
+    Raises:
+        MtkitError: A block has no line of times.
+    """
+    document = Document(text)
+    is_webvtt = text.startswith("WEBVTT")
+    if text.strip() and not _TIMES.search(text) and not is_webvtt:
+        raise fail_at(text, 0, "no cue in it", "expected: 00:00:01,000 --> 00:00:02,000")
+    for block in _BLOCK.finditer(text):
+        if is_webvtt and block.group().startswith(_OTHERS):
+            continue
+        times = _TIMES.search(text, block.start(), block.end())
+        if times is None or text.count("\n", block.start(), times.start()) > 1:
+            raise fail_at(
+                text,
+                block.start(),
+                "a block without times",
+                "expected: 00:00:01,000 --> 00:00:02,000",
+            )
+        parts = _read_cue(text, times.end(), block.end(), is_webvtt=is_webvtt)
+        escapes = _WEBVTT if is_webvtt else _SUBRIP
+        document.units += make_units(parts, escapes, keeps_breaks=True)
+    return document
+
+
+def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]:
+    parts = []
+    done = start
+
+    def add_text(first: int, last: int) -> None:
+        if first < last:
+            raw = text[first:last]
+            spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
+            parts.append(Part("text", first, last, spelled=spelled))
+
+    for found in _TAG.finditer(text, start, end):
+        add_text(done, found.start())
+        done = found.end()
+        name = (found.group(2) or "").lower()
+        kind = "void" if not name else "close" if found.group(1) else "open"
+        parts.append(Part(kind, found.start(), done, name))
+    add_text(done, end)
+    return parts

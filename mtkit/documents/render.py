@@ -1,0 +1,318 @@
+"""A unit's translation as the document writes it, with its tags put back."""
+
+import bisect
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from mtkit.documents.atoms import SPACE, find_atoms, link_atoms
+from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
+from mtkit.documents.placement import Mark, Placer
+from mtkit.documents.plain_text import Event, PlainText, split_atoms
+from mtkit.documents.spelling import Speller
+
+_Position = tuple[int, int]
+"""Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
+
+
+class _Placed(NamedTuple):
+    position: _Position
+    event: Event
+
+
+def render_unit(unit: Unit, plain: PlainText, translated: TranslatedText) -> str:
+    """Returns a unit's translation with all of its tags, each once and well nested."""
+    tokens = _Renderer(unit, plain, translated).render()
+    return "".join(token.raw for token in tokens) if unit.join is None else unit.join(tokens)
+
+
+class _Renderer:
+    def __init__(self, unit: Unit, plain: PlainText, translated: TranslatedText) -> None:
+        self._unit, self._plain = unit, plain
+        self._source = plain.text
+        self._target = translated.text.strip(SPACE)
+        self._links = translated.links
+        shift = len(translated.text) - len(translated.text.lstrip(SPACE))
+        if shift and self._links:
+            self._links = tuple(
+                (source, (start - shift, end - shift)) for source, (start, end) in self._links
+            )
+        self._fixed = _find_protected(unit.nodes, plain, self._target)
+        edges = {edge for span in self._fixed.values() for edge in span}
+        self._atoms = split_atoms(find_atoms(self._target), edges)
+        self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
+        self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
+        for event in plain.events:
+            gap = self._gap_of(event)
+            if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
+                self._of_gap[gap].append(event)
+            if event.node is not None:
+                self._of_node[event.node.start].append(event)
+        self._speller = Speller(unit.escapes, plain.spellings)
+
+    def render(self) -> list[Token]:
+        marks: dict[int, Mark] = {}
+        roots = self._make_marks(self._unit.nodes, marks)
+        if marks:
+            links = link_atoms(
+                self._source, self._target, (self._plain.atoms, self._atoms), self._links
+            )
+            Placer(len(self._plain.atoms), len(self._atoms), links).place(roots)
+        placed: list[_Placed] = []
+        self._collect(self._unit.nodes, marks, placed, ((0, 0), (len(self._atoms), 0)))
+        return self._write(placed, self._find_swallowed(marks))
+
+    def _make_marks(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> list[Mark]:
+        """Returns the marks of nodes that aren't text, and notes those of all by their starts."""
+        made = []
+        for node in nodes:
+            if node.kind == "text":
+                continue
+            start, end = self._plain.spans[node.start]
+            first = bisect.bisect_right(self._plain.atoms, start, key=lambda atom: atom[1])
+            last = bisect.bisect_left(self._plain.atoms, end, key=lambda atom: atom[0])
+            mark = Mark(first, max(first, last))
+            if start == end:
+                follows = start > 0 and self._source[start - 1] not in SPACE
+                if follows and first < len(self._plain.atoms):
+                    first += self._plain.atoms[first][0] < start
+                mark = Mark(first, first, follows=follows)
+            elif node.kind == "protected" and node.start in self._fixed:
+                mark.fixed = self._cover(self._fixed[node.start])
+            elif node.kind in ("element", "run"):
+                mark.children = self._make_marks(node.children, marks)
+            marks[node.start] = mark
+            made.append(mark)
+        return made
+
+    def _cover(self, span: Span) -> Span:
+        first = bisect.bisect_right(self._atoms, span[0], key=lambda atom: atom[1])
+        return first, bisect.bisect_left(self._atoms, span[1], key=lambda atom: atom[0])
+
+    def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
+        """Returns the target atoms whose place protected text takes."""
+        swallowed: set[int] = set()
+        for event in self._plain.events:
+            if event.node is not None and event.kind == "open" and event.node.kind == "protected":
+                swallowed.update(range(*marks[event.node.start].target))
+        return swallowed
+
+    def _collect(
+        self,
+        nodes: Sequence[Node],
+        marks: dict[int, Mark],
+        placed: list[_Placed],
+        region: tuple[_Position, _Position],
+    ) -> None:
+        """Notes the tags of nodes in the order of the translation, each inside its parent's."""
+        tagged = [
+            (*self._locate(node, marks[node.start]), order, node)
+            for order, node in enumerate(nodes)
+            if node.kind != "text"
+        ]
+        cursor, limit = region
+        for wanted, wanted_end, _, node in sorted(tagged, key=lambda each: each[:3]):
+            start = min(max(wanted, cursor), limit)
+            end = min(max(wanted_end, start), limit)
+            events = self._of_node[node.start]
+            placed.append(_Placed(start, events[0]))
+            if len(events) > 1:
+                if node.kind != "protected":
+                    self._collect(node.children, marks, placed, (start, end))
+                placed.append(_Placed(end, events[1]))
+            cursor = end
+
+    def _locate(self, node: Node, mark: Mark) -> tuple[_Position, _Position]:
+        """Returns where a node's tags go: inside of a word where they were inside of the same."""
+        start, end = self._plain.spans[node.start]
+        first, last = mark.target
+        begin, finish = (first, 0), (last, 0)
+        if first < last and self._is_same(mark.first, first):
+            begin = (first, max(0, start - self._plain.atoms[mark.first][0]))
+        if first < last and self._is_same(mark.last - 1, last - 1):
+            atom_start, atom_end = self._plain.atoms[mark.last - 1]
+            finish = (last - 1, end - atom_start) if end < atom_end else finish
+        if (
+            start == end
+            and mark.first > 0
+            and first > 0
+            and self._is_same(mark.first - 1, first - 1)
+        ):
+            atom_start, atom_end = self._plain.atoms[mark.first - 1]
+            if atom_start < start < atom_end:
+                begin = finish = (first - 1, start - atom_start)
+        return begin, finish
+
+    def _is_same(self, source: int, target: int) -> bool:
+        start, end = self._plain.atoms[source]
+        target_start, target_end = self._atoms[target]
+        return self._source[start:end] == self._target[target_start:target_end]
+
+    def _write(self, placed: Sequence[_Placed], swallowed: set[int]) -> list[Token]:
+        """Returns the translation's text and tags in order."""
+        breaks = self._spread_breaks({each.position[0] for each in placed if not each.position[1]})
+        tokens: list[Token] = []
+        pending = list(placed)[::-1]
+        for index in range(len(self._atoms) + 1):
+            events = []
+            while pending and pending[-1].position == (index, 0):
+                events.append(pending.pop().event)
+            if not (index in swallowed and index - 1 in swallowed and not events):
+                tokens += self._write_gap(index, events, breaks.get(index))
+            if index == len(self._atoms):
+                break
+            start, end = self._atoms[index]
+            done = start
+            while pending and pending[-1].position[0] == index:
+                (_, offset), event = pending.pop()
+                if index not in swallowed:
+                    tokens.append(self._write_text(self._target[done : start + offset]))
+                    done = start + offset
+                tokens.append(_as_token(event))
+            if index not in swallowed:
+                tokens.append(self._write_text(self._target[done:end]))
+        return [token for token in tokens if token.raw or token.kind != "text"]
+
+    def _write_text(self, text: str) -> Token:
+        return Token("text", self._speller.write(text))
+
+    def _write_gap(
+        self, index: int, events: Sequence[Event], line_break: str | None
+    ) -> list[Token]:
+        """Returns what stands between two atoms: tags, and space where the translation has any."""
+        start = self._atoms[index - 1][1] if index else 0
+        end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
+        space = self._target[start:end]
+        if events or index in (0, len(self._atoms)):
+            as_it_was = self._repeat_gap(index, events, space)
+            if as_it_was is not None:
+                return as_it_was
+        if line_break is not None:
+            return [Token("text", line_break)]
+        if space in SPACE and any(_breaks(event) for event in events):
+            space = ""
+        before = 0
+        while before < len(events) and not _opens(events[before]):
+            before += 1
+        return [
+            *map(_as_token, events[:before]),
+            self._write_text(space),
+            *map(_as_token, events[before:]),
+        ]
+
+    def _repeat_gap(self, index: int, events: Sequence[Event], space: str) -> list[Token] | None:
+        """Returns the gap of the source that has the same tags, as the document writes it."""
+        at_edge = 0 if index == 0 else len(self._plain.atoms)
+        gap = self._gap_of(events[0]) if events else at_edge
+        written = self._of_gap.get(gap, [])
+        tags = [event for event in written if event.kind != "space"]
+        atoms = self._plain.atoms
+        start = atoms[gap - 1][1] if gap else 0
+        end = atoms[gap][0] if gap < len(atoms) else len(self._source)
+        if tags != list(events) or self._source[start:end].strip(SPACE) != space.strip(SPACE):
+            return None
+        edges = (index == 0, index == len(self._atoms))
+        if edges != (gap == 0, gap == len(atoms)) or (
+            not any(edges) and bool(space) != (start < end)
+        ):
+            return None
+        tokens = []
+        done = start
+        for event in written:
+            position = min(max(event.position, start), end)
+            tokens.append(self._write_text(self._source[done:position].strip(SPACE)))
+            done = position
+            tokens.append(_as_token(event))
+        tokens.append(self._write_text(self._source[done:end].strip(SPACE)))
+        return tokens
+
+    def _gap_of(self, event: Event) -> int:
+        return bisect.bisect_left(self._plain.atoms, event.position, key=lambda atom: atom[0])
+
+    def _spread_breaks(self, tagged: set[int]) -> dict[int, str]:
+        """Returns the space of target gaps that isn't a single one, in the order of the source.
+
+        Each goes to the gap that is nearest to it by the share of the text before it.
+        """
+        wide = []
+        for gap in range(1, len(self._plain.atoms)):
+            events = self._of_gap.get(gap, ())
+            raw = "".join(event.raw for event in events)
+            if raw not in ("", " ") and all(event.kind == "space" for event in events):
+                wide.append((self._plain.atoms[gap - 1][1] / len(self._source), raw))
+        if not wide:
+            return {}
+        gaps = [
+            gap
+            for gap in range(1, len(self._atoms))
+            if gap not in tagged
+            and (self._unit.keeps_breaks or self._target[self._atoms[gap - 1][1]] in SPACE)
+        ]
+        shares = [self._atoms[gap - 1][1] / max(1, len(self._target)) for gap in gaps]
+        found: dict[int, str] = {}
+        first = 0
+        for share, raw in wide:
+            if first >= len(gaps):
+                break
+            nearest = bisect.bisect_left(shares, share, lo=first)
+            if nearest == len(gaps) or (
+                nearest > first and share - shares[nearest - 1] < shares[nearest] - share
+            ):
+                nearest -= 1
+            found[gaps[nearest]] = raw
+            first = nearest + 1
+        return found
+
+
+def _as_token(event: Event) -> Token:
+    kind = "text" if event.kind == "space" else event.kind
+    return Token(kind, event.raw, event.node)
+
+
+def _opens(event: Event) -> bool:
+    """Returns whether the space of a gap stands in front of a tag rather than behind it."""
+    return event.kind in ("open", "void")
+
+
+def _breaks(event: Event) -> bool:
+    return event.node is not None and event.kind == "void" and event.node.is_break
+
+
+def _find_protected(nodes: Sequence[Node], plain: PlainText, target: str) -> dict[int, Span]:
+    """Returns where protected texts stand in a translation, by the starts of their nodes.
+
+    The k-th of those with the same text gets the k-th place where it is found as whole words.
+    """
+    found: dict[int, Span] = {}
+    behind: dict[str, int] = {}
+    pending = list(nodes)[::-1]
+    while pending:
+        node = pending.pop()
+        pending += reversed(node.children)
+        if node.kind != "protected":
+            continue
+        start, end = plain.spans[node.start]
+        text = plain.text[start:end]
+        if not text:
+            continue
+        is_part = plain.text[:start][-1:].isalnum() or plain.text[end : end + 1].isalnum()
+        place = (target.find if is_part else partial(_find_whole, target))(
+            text, behind.get(text, 0)
+        )
+        if place >= 0:
+            found[node.start] = (place, place + len(text))
+            behind[text] = place + len(text)
+    return found
+
+
+def _find_whole(target: str, text: str, start: int) -> int:
+    """Returns where a text is in a translation, not as a part of a word; -1 if nowhere."""
+    while (start := target.find(text, start)) >= 0:
+        end = start + len(text)
+        cuts_front = text[0].isalnum() and start > 0 and target[start - 1].isalnum()
+        cuts_back = text[-1].isalnum() and end < len(target) and target[end].isalnum()
+        if not (cuts_front or cuts_back):
+            return start
+        start += 1
+    return -1

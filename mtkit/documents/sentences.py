@@ -1,0 +1,79 @@
+"""A translator of lines as one of paragraphs: sentence by sentence, with their alignments."""
+
+from collections.abc import Sequence
+
+from mtkit.documents.atoms import link_words
+from mtkit.documents.document import Link, TranslatedText
+from mtkit.inference.segment import Span, find_sentences, joins_without_space
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis, Request
+
+_WINDOW = 1_024
+"""Sentences that are translated together."""
+
+
+class SentenceTranslator:
+    """Translates paragraphs with a translator of sentences.
+
+    Args:
+        translator: It; its alignments are asked for where it has any.
+        target_language: Its code; it says whether a space stands between sentences.
+    """
+
+    def __init__(self, translator: Translator, target_language: str = "") -> None:
+        self._translator = translator
+        self._settings = (
+            translator.settings.model_copy(update={"alignments": True})
+            if translator.aligns
+            else None
+        )
+        self._separator = "" if joins_without_space(target_language) else " "
+
+    def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
+        """Returns each text's translation, in order.
+
+        Raises:
+            MtkitError: As `Translator.search`.
+        """
+        spans = [find_sentences(text) for text in texts]
+        sentences = [
+            text[start:end]
+            for text, of_text in zip(texts, spans, strict=True)
+            for start, end in of_text
+        ]
+        unique = list(dict.fromkeys(sentences))
+        found: dict[str, Hypothesis] = {}
+        for first in range(0, len(unique), _WINDOW):
+            window = unique[first : first + _WINDOW]
+            requests = [Request(sentence, settings=self._settings) for sentence in window]
+            answers = self._translator.search(requests, first_line=first + 1)
+            found.update(zip(window, (each.candidates[0] for each in answers), strict=True))
+        return [
+            self._join(text, of_text, found) for text, of_text in zip(texts, spans, strict=True)
+        ]
+
+    def _join(
+        self, text: str, spans: Sequence[Span], found: dict[str, Hypothesis]
+    ) -> TranslatedText:
+        pieces: list[str] = []
+        links: list[Link] = []
+        length = 0
+        for start, end in spans:
+            hypothesis = found[text[start:end]]
+            if not hypothesis.text:
+                continue
+            if pieces:
+                pieces.append(self._separator)
+                length += len(self._separator)
+            of_sentence = [(link.source, link.target) for link in hypothesis.links]
+            links += [
+                (_shift(source, start), _shift(target, length))
+                for source, target in of_sentence or link_words(text[start:end], hypothesis.text)
+            ]
+            pieces.append(hypothesis.text)
+            length += len(hypothesis.text)
+        return TranslatedText("".join(pieces), tuple(links))
+
+
+def _shift(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by

@@ -1,0 +1,45 @@
+"""How a unit's characters are written: as its source writes them, else as the format demands."""
+
+from collections.abc import Mapping, Sequence
+
+from mtkit.documents.document import Escapes
+
+
+class Speller:
+    """Writes a unit's translation, piece by piece.
+
+    The k-th time that a character occurs it is spelled as the source spells it the k-th time, and
+    after that as the source spelled it last: `&eacute;` stays `&eacute;`.
+
+    Args:
+        escapes: The format's.
+        spellings: How the source spells characters, in order.
+    """
+
+    def __init__(self, escapes: Escapes, spellings: Mapping[str, Sequence[str]]) -> None:
+        self._escapes = escapes
+        self._spellings = {
+            text: raws
+            for text, raws in spellings.items()
+            if len(text) == 1 and set(raws) != {escapes.escape(text)}
+        }
+        self._used = dict.fromkeys(self._spellings, 0)
+
+    def write(self, text: str) -> str:
+        """Returns a text as the document writes it."""
+        if not self._spellings or self._spellings.keys().isdisjoint(text):
+            return self._escapes.escape(text)
+        written = "".join(map(self._spell, text))
+        read = self._escapes.read
+        # Some spellings are right in some places only: `&` before a space.
+        if read is not None and read(written) != text:
+            return self._escapes.escape(text)
+        return written
+
+    def _spell(self, character: str) -> str:
+        raws = self._spellings.get(character)
+        if raws is None:
+            return self._escapes.escape(character)
+        index = self._used[character]
+        self._used[character] = index + 1
+        return raws[min(index, len(raws) - 1)]

@@ -1,0 +1,172 @@
+"""The front door of the room: markup and files, translated with all else as it was."""
+
+import codecs
+from pathlib import Path
+
+from mtkit.documents.archives import ARCHIVES, translate_archive
+from mtkit.documents.document import Document, Languages, TextTranslator
+from mtkit.documents.formats.html import read_html
+from mtkit.documents.formats.office import read_office
+from mtkit.documents.formats.plain import read_text
+from mtkit.documents.formats.strings import read_json_strings, read_po
+from mtkit.documents.formats.subtitles import read_subtitles
+from mtkit.documents.formats.xml import read_xml
+from mtkit.documents.translate_units import translate_document
+from mtkit.errors import MtkitError, suggest
+from mtkit.files import write_atomically
+from mtkit.foreign_files import read_file
+
+ENDINGS = {
+    ".txt": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "xml",
+    ".xml": "xml",
+    ".srt": "srt",
+    ".vtt": "vtt",
+    ".po": "po",
+    ".json": "json",
+    ".docx": "docx",
+    ".pptx": "pptx",
+    ".odt": "odt",
+}
+"""The format of a file by the ending of its name."""
+FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
+_MAX_BYTES = 64 << 20
+
+
+def translate_file(
+    source: Path,
+    output: Path,
+    translate: TextTranslator,
+    languages: Languages,
+    form: str | None = None,
+) -> None:
+    """Writes the translation of a file; it is written whole or not at all.
+
+    Args:
+        source: The file.
+        output: Where its translation goes.
+        translate: What translates its texts.
+        languages: Of the file and of its translation.
+        form: One of `FORMATS`; by default what the file's ending says.
+
+    Raises:
+        MtkitError: The file can't be read, is broken or larger than 64 MiB, or of no known format.
+    """
+    form = choose_format(source, form)
+    check_output(output)
+    try:
+        content = read_file(source, max_bytes=_MAX_BYTES)
+    except FileNotFoundError as error:
+        raise MtkitError(f"{source}: no such file") from error
+    try:
+        translated = translate_bytes(content, form, translate, languages)
+    except MtkitError as error:
+        raise MtkitError(f"{source}: {error.message}", error.hint) from error
+    write_atomically(output, translated)
+
+
+def check_output(output: Path) -> None:
+    """Checks that a file could be written.
+
+    Raises:
+        MtkitError: It is a folder, or its folder isn't there.
+    """
+    if output.is_dir():
+        raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
+    if not output.parent.is_dir():
+        raise MtkitError(
+            f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"
+        )
+
+
+def choose_format(source: Path, form: str | None) -> str:
+    """Returns the format of a file.
+
+    Raises:
+        MtkitError: It has none that is known.
+    """
+    if form is not None:
+        if form not in FORMATS:
+            raise MtkitError(
+                f"no format '{form}'{suggest(form, FORMATS)}", f"formats: {', '.join(FORMATS)}"
+            )
+        return form
+    found = ENDINGS.get(source.suffix.lower())
+    if found is None:
+        raise MtkitError(
+            f"{source}: files that end in '{source.suffix}' aren't known",
+            f"name its format with --input: {', '.join(FORMATS)}",
+        )
+    return found
+
+
+def translate_bytes(
+    content: bytes, form: str, translate: TextTranslator, languages: Languages
+) -> bytes:
+    """Returns a document's translation in the encoding that it is in: UTF-8 or UTF-16.
+
+    Raises:
+        MtkitError: It is broken; no such format.
+    """
+    choose_format(Path(), form)
+    if form in ARCHIVES:
+        return translate_archive(
+            content, form, lambda part: _translate_text(part, form, translate, languages)
+        )
+    return _translate_text(content, form, translate, languages)
+
+
+def _translate_text(
+    content: bytes, form: str, translate: TextTranslator, languages: Languages
+) -> bytes:
+    mark = next((each for each in _MARKS if content.startswith(each)), b"")
+    encoding = _MARKS.get(mark, "utf-8")
+    try:
+        text = content[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, len(mark) + error.start) + 1
+        raise MtkitError(
+            f"line {line}: invalid {encoding.upper()}",
+            "convert it first, for example: iconv -f latin1 -t utf-8",
+        ) from error
+    return mark + translate_markup(text, form, translate, languages).encode(encoding)
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+
+def translate_markup(text: str, form: str, translate: TextTranslator, languages: Languages) -> str:
+    """Returns the translation of a document that is given as text.
+
+    Raises:
+        MtkitError: It is broken; no such format.
+    """
+    choose_format(Path(), form)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise MtkitError(f"line {line}: a null character: this isn't text")
+    return translate_document(_read(text, form, languages), translate)
+
+
+def _read(text: str, form: str, languages: Languages) -> Document:
+    match form:
+        case "html":
+            return read_html(text, languages)
+        case "xml":
+            return read_xml(text, languages)
+        case "srt" | "vtt":
+            return read_subtitles(text)
+        case "po":
+            return read_po(text)
+        case "docx" | "pptx" | "odt":
+            return read_office(text, languages)
+        case "json":
+            return read_json_strings(text)
+        case _:
+            return read_text(text)

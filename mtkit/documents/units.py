@@ -1,0 +1,192 @@
+"""Texts and tags in the order of a document become units: blocks of text with balanced tags.
+
+A unit ends where a block does, at a tag that has no partner within its block, and at two line
+breaks in a row. So the tags in a unit are always well-formed, whatever the document is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mtkit.documents.document import Escapes, Node, Spelled, Unit
+from mtkit.errors import MtkitError
+
+MAX_DEPTH = 1_000
+"""Elements inside one another at most; deeper ones are no document that a person wrote."""
+_MAX_SEARCHED = 100
+"""Open inline tags among which a closing one looks for its partner."""
+
+RUN = "run"
+"""The name of tags that begin and end a run with formatting of its own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A text, an inline tag or the edge of a block.
+
+    Attributes:
+        kind: `text`; `open`, `close` and `void`: tags; `joint`: of two runs; `protected`; `edge`:
+            of a block.
+        start: Where it begins in the document's text.
+        end: Where it ends.
+        name: Of a tag: an opening and a closing one with the same name are partners; `RUN` is that
+            of runs.
+        spelled: Characters of a text, and of what is protected.
+        is_break: A tag that breaks the line.
+    """
+
+    kind: Literal["text", "open", "close", "void", "joint", "protected", "edge"]
+    start: int
+    end: int
+    name: str = ""
+    spelled: tuple[Spelled, ...] = ()
+    is_break: bool = False
+
+
+def make_units(parts: Sequence[Part], escapes: Escapes, **settings: bool) -> list[Unit]:
+    """Returns the units that have something to translate.
+
+    Args:
+        parts: All of a document's, in order.
+        escapes: How text is written in it.
+        settings: Attributes of each unit.
+
+    Raises:
+        MtkitError: Inline elements are nested more than 1,000 deep.
+    """
+    partners = _find_partners(parts)
+    units = []
+    for first, last in _find_runs(parts, partners):
+        nodes = _trim(_build(parts[first:last], first, partners))
+        if nodes and _has_letters(nodes):
+            units.append(Unit(nodes, nodes[0].start, nodes[-1].end, escapes, **settings))
+    return units
+
+
+def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
+    """Returns the index of each tag's partner, for pairs within which there is no edge."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    last_break = -1
+    num_broken = 0
+    """How many of those that are open have an edge inside."""
+    for index, part in enumerate(parts):
+        match part.kind:
+            case "open":
+                opened.append(index)
+                if len(opened) - num_broken > MAX_DEPTH:
+                    raise MtkitError(f"more than {MAX_DEPTH:,} tags inside one another")
+            case "close":
+                depth = _find_open(parts, opened, part.name)
+                if depth is None or depth < len(opened) - 1:
+                    # It, or what was opened since, has no partner.
+                    num_broken = len(opened) if depth is None else depth + 1
+                if depth is not None:
+                    if depth >= num_broken:
+                        partners[index] = opened[depth]
+                        partners[opened[depth]] = index
+                    del opened[depth:]
+                    num_broken = min(num_broken, depth)
+            case "edge":
+                num_broken = len(opened)
+            case "void" if part.is_break:
+                if last_break >= 0 and _is_space(parts[last_break + 1 : index]):
+                    num_broken = len(opened)
+                last_break = index
+            case _:
+                pass
+    return partners
+
+
+def _find_open(parts: Sequence[Part], opened: Sequence[int], name: str) -> int | None:
+    for depth in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_SEARCHED), -1):
+        if parts[opened[depth]].name == name:
+            return depth
+    return None
+
+
+def _is_space(parts: Sequence[Part]) -> bool:
+    return all(
+        part.kind == "text" and not any(each.text.strip() for each in part.spelled)
+        for part in parts
+    )
+
+
+def _find_runs(parts: Sequence[Part], partners: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """Yields where there are parts with no edge, no tag without a partner, no two breaks in a row.
+
+    Such runs hold whole elements: an element that holds an edge has no partner here.
+    """
+    first = 0
+    last_break = -2
+    for index, part in enumerate(parts):
+        is_edge = part.kind == "edge"
+        is_edge |= part.kind in ("open", "close") and index not in partners
+        if part.kind == "void" and part.is_break:
+            is_edge |= last_break >= first and _is_space(parts[last_break + 1 : index])
+            last_break = index
+        if is_edge:
+            yield first, index
+            first = index + 1
+    yield first, len(parts)
+
+
+def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list[Node]:
+    """Returns the nodes of balanced parts, the first of which has the index `offset`."""
+    levels: list[list[Node]] = [[]]
+    opened: list[Part] = []
+    for index, part in enumerate(parts, offset):
+        match part.kind:
+            case "open":
+                opened.append(part)
+                levels.append([])
+            case "close":
+                children, begin = levels.pop(), opened.pop()
+                inner = (begin.end, part.start)
+                if children:
+                    kind: Literal["run", "element"] = "run" if part.name == RUN else "element"
+                    node = Node(kind, begin.start, part.end, inner, tuple(children))
+                else:
+                    node = Node("void", begin.start, part.end)
+                levels[-1].append(node)
+            case "text" | "protected" | "void" | "joint" as alone:
+                levels[-1].append(
+                    Node(alone, part.start, part.end, spelled=part.spelled, is_break=part.is_break)
+                )
+            case _:
+                raise AssertionError(f"no part of a unit at {index}")
+    return levels[0]
+
+
+def _trim(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Returns nodes without what stands around the text: space, tags, elements that hold it all."""
+    while True:
+        first, last = 0, len(nodes)
+        while first < last and not _has_text(nodes[first]):
+            first += 1
+        while first < last and not _has_text(nodes[last - 1]):
+            last -= 1
+        nodes = nodes[first:last]
+        if len(nodes) != 1 or nodes[0].kind != "element":
+            return tuple(nodes)
+        nodes = nodes[0].children
+
+
+def _has_text(node: Node) -> bool:
+    match node.kind:
+        case "text":
+            return any(each.text.strip() for each in node.spelled)
+        case "element" | "run":
+            return any(map(_has_text, node.children))
+        case kind:
+            return kind == "protected"
+
+
+def _has_letters(nodes: Iterable[Node]) -> bool:
+    """Returns whether there is a word to translate."""
+    return any(
+        _has_letters(node.children)
+        if node.kind in ("element", "run")
+        else node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled)
+        for node in nodes
+    )
