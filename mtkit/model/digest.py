@@ -8,6 +8,7 @@ from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
+from mtkit.text.shortlist import SHORTLIST_FILE
 from mtkit.text.tokenizer import TOKENIZER_FILES
 
 
@@ -58,7 +59,7 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
 def _list_files(folder: Path, engine: str) -> list[Path]:
     shared = [folder / name for name in (CONFIG_FILE, *TOKENIZER_FILES)]
     if engine == "torch":
-        return [*shared, folder / WEIGHTS_FILE]
+        return [*shared, folder / WEIGHTS_FILE, folder / SHORTLIST_FILE]
     return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
 
 

@@ -4,6 +4,7 @@ config.json        the network's shape, languages, vocabulary sizes, special tok
 model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
+shortlist.safetensors  target pieces by source piece, where the recipe has `inference.shortlist`
 README.md          the model card
 """
 
@@ -31,6 +32,7 @@ from mtkit.model.config import (
 from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
 from mtkit.network import EncoderDecoder, Network
 from mtkit.recipe.recipe import LANGUAGE_MODELS, Recipe
+from mtkit.text.shortlist import Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -60,6 +62,7 @@ def save_model_folder(
     origin: str,
     training_facts: Mapping[str, str] | None = None,
     licence: str = "",
+    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
 ) -> None:
     """Writes a complete model folder in place of an older one, which a crash leaves whole.
@@ -73,6 +76,7 @@ def save_model_folder(
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         licence: That of the model which training started from, for the card of a translator.
+        shortlist: The table of translations that `inference.shortlist` searches by.
         record: Called with the folder once it is in place, before it can be replaced.
     """
     config = ModelConfig.of(recipe, tokenizer, labels)
@@ -93,7 +97,9 @@ def save_model_folder(
     # Another model's path means nothing where this folder is copied to.
     alone = recipe.inference.model_copy(update={"fusion": None})
     opened = OpenedFolder(tokenizer, alone, config)
-    write_model_folder(folder, opened, weights=weights, card=card, record=record)
+    write_model_folder(
+        folder, opened, weights=weights, card=card, shortlist=shortlist, record=record
+    )
 
 
 def write_model_folder(
@@ -102,6 +108,7 @@ def write_model_folder(
     *,
     weights: Mapping[str, Tensor],
     card: str,
+    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
 ) -> None:
     """Writes a model folder in place of an older one, which a crash leaves whole.
@@ -111,6 +118,7 @@ def write_model_folder(
         opened: All of the model but its weights.
         weights: By name, in fp32, a shared one under its first name alone.
         card: The model card.
+        shortlist: The table of translations, if it has one.
         record: Called with the folder once it is in place, before it can be replaced.
     """
     with building(folder, then=record) as draft:
@@ -118,6 +126,8 @@ def write_model_folder(
         write_section(draft / INFERENCE_FILE, opened.settings)
         opened.tokenizer.save(draft)
         write_tensors(weights, draft / WEIGHTS_FILE)
+        if shortlist is not None:
+            shortlist.save(draft)
         write_atomically(draft / CARD_FILE, card)
 
 

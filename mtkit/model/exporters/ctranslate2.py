@@ -10,8 +10,10 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.files import write_atomically
 from mtkit.model.exporters.ctranslate2_files import (
     LENGTH_KEY,
+    MAP_FILE,
     ORIGIN_KEY,
     QUANTIZATION_KEY,
     SIZES_KEY,
@@ -22,6 +24,7 @@ from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.positions import LearnedPositions
+from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, EOS, UNK
 
 QUANTIZATIONS = (
@@ -67,6 +70,7 @@ def write_ctranslate2(
     max_tokens: int,
     quantization: str,
     made_from: str = "",
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Writes a network to an existing folder, in files of CTranslate2's.
 
@@ -78,6 +82,7 @@ def write_ctranslate2(
             a model with learned positions has its own number of them.
         quantization: One of `QUANTIZATIONS`.
         made_from: Digest of the model folder that the network was loaded from, if any.
+        shortlist: The table that becomes CTranslate2's map of the vocabulary, if any.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't run such a network.
@@ -113,6 +118,8 @@ def write_ctranslate2(
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
+    if shortlist is not None:
+        write_atomically(folder / MAP_FILE, _write_map(shortlist, source, target))
 
 
 def _set_weights(spec: Any, model: EncoderDecoder, max_tokens: int) -> None:
@@ -160,6 +167,23 @@ def _find_epsilon(model: EncoderDecoder) -> float:
     epsilons = {part.eps for part in model.modules() if isinstance(part, nn.LayerNorm)}
     assert len(epsilons) == 1, epsilons
     return epsilons.pop()
+
+
+def _write_map(shortlist: Shortlist, source: Sequence[str], target: Sequence[str]) -> str:
+    """Returns short lists as CTranslate2 reads them: a line of target names for each source name.
+
+    The line without a source name is that of the names that are in every list.
+    """
+    lists = [("", shortlist.frequent)]
+    lists += [(name, shortlist.list_translations(piece)) for piece, name in enumerate(source)]
+    lines = []
+    for name, pieces in lists:
+        # A name with a space would be taken for two.
+        if len(pieces) and not any(map(str.isspace, name)):
+            names = [target[piece] for piece in pieces]
+            kept = [each for each in names if not any(map(str.isspace, each))]
+            lines.append(f"{name}\t{' '.join(kept)}\n")
+    return "".join(lines)
 
 
 def _name_uniquely(pieces: Sequence[str]) -> list[str]:
