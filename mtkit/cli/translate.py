@@ -98,8 +98,8 @@ def translate(
             "--input",
             show_default=False,
             help="Input format: text (source only), tsv (source, tab, target) or jsonl (objects "
-            "with source and target, source_language and target_language). The target is a prefix "
-            "to continue, or is scored. The others are of documents: all of stdin is one, and so is "
+            "with source, target, source_language, target_language). The target is a prefix "
+            "to continue, or is scored. The others are documents: all of stdin is one, and so is "
             "FILE, whose ending says which.",
         ),
     ] = None,

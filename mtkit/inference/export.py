@@ -41,6 +41,8 @@ from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Shortlist as ShortlistSettings
+from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200
@@ -105,7 +107,10 @@ def export(
         loaded = load_model_folder(model_folder)
         card = read_card(model_folder)
         made_from = digest_model(model_folder)
+        shortlist = _read_shortlist(model_folder, loaded, settings or loaded.settings)
     settings = settings if settings is not None else loaded.settings
+    # Its search by short lists isn't one that our engine would use.
+    settings = settings.model_copy(update={"shortlist": None})
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_settings(settings)
@@ -116,7 +121,16 @@ def export(
         if settings.coverage_penalty
         else read_alignment_head(model_folder, loaded.config.model)
     )
-    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation or Evaluation(), head)
+    job = _Job(
+        loaded,
+        made_from,
+        settings,
+        quantization,
+        *chosen,
+        evaluation or Evaluation(),
+        head,
+        shortlist,
+    )
     with building(output, then=record) as draft:
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
@@ -151,7 +165,7 @@ def open_reference(loaded: LoadedModel) -> Engine:
 class _Job:
     """The model with its digest, the settings that travel with it, and text to compare engines on.
 
-    No line is blank or too long; there may be no references.
+    No line is blank or too long; there may be no references, and no short lists.
     """
 
     loaded: LoadedModel
@@ -162,6 +176,7 @@ class _Job:
     references: list[str]
     evaluation: Evaluation
     alignment_head: AlignmentHead
+    shortlist: Shortlist | None
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
@@ -207,7 +222,17 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         quantization=quantization,
         made_from=job.made_from,
         alignment_head=job.alignment_head,
+        shortlist=job.shortlist,
     )
+
+
+def _read_shortlist(folder: Path, loaded: LoadedModel, settings: Inference) -> Shortlist | None:
+    """Returns a model's short lists, as long as the settings say; None where it has none."""
+    if not (folder / SHORTLIST_FILE).is_file():
+        return None
+    limits = settings.shortlist or ShortlistSettings()
+    table = Shortlist.load(folder, loaded.config.vocab_sizes)
+    return table.limit(limits.frequent, limits.translations)
 
 
 def _choose_lines(

@@ -30,7 +30,7 @@ from mtkit.text.trees.brackets import split_words, write_tree
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
 with the square of the length."""
-_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion")
+_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "shortlist")
 """Settings that a request can't change."""
 """The candidates of a blank line where alignments are asked for."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]

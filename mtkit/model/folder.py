@@ -5,6 +5,7 @@ model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
 alignment.json     the head that alignments are read from; folders of before have none
+shortlist.safetensors  target pieces by source piece, where the recipe has `inference.shortlist`
 README.md          the model card
 
 An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
@@ -38,6 +39,7 @@ from mtkit.model.config import (
 from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
 from mtkit.network import EncoderDecoder, Network
 from mtkit.recipe.recipe import LANGUAGE_MODELS, Recipe
+from mtkit.text.shortlist import Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -68,6 +70,7 @@ def save_model_folder(
     training_facts: Mapping[str, str] | None = None,
     licence: str = "",
     alignment_head: AlignmentHead | None = None,
+    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -83,6 +86,7 @@ def save_model_folder(
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         licence: That of the model which training started from, for the card of a translator.
         alignment_head: What alignments are read from; by default the last layer's mean.
+        shortlist: The table of translations that `inference.shortlist` searches by.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -110,6 +114,7 @@ def save_model_folder(
         weights=weights,
         card=card,
         alignment_head=alignment_head,
+        shortlist=shortlist,
         record=record,
         adapter=adapter,
     )
@@ -122,6 +127,7 @@ def write_model_folder(
     weights: Mapping[str, Tensor],
     card: str,
     alignment_head: AlignmentHead | None = None,
+    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -133,6 +139,7 @@ def write_model_folder(
         weights: By name, in fp32, a shared one under its first name alone.
         card: The model card.
         alignment_head: What alignments are read from; by default the last layer's mean.
+        shortlist: The table of translations, if it has one.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -145,6 +152,8 @@ def write_model_folder(
         write_tensors(weights, draft / (ADAPTER_WEIGHTS_FILE if adapter else WEIGHTS_FILE))
         if alignment_head is not None:
             write_section(draft / ALIGNMENT_FILE, alignment_head)
+        if shortlist is not None:
+            shortlist.save(draft)
         write_atomically(draft / CARD_FILE, card)
 
 

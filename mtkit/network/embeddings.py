@@ -1,6 +1,8 @@
 """Tokens to vectors (arXiv 1706.03762, section 3.4)."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +15,9 @@ from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
+
+Projection = Callable[[Tensor], Tensor]
+"""From states to logits."""
 
 
 class TokenEmbedding(nn.Module):
@@ -46,6 +51,19 @@ class TokenEmbedding(nn.Module):
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Has `project`, always with this bias, multiply in 8 bits, inference only."""
         self._projection = QuantizedLinear(self.weight, bias)
+
+    def narrow(
+        self, tokens: Int[Tensor, " listed"], bias: Float[Tensor, " vocab"] | None
+    ) -> Projection:
+        """Returns `project` for a few tokens alone, in its own arithmetic, inference only."""
+        weight, bias = self.weight[tokens], None if bias is None else bias[tokens]
+        match self._projection:
+            case None:
+                return partial(nn.functional.linear, weight=weight, bias=bias)
+            case PrepackedLinear():
+                return PrepackedLinear(weight, bias)
+            case QuantizedLinear():
+                return QuantizedLinear(weight, bias)
 
 
 class SegmentEmbedding(nn.Module):

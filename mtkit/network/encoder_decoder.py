@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import quantize_linear_maps
-from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
+from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
 from mtkit.network.stack import TransformerStack
@@ -99,13 +99,21 @@ class EncoderDecoder(nn.Module):
         return self.decoder.start(self.encode(source_tokens, source_layout), source_layout)
 
     def step(
-        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
+        self,
+        tokens: Int[Tensor, "batch beam"],
+        cache: DecoderCache,
+        project: Projection | None = None,
     ) -> Float[Tensor, "batch beam vocab"]:
         """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
 
         Args:
             tokens: Each hypothesis's newest token, `<s>` first.
             cache: The cache that `start` returned.
+            project: Makes logits of states; `self.project` if not given.
         """
         embedded = self.target_embedding.step(tokens, cache.num_steps)
-        return self.project(self.decoder.step(embedded, cache))
+        return (project or self.project)(self.decoder.step(embedded, cache))
+
+    def narrow(self, tokens: Int[Tensor, " listed"]) -> Projection:
+        """Returns a projection to the logits of a few tokens alone, inference only."""
+        return self.output_embedding.narrow(tokens, self.output_bias)

@@ -58,6 +58,20 @@ class Fusion(Section):
     """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
 
 
+class Shortlist(Section):
+    """Searches among pieces that a line's own pieces suggest: a fast search of large vocabularies.
+
+    `mtkit average` and the end of a training store a table of translations with the model, by IBM
+    model 1 over the prepared pairs. Some outputs change: the page on performance says how many.
+    Checkpoints, development scores and forced scores know the whole vocabulary.
+    """
+
+    frequent: Annotated[int, Field(ge=0, le=2_000)] = 200
+    """Pieces that are in every line's list: the most frequent ones of the target."""
+    translations: Annotated[int, Field(ge=1, le=100)] = 100
+    """Pieces that each source piece adds to a line's list: its likeliest translations."""
+
+
 class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
@@ -96,6 +110,8 @@ class Inference(Section):
     alignments: Annotated[bool, Invalidates.NOTHING] = False
     """Also tell which word of a line each word of its translation stands for, in `--json` and from
     Python; takes one more pass of the network for each line."""
+    shortlist: Annotated[Shortlist | None, Invalidates.TRANSLATIONS] = None
+    """Search among the pieces that a line may need, by `torch`; default: among all."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
@@ -123,6 +139,8 @@ class Inference(Section):
                 tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
+        if self.shortlist is None:
+            tables.pop("shortlist", None)
         if self.max_output_tokens is None:
             tables.pop("max_output_tokens", None)
         return tables

@@ -218,6 +218,12 @@ def check_settings(settings: Inference) -> None:
             "inference.fusion: CTranslate2 searches with a translator alone",
             'use engine = "torch" on the model that was exported',
         )
+    if settings.shortlist is not None:
+        raise MtkitError(
+            "inference.shortlist: CTranslate2 takes the lists of a whole batch together, so a "
+            "line's translation would depend on the lines beside it",
+            "use engine = \"torch\" with the original model, or --set '~inference.shortlist'",
+        )
     if settings.sampling is not None:
         raise MtkitError(
             "inference.sampling: CTranslate2 has one seed for the whole process, so a line's "

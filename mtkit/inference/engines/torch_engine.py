@@ -22,6 +22,8 @@ from mtkit.inference.engines.aligning import (
 )
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, find_room
 from mtkit.inference.engines.parallel_engine import open_processes
+from mtkit.inference.engines.short_lists import list_vocabulary, open_shortlist
+from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import leave_out_beginning
@@ -56,6 +58,7 @@ from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
+from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, PAD
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
@@ -71,6 +74,7 @@ class TorchEngine:
         language_model: What `inference.fusion` names, with the same target vocabulary.
         alignment_heads: What each network's alignments are read from; by default the mean of its
             last layer.
+        shortlist: What `inference.shortlist` searches by; all tokens where it isn't given.
 
     Attributes:
         max_tokens: The fewest learned positions of a model; None where positions have no end.
@@ -86,10 +90,12 @@ class TorchEngine:
         *,
         language_model: CausalLanguageModel | None = None,
         alignment_heads: Sequence[AlignmentHead] | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         self._alignment_heads = alignment_heads
         self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
         self._language_model = language_model
+        self._shortlist = shortlist
         networks: list[GeneratingNetwork] = [*self._models]
         self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
@@ -122,15 +128,22 @@ class TorchEngine:
             ],
             device=self._device,
         )
+        vocabulary = self._list_vocabulary(sources)
+        forced = [source.forced for source in sources]
         rules = OutputRules(
-            [source.forced for source in sources],
+            forced if vocabulary is None else [vocabulary.find(tokens) for tokens in forced],
             num_certain=[len(source.begin) for source in sources],
             min_length=settings.min_length,
             no_repeat_ngram=settings.no_repeat_ngram,
         )
         with self._lock, _evaluating(self._networks):
-            found = self._search(sources, settings, limits, rules)
-            if self._language_model is not None and settings.fusion is not None:
+            found = self._search(sources, settings, limits, rules, vocabulary)
+            if vocabulary is not None:
+                found = [
+                    [replace(each, token_ids=vocabulary.restore(each.token_ids)) for each in of_one]
+                    for of_one in found
+                ]
+            elif self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
         return [
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
@@ -143,8 +156,9 @@ class TorchEngine:
         settings: Inference,
         limits: Int[Tensor, " batch"],
         rules: OutputRules,
+        vocabulary: BatchVocabulary | None,
     ) -> list[list[Hypothesis]]:
-        model = self._read(sources, settings)
+        model = self._read(sources, settings, vocabulary)
         if settings.sampling is not None:
             return sample(
                 model,
@@ -167,6 +181,15 @@ class TorchEngine:
             stop_margin=settings.stop_margin,
             rules=rules,
         )
+
+    def _list_vocabulary(self, sources: Sequence[EncodedSource]) -> BatchVocabulary | None:
+        """Returns the tokens that outputs of these sources may have; None for all."""
+        if self._shortlist is None:
+            return None
+        model = self._models[0]
+        assert isinstance(model, EncoderDecoder), "checked when the engine was opened"
+        vocab_size = len(model.target_embedding.tokens.weight)
+        return list_vocabulary(self._shortlist, sources, vocab_size, self._device)
 
     def _tell_apart(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
@@ -290,15 +313,25 @@ class TorchEngine:
         ]
         return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
-    def _read(self, sources: Sequence[EncodedSource], settings: Inference) -> StepModel:
+    def _read(
+        self,
+        sources: Sequence[EncodedSource],
+        settings: Inference,
+        vocabulary: BatchVocabulary | None,
+    ) -> StepModel:
         members: list[StepModel] = []
         for model in self._models:
             match model:
                 case EncoderDecoder():
                     tokens, layout = self._pad([source.tokens for source in sources])
-                    keeps_attention = settings.coverage_penalty > 0.0
                     members.append(
-                        EncoderDecoderSteps(model, tokens, layout, keeps_attention=keeps_attention)
+                        EncoderDecoderSteps(
+                            model,
+                            tokens,
+                            layout,
+                            keeps_attention=settings.coverage_penalty > 0.0,
+                            vocabulary=vocabulary,
+                        )
                     )
                 case CausalLanguageModel():
                     texts, layout = self._pad([(BOS, *source.tokens) for source in sources])
@@ -356,6 +389,7 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         chosen,
         language_model=language_model,
         alignment_heads=heads,
+        shortlist=open_shortlist(folders[0], settings, loaded),
     )
     return open_processes(engine, chosen, settings.processes)
 

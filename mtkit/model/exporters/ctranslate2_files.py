@@ -27,6 +27,9 @@ QUANTIZATION_KEY = "quantization"
 EXPORT_AGAIN = "export it again with `mtkit export`, or copy the complete folder again"
 
 MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
+MAP_FILE = "vmap.txt"
+"""Short lists: the library reads it wherever it is, and searches by it if it is told to."""
+_MAX_MAP_BYTES = 1 << 27
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_PIECE_BYTES = 512
 """As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
@@ -90,6 +93,8 @@ def _may_lie_there(path: Path) -> bool:
 
 def is_of_export(path: Path) -> bool:
     """Checks that a path is a file that an export writes for CTranslate2."""
+    if path.name == MAP_FILE:
+        return path.is_file() and path.stat().st_size <= _MAX_MAP_BYTES
     return path.name in (MODEL_FILE, _OWN_CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
 
 

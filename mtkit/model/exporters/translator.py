@@ -21,8 +21,8 @@ from mtkit.model.exporters.residual_order import sines_first
 from mtkit.model.exporters.translator_rows import TokenRows, give_back, keep_order
 from mtkit.model.folder import LoadedModel
 from mtkit.model.importers.marian import TAG
-from mtkit.model.m2m100_config import ACTIVATIONS
 from mtkit.model.importers.translator import HIDDEN_BIAS
+from mtkit.model.m2m100_config import ACTIVATIONS
 from mtkit.model.transformers_names import to_theirs
 from mtkit.model.translator_names import (
     OUTPUT_BIAS,
