@@ -49,12 +49,12 @@ def translate(
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
     model: Annotated[
-        list[Path] | None,
+        list[str] | None,
         declare_option(
             "--model",
             "FOLDER",
-            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. No "
-            "recipe or workspace needed.",
+            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. Or "
+            "the address of `mtkit serve`, http://... No recipe or workspace needed.",
         ),
     ] = None,
     engine: Annotated[
@@ -106,8 +106,13 @@ def translate(
     if not model:
         opened, place = open_run(recipe, workspace, changes)
     from mtkit.pipeline.classify import open_classifier
+    from mtkit.pipeline.remote import is_address, open_remote
 
-    classifier = open_classifier(model or [place.model], device=device, score_only=score_only)
+    folders = [Path(each) for each in model] if model else [place.model]
+    is_remote = bool(model) and any(map(is_address, model or ()))
+    classifier = (
+        None if is_remote else open_classifier(folders, device=device, score_only=score_only)
+    )
     if classifier is not None:
         from mtkit.inference.streams.input_format import InputFormat
         from mtkit.inference.streams.label_stream import label_stream
@@ -127,11 +132,12 @@ def translate(
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
     from mtkit.pipeline.translate import load_models, load_run
 
-    translator = (
-        load_models(model, changes, device=device)
-        if model
-        else load_run(opened, place, device=device)
-    )
+    if is_remote:
+        translator = open_remote(model or [], changes)
+    elif model:
+        translator = load_models(folders, changes, device=device)
+    else:
+        translator = load_run(opened, place, device=device)
     input_format = InputFormat(
         form=(form or (Form.TSV if score_only else Form.TEXT)).value,
         replaces_errors=errors is Errors.REPLACE,
