@@ -34,6 +34,7 @@ An error that the user can fix is an `MtkitError`, which says what is wrong and 
 # The classes of what a translator answers, and the error, lie in their rooms.
 _PUBLIC = [
     "mtkit.Translator",
+    "mtkit.RemoteTranslator",
     "mtkit.Request",
     "mtkit.Translation",
     "mtkit.inference.translation.Hypothesis",

@@ -4,7 +4,8 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
 
     cli/           the commands: parse, call, render
     pipeline/      what spans rooms: prepare, train, translate, score, run, init
-    training/      data to checkpoints
+    training/ | serving/
+                   data to checkpoints; HTTP around inference
     inference/     a model and text to translations
     data/ | model/
                    corpora to batches; what a model is, on disk and off it
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
     from mtkit.recipe import load_recipe
+    from mtkit.serving.client import RemoteTranslator
     from mtkit.training.averaging.average import average
     from mtkit.training.train import train
     from mtkit.workspace import Workspace
 
 __all__ = [
+    "RemoteTranslator",
     "Request",
     "Translation",
     "Translator",
@@ -66,6 +69,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "RemoteTranslator": "mtkit.serving.client",
     "Request": "mtkit.inference.translation",
     "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",

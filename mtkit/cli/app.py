@@ -17,6 +17,7 @@ from mtkit.cli.plan import plan
 from mtkit.cli.prepare import prepare
 from mtkit.cli.run import run
 from mtkit.cli.score import score
+from mtkit.cli.serve import serve
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
 from mtkit.errors import MtkitError, explain_system_fault
@@ -90,6 +91,7 @@ app.command(
     # It refuses them with a better message.
     context_settings={"allow_extra_args": True},
 )(translate)
+app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)
 app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command("import", short_help="Make a model folder of a public translator.")(import_model)

@@ -66,12 +66,12 @@ def translate(
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
     model: Annotated[
-        list[Path] | None,
+        list[str] | None,
         declare_option(
             "--model",
             "FOLDER",
-            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. No "
-            "recipe or workspace needed.",
+            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. Or "
+            "the address of `mtkit serve`, http://... No recipe or workspace needed.",
         ),
     ] = None,
     engine: Annotated[
@@ -141,8 +141,13 @@ def translate(
     if not model:
         opened, place = open_run(recipe, workspace, changes)
     from mtkit.pipeline.classify import open_classifier
+    from mtkit.pipeline.remote import is_address, open_remote
 
-    classifier = open_classifier(model or [place.model], device=device, score_only=score_only)
+    folders = [Path(each) for each in model] if model else [place.model]
+    is_remote = bool(model) and any(map(is_address, model or ()))
+    classifier = (
+        None if is_remote else open_classifier(folders, device=device, score_only=score_only)
+    )
     if classifier is not None and is_document:
         raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
     if classifier is not None:
@@ -167,12 +172,18 @@ def translate(
     from mtkit.pipeline.translate import load_models, load_run
 
     languages = {"source_language": source_language, "target_language": target_language}
-    translator = (
-        load_models(model, changes, device=device, **languages)
-        if model
-        else load_run(opened, place, device=device, **languages)
-    )
-    if form is not Form.JSONL:
+    if is_remote:
+        if is_document:
+            raise MtkitError(
+                "documents are translated by a model folder, or by the server's own page",
+                "give lines on stdin, or --model FOLDER",
+            )
+        translator = open_remote(model or [], changes, **languages)
+    elif model:
+        translator = load_models(folders, changes, device=device, **languages)
+    else:
+        translator = load_run(opened, place, device=device, **languages)
+    if form is not Form.JSONL and not is_remote:
         # Before a line is waited for; each JSON object may name its own.
         translator.resolve_languages()
     if is_document:

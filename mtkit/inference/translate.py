@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import overload
+from typing import Protocol, overload
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
@@ -27,6 +27,20 @@ from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
+
+
+class AnswersLines(Protocol):
+    """Translates and scores lines: a `LineTranslator`, or one that asks a server."""
+
+    settings: Inference
+
+    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each line's translation."""
+        ...
+
+    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns given translations, the requests' prefixes, with their scores."""
+        ...
 
 
 class Translator:
@@ -84,7 +98,7 @@ class Translator:
             ).with_default(source_language, target_language)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
-        self._lines = LineTranslator(
+        self._lines: AnswersLines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
             settings,

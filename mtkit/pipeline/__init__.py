@@ -10,6 +10,7 @@ local_processes.py    how many processes train on a CPU
 hardware.py           the hardware that a run trains on
 engine_choice.py      which engine translates with a run's model
 translate.py          a run's model, or a model folder, opened for translation
+remote.py             a server as the model of translate
 classify.py           a classifier opened for translate and score
 score.py              test sets translated and scored
 translation_files.py  a test set's translation in the workspace
@@ -20,6 +21,7 @@ attend.py             what a model attends to, measured and shown
 export.py             a run's model, or a model folder, exported for another engine
 import_model.py       a public translator as a model folder
 trim_model.py         the same with the pieces alone that some text uses
+serve.py              models made into a server
 run.py                all steps, from corpora to scores
 
 Nothing is imported here: `mtkit init` needs no torch.

@@ -1,0 +1,87 @@
+"""`mtkit serve`: models behind LibreTranslate's API, mtkit's own, and a page for people."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import (
+    DeviceOption,
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
+
+
+def serve(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    model: Annotated[
+        list[Path] | None,
+        declare_option(
+            "--model", "FOLDER", "Model folder to serve; repeat it for more. No recipe needed."
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on; another than this machine's own needs --keys.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="Port; 0 for any that is free.")
+    ] = 5000,
+    keys: Annotated[
+        Path | None,
+        declare_option("--keys", "FILE", "File of keys; who shows none is refused."),
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        declare_option("--new-key", "NAME", "Add a key to the file of --keys, print it, and end."),
+    ] = None,
+    without_keys: Annotated[
+        bool,
+        typer.Option("--without-keys", help="Let anybody in who reaches the address."),
+    ] = False,
+) -> None:
+    """Serve translators over HTTP: LibreTranslate's API, mtkit's own, and a page for people.
+
+    Limits are keys of their own: --set serve.max_characters=10000.
+    """
+    if model and (recipe or workspace is not None):
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    if new_key is not None:
+        if keys is None:
+            raise typer.BadParameter("--new-key needs --keys FILE")
+        from mtkit.serving.keys import add_key
+
+        typer.echo(add_key(keys, new_key))
+        return
+    if keys is not None and without_keys:
+        raise typer.BadParameter("--keys and --without-keys can't be combined")
+    from mtkit.pipeline.serve import list_run
+    from mtkit.pipeline.serve import serve as run
+
+    changes, settings = list(overrides or []), None
+    if not model:
+        of_run = [each for each in changes if not each.lstrip("~").startswith("serve.")]
+        changes = [each for each in changes if each not in of_run]
+        opened, place = open_run(recipe, workspace, of_run)
+        model, settings = list_run(opened, place, device)
+    run(
+        model,
+        changes,
+        settings=settings,
+        host=host,
+        port=port,
+        keys=keys,
+        without_keys=without_keys,
+        device=device,
+    )

@@ -1,0 +1,106 @@
+"""The front door of `mtkit serve`: models, limits and keys made into a server."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtkit.errors import MtkitError
+from mtkit.pipeline.engine_choice import choose_engine
+from mtkit.recipe.inference import Inference
+
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
+    from mtkit.workspace import Workspace
+
+_INSTALL = 'pip install "mtkit[serve]"'
+
+
+def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[list[Path], Inference]:
+    """Returns the folder of a run's model, or of its export, with its decoding settings.
+
+    Args:
+        recipe: Whose settings apply.
+        workspace: The run.
+        device: As `mtkit translate` takes it.
+
+    Raises:
+        MtkitError: There is no model.
+    """
+    choice = choose_engine(recipe, workspace, device)
+    return [choice.folder], choice.settings
+
+
+def serve(
+    folders: Sequence[Path],
+    overrides: Sequence[str] = (),
+    *,
+    settings: Inference | None = None,
+    host: str = "127.0.0.1",
+    port: int = 5000,
+    keys: Path | None = None,
+    without_keys: bool = False,
+    device: str = "auto",
+) -> None:
+    """Serves model folders until SIGTERM or Ctrl-C.
+
+    Args:
+        folders: What is served.
+        overrides: `serve.KEY=VALUE`, and `inference.KEY=VALUE` for all models.
+        settings: Decoding settings of all of them; each folder's own if not given.
+        host: Address to listen on.
+        port: Its port; 0 for any that is free.
+        keys: File of keys, of which a caller must show one.
+        without_keys: Whether anybody may ask who reaches an address that isn't this machine's own.
+        device: As `mtkit translate` takes it.
+
+    Raises:
+        MtkitError: No model, or no such address; no keys for an address that others reach; the
+            packages of `mtkit[serve]` aren't installed.
+    """
+    try:
+        from mtkit.serving.app import make_office
+        from mtkit.serving.keys import KeyRing
+        from mtkit.serving.model_service import ServedModel
+        from mtkit.serving.server import (
+            LOCAL_HOSTS,
+            is_loopback,
+            open_socket,
+        )
+        from mtkit.serving.server import serve as run_server
+        from mtkit.serving.settings import Serving
+    except ModuleNotFoundError as error:
+        raise MtkitError(f"mtkit serve needs the package {error.name}", _INSTALL) from error
+    from mtkit.model.config import read_settings
+    from mtkit.recipe.loading import override_section
+
+    of_server = [each for each in overrides if each.lstrip("~").startswith("serve.")]
+    of_models = [each for each in overrides if each not in of_server]
+    limits = override_section(Serving(), "serve", of_server)
+    if not is_loopback(host) and keys is None and not without_keys:
+        raise MtkitError(
+            f"--host {host}: others could use the server, and there are no keys",
+            "give --keys FILE, made with --new-key NAME; or --without-keys to let anybody in",
+        )
+    if is_loopback(host) and not limits.hosts:
+        # A page of another site that points its name at this machine is refused.
+        limits = limits.model_copy(update={"hosts": LOCAL_HOSTS})
+    ring = KeyRing(keys) if keys is not None else None
+    models = []
+    for folder, name in zip(folders, _name_all(folders), strict=True):
+        own = settings if settings is not None else read_settings(folder)
+        chosen = override_section(own, "inference", of_models) if of_models else own
+        models.append(ServedModel.open(name, folder.resolve(), chosen, device))
+    opened = open_socket(host, port)
+    with opened:
+        run_server(make_office(models, limits, ring), opened)
+
+
+def _name_all(folders: Sequence[Path]) -> list[str]:
+    """Returns a name of its own for each folder: `multi30k` for runs/multi30k/model."""
+    names: list[str] = []
+    for folder in folders:
+        path = folder.resolve()
+        plain = path.parent.name if path.name in ("model", "export") else path.name
+        count = sum(name == plain or name.startswith(f"{plain}-") for name in names)
+        names.append(f"{plain}-{count + 1}" if plain in names else plain)
+    return names

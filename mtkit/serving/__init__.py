@@ -1,0 +1,29 @@
+"""HTTP around inference and documents.
+
+server.py           the front door: uvicorn, connections, signals
+app.py              the application: routes, and what stands around them
+settings.py         the `serve` section: limits
+office.py           all that handlers need
+libretranslate.py   LibreTranslate's routes
+v1.py               mtkit's own routes
+page.py             the page for people, and that of the API
+openapi.py          the OpenAPI document
+bodies.py           bodies of requests
+access.py           who may ask, how much
+keys.py             keys, and how often each may ask
+guard.py            bounds, headers and log of every request
+answering.py        work that ends when its caller leaves
+translate_texts.py  texts and documents to translations
+catalogue.py        the models, and the way from one language into another
+detection.py        which language a text is in
+stored_files.py     translated files, for a while
+model_service.py    one model: queue, process, restarts
+fair_queue.py       lines of several callers, in fair turns
+worker_process.py   a process with a model, seen from the parent
+worker_main.py      what that process does
+client.py           a server as a translator
+metrics.py          what Prometheus reads
+faults.py           errors that requests are answered with
+
+Only `worker_main.py` opens a model; the parent loads no torch.
+"""

@@ -1,0 +1,110 @@
+"""Who may ask, how often, and how much."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from mtkit.serving.faults import RequestError
+from mtkit.serving.keys import Key, KeyRing, RateLimiter
+from mtkit.serving.settings import Serving
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        name: A key's name, or an address; for the log.
+        max_characters: Of one text.
+    """
+
+    name: str
+    max_characters: int
+
+
+class Access:
+    """Lets callers in.
+
+    Args:
+        settings: Limits.
+        keys: Who may ask; None for anybody.
+    """
+
+    def __init__(self, settings: Serving, keys: KeyRing | None) -> None:
+        self._settings, self._keys = settings, keys
+        self._limiter = RateLimiter()
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether nobody without a key may ask."""
+        return self._keys is not None
+
+    def reload(self) -> None:
+        """Reads the keys again.
+
+        Raises:
+            MtkitError: Their file is damaged.
+        """
+        if self._keys is not None:
+            self._keys.reload()
+
+    def admit(self, request: Request, shown: str | None, *, cost: int = 1) -> Caller:
+        """Returns who asks, whose request is counted.
+
+        Args:
+            request: The request; it may show a key in its head: `Authorization: Bearer KEY`.
+            shown: A key in its body.
+            cost: Requests that it counts as.
+
+        Raises:
+            RequestError: There is no such key, none was shown, or these are too many requests.
+        """
+        address = request.client.host if request.client is not None else "unknown"
+        key = self._find_key(request, shown, address)
+        per_minute, max_characters = (
+            self._settings.requests_per_minute,
+            self._settings.max_characters,
+        )
+        if key is not None and key.requests_per_minute is not None:
+            per_minute = key.requests_per_minute
+        if key is not None and key.max_characters is not None:
+            max_characters = key.max_characters
+        caller = Caller(key.name if key is not None else address, max_characters)
+        request.state.caller = caller.name
+        self._limiter.spend(caller.name, cost, per_minute)
+        return caller
+
+    def _find_key(self, request: Request, shown: str | None, address: str) -> Key | None:
+        if self._keys is None:
+            return None
+        scheme, _, of_head = request.headers.get("authorization", "").partition(" ")
+        shown = shown or (of_head.strip() if scheme.lower() == "bearer" else None)
+        # Wrong keys are counted too, so that nobody tries many.
+        if not shown:
+            self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
+            raise RequestError(400, "Please contact the server operator to get an API key")
+        key = self._keys.find(shown)
+        if key is None:
+            self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
+            raise RequestError(403, "Invalid API key")
+        return key
+
+
+def check_lengths(texts: list[str], caller: Caller, settings: Serving) -> None:
+    """Checks that texts aren't too many or too long.
+
+    Raises:
+        RequestError: They are.
+    """
+    if len(texts) > settings.max_texts:
+        raise RequestError(
+            400,
+            f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.max_texts})",
+        )
+    for text in texts:
+        if len(text) > caller.max_characters:
+            raise RequestError(
+                400,
+                f"Invalid request: request ({len(text)}) exceeds text limit "
+                f"({caller.max_characters})",
+            )

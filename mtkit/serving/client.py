@@ -1,0 +1,214 @@
+"""A server as a translator: the same lines in, the same lines out."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from mtkit.errors import MtkitError
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import (
+    Hypothesis,
+    LineError,
+    LineWarning,
+    Request,
+    Translation,
+)
+from mtkit.recipe.inference import Inference
+from mtkit.text.trees.restore import Repairs
+
+_LINES_AT_ONCE = 128
+"""Lines of a request."""
+_REQUESTS_AT_ONCE = 4
+"""Requests under way, so that the server always has lines."""
+_ATTEMPTS = 6
+"""Times that a request is made while the server is too busy."""
+_MAX_WAIT_SECONDS = 30.0
+
+
+class RemoteTranslator(Translator):
+    """Translates with a server of `mtkit serve`; otherwise a `Translator` as any.
+
+        translator = RemoteTranslator("http://127.0.0.1:5000")
+        translator.translate("The man sleeps.")
+
+    Requests' own settings may say `beam_size` and `n_best`.
+
+    Args:
+        address: The server's, `http://` or `https://`.
+        key: A key, where it asks for one.
+        source: Code of the lines' language; found out by the server if not given.
+        target: Code of the language translated into; the model's own if it has but one.
+        model: Name of the model; any that translates these languages if not given.
+        settings: Search settings; the model's own if not given.
+
+    Raises:
+        MtkitError: No such address; the package httpx2 isn't installed.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        key: str | None = None,
+        source: str = "auto",
+        target: str | None = None,
+        model: str | None = None,
+        settings: Inference | None = None,
+    ) -> None:
+        self._warns = True
+        asked = {"source": source, "target": target, "model": model}
+        self._lines = _RemoteLines(address, key, asked, settings)
+
+
+class _RemoteLines:
+    """What a server knows of lines.
+
+    Attributes:
+        settings: Search settings of requests that have none of their own.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        key: str | None,
+        asked: Mapping[str, str | None],
+        settings: Inference | None,
+    ) -> None:
+        try:
+            # Optional; it comes with mtkit[serve].
+            import httpx2  # noqa: PLC0415
+        except ImportError as error:
+            raise MtkitError(
+                "a server as the model needs the package httpx2", 'pip install "mtkit[serve]"'
+            ) from error
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise MtkitError(f"{address}: not an address", "expected http://HOST:PORT")
+        self._address = address.rstrip("/")
+        self._fault = httpx2.HTTPError
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx2.Client(base_url=self._address, headers=headers, timeout=300.0)
+        self._asked = {name: value for name, value in asked.items() if value is not None}
+        self._own = settings
+        self.settings = settings if settings is not None else Inference()
+
+    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each line's translation, as `LineTranslator.translate` does."""
+        return self._ask_in_parts("/v1/translate", requests, first_line)
+
+    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns given translations with their scores, as `LineTranslator.score` does."""
+        return self._ask_in_parts("/v1/score", requests, first_line)
+
+    def _ask_in_parts(
+        self, path: str, lines: Sequence[Request], first_line: int
+    ) -> list[Translation]:
+        parts = _cut(lines)
+        starts = [first_line + sum(map(len, parts[:index])) for index in range(len(parts))]
+        if len(parts) <= 1:
+            found = [
+                self._ask(path, part, start) for part, start in zip(parts, starts, strict=True)
+            ]
+        else:
+            with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
+                found = list(threads.map(self._ask, [path] * len(parts), parts, starts))
+        return [translation for part in found for translation in part]
+
+    def _ask(self, path: str, lines: Sequence[Request], first_line: int) -> list[Translation]:
+        if path == "/v1/score":
+            model = {key: value for key, value in self._asked.items() if key == "model"}
+            body = {"pairs": [(line.text, line.prefix) for line in lines], **model}
+        else:
+            body = {
+                "lines": [
+                    {"text": line.text.rstrip("\r\n"), "prefix": line.prefix} for line in lines
+                ],
+                "settings": self._choose_settings(lines[0]),
+                **self._asked,
+            }
+        content = self._post(path, body, first_line)
+        try:
+            translations = [
+                _read(each, first_line + index)
+                for index, each in enumerate(content["translations"])
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._not_a_server() from error
+        if len(translations) != len(lines):
+            raise self._not_a_server()
+        return translations
+
+    def _choose_settings(self, request: Request) -> dict[str, int]:
+        settings = request.settings or self._own
+        if settings is None:
+            return {}
+        return {"beam_size": settings.beam_size, "n_best": settings.n_best}
+
+    def _post(self, path: str, body: Mapping[str, Any], first_line: int) -> dict[str, Any]:
+        for attempt in range(_ATTEMPTS):
+            try:
+                response = self._client.post(path, json=body)
+                content = response.json()
+            except self._fault as error:
+                raise MtkitError(
+                    f"{self._address}: {error}", "is the server running? mtkit serve"
+                ) from error
+            except ValueError as error:
+                raise self._not_a_server() from error
+            if not isinstance(content, dict):
+                raise self._not_a_server()
+            if response.status_code == 200:
+                return content
+            if response.status_code not in (429, 503) or attempt + 1 == _ATTEMPTS:
+                break
+            wait = response.headers.get("Retry-After", "")
+            time.sleep(min(float(wait) if wait.isdigit() else 1.0, _MAX_WAIT_SECONDS))
+        message = str(content.get("error", f"status {response.status_code}"))
+        line = content.get("line")
+        if isinstance(line, int):
+            raise LineError(first_line + line - 1, message)
+        hint = "set MTKIT_API_KEY to a key of the server" if "key" in message.lower() else ""
+        raise MtkitError(f"{self._address}: {message}", hint)
+
+    def _not_a_server(self) -> MtkitError:
+        return MtkitError(
+            f"{self._address} doesn't answer as a server of mtkit does",
+            "check the address: mtkit serve prints it",
+        )
+
+
+def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
+    """Returns lines in parts of a request each, whose settings are equal."""
+    parts: list[list[Request]] = []
+    for line in lines:
+        if not parts or len(parts[-1]) == _LINES_AT_ONCE or parts[-1][0].settings != line.settings:
+            parts.append([])
+        parts[-1].append(line)
+    return list(parts)
+
+
+def _read(content: Mapping[str, Any], line: int) -> Translation:
+    warnings = tuple(
+        # The server counts the request's own lines.
+        LineWarning(each["kind"], f"input line {line}: {each['kind']}", line)
+        for each in content["warnings"]
+    )
+    candidates = tuple(map(_read_hypothesis, content["n_best"]))
+    return Translation(candidates, was_split=content["was_split"], warnings=warnings)
+
+
+def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:
+    tokens, repairs = content["tokens"], content.get("repairs")
+    return Hypothesis(
+        token_ids=(),
+        log_probability=float(content["log_probability"]),
+        score=float(content["score"]),
+        is_finished=not content["reached_limit"],
+        token_log_probabilities=tuple(float(each["log_probability"]) for each in tokens),
+        text=str(content["text"]).replace("\n", " ").replace("\r", " "),
+        pieces=tuple(str(each["piece"]) for each in tokens),
+        fused_log_probability=content.get("language_model_log_probability"),
+        repairs=None if repairs is None else Repairs(**repairs),
+    )

@@ -1,0 +1,72 @@
+"""Which of the served languages a text is in, by py3langid."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mtkit.serving.faults import RequestError
+
+_MAX_CHARACTERS = 4_000
+"""More of a text tells nothing new."""
+_LABELS = {"nb": "no", "nn": "no", "zh-hans": "zh", "zh-hant": "zh"}
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A language that a text may be in.
+
+    Attributes:
+        language: Its code, as models call it.
+        confidence: Probability among all languages that are known, from 0 to 100.
+    """
+
+    language: str
+    confidence: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as LibreTranslate's API does."""
+        return {"language": self.language, "confidence": self.confidence}
+
+
+class Detector:
+    """Detects languages; loads its model when it is first asked."""
+
+    @cached_property
+    def _identifier(self) -> Any:
+        try:
+            # Optional, and half a second to load.
+            from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
+        except ImportError as error:
+            raise RequestError(
+                400, "language detection is not installed on this server: name the source language"
+            ) from error
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+    def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
+        """Returns the languages that a text may be in, best first; at least one.
+
+        Args:
+            text: The text; without a letter it may be in any.
+            languages: Codes to choose from, at least one.
+
+        Raises:
+            RequestError: py3langid isn't installed.
+        """
+        labels = {code: _label(code) for code in languages}
+        known = set(self._identifier.labels)
+        if not any(map(str.isalpha, text)):
+            return [Detected(next(iter(languages)), 0.0)]
+        ranked = dict(self._identifier.rank(text[:_MAX_CHARACTERS]))
+        found = [
+            Detected(code, round(100.0 * float(ranked[label]), 1))
+            for code, label in labels.items()
+            if label in known
+        ]
+        found.sort(key=lambda each: -each.confidence)
+        return found or [Detected(next(iter(languages)), 0.0)]
+
+
+def _label(code: str) -> str:
+    lowered = code.lower().replace("_", "-")
+    return _LABELS.get(lowered, lowered.split("-")[0])

@@ -1,0 +1,156 @@
+"""Lines of several callers, taken in fair turns."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mtkit.inference.translation import Request, Translation
+from mtkit.serving.faults import LineFault
+
+Ask = Request | tuple[str, str]
+"""A line to translate, or a line and its translation to score."""
+Answer = Translation | LineFault
+
+_MAX_ATTEMPTS = 2
+"""Times that a line is given to a model whose process dies; from the second on it is alone."""
+
+
+class QueueFullError(Exception):
+    """There is no room for a caller's lines."""
+
+
+class Job:
+    """A caller's lines.
+
+    Args:
+        asks: The lines, at least one.
+
+    Attributes:
+        done: Becomes all answers, in the lines' order.
+        queued_at: When it came, by the event loop's clock, in seconds.
+    """
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        loop = asyncio.get_running_loop()
+        self.queued_at = loop.time()
+        self.done: asyncio.Future[list[Answer]] = loop.create_future()
+        self._found: list[Answer | None] = [None] * len(asks)
+        self._num_missing = len(asks)
+        self.waiting = deque(Line(self, index, ask) for index, ask in enumerate(asks))
+
+    def answer(self, index: int, answer: Answer) -> None:
+        """Takes the answer to a line."""
+        if self._found[index] is None:
+            self._num_missing -= 1
+        self._found[index] = answer
+        if not self._num_missing and not self.done.done():
+            self.done.set_result([each for each in self._found if each is not None])
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody still waits for it."""
+        return not self.done.done()
+
+
+@dataclass(eq=False)
+class Line:
+    """One line of a job.
+
+    Attributes:
+        job: Whose it is.
+        index: Its position in the job.
+        ask: What is asked.
+        attempts: Times that a process died with it.
+    """
+
+    job: Job
+    index: int
+    ask: Ask
+    attempts: int = 0
+
+    @property
+    def num_characters(self) -> int:
+        """Length of what is asked."""
+        if isinstance(self.ask, Request):
+            return len(self.ask.text) + len(self.ask.prefix)
+        return sum(map(len, self.ask))
+
+    def answer(self, answer: Answer) -> None:
+        """Takes the line's answer."""
+        self.job.answer(self.index, answer)
+
+
+class FairQueue:
+    """Gives each job a line's turn after the other, so that a long one holds up no short one.
+
+    Args:
+        max_lines: Lines that may wait.
+    """
+
+    def __init__(self, max_lines: int) -> None:
+        self._max_lines = max_lines
+        self._jobs: deque[Job] = deque()
+        self._suspects: deque[Line] = deque()
+        self._num_lines = 0
+
+    def __len__(self) -> int:
+        """Returns how many lines wait."""
+        return self._num_lines + len(self._suspects)
+
+    @property
+    def oldest(self) -> float | None:
+        """When the first of the waiting jobs came; None without any."""
+        return min((job.queued_at for job in self._jobs), default=None)
+
+    def add(self, job: Job) -> None:
+        """Puts a job's lines into the queue.
+
+        Raises:
+            QueueFullError: They and those that wait are too many, and there are some that wait.
+        """
+        if self._num_lines and self._num_lines + len(job.waiting) > self._max_lines:
+            raise QueueFullError
+        self._jobs.append(job)
+        self._num_lines += len(job.waiting)
+
+    def drop(self, job: Job) -> None:
+        """Takes a job's lines out of the queue, if there are any left."""
+        if job in self._jobs:
+            self._jobs.remove(job)
+            self._num_lines -= len(job.waiting)
+        self._suspects = deque(line for line in self._suspects if line.job is not job)
+
+    def take(self, max_lines: int, max_characters: int) -> list[Line]:
+        """Returns the lines whose turn it is; none if none wait.
+
+        Args:
+            max_lines: Max lines.
+            max_characters: Max characters of them, unless it is one line.
+        """
+        if self._suspects:
+            return [self._suspects.popleft()]
+        taken: list[Line] = []
+        num_characters = 0
+        while self._jobs and len(taken) < max_lines:
+            job = self._jobs[0]
+            num_characters += job.waiting[0].num_characters
+            if taken and num_characters > max_characters:
+                break
+            taken.append(job.waiting.popleft())
+            self._num_lines -= 1
+            self._jobs.popleft()
+            if job.waiting:
+                self._jobs.append(job)
+        return taken
+
+    def put_back(self, lines: Sequence[Line]) -> None:
+        """Takes lines with which a process died; each is tried once more, by itself."""
+        for line in lines:
+            line.attempts += 1
+            if line.attempts < _MAX_ATTEMPTS:
+                self._suspects.append(line)
+            else:
+                line.answer(
+                    LineFault("the translator stopped twice at this text", is_fault_of_server=True)
+                )

@@ -1,0 +1,156 @@
+"""Around every request: bounds on its body, headers of its answer, a line in the log."""
+
+import asyncio
+import json
+import sys
+import time
+import traceback
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mtkit.serving.faults import RequestError
+from mtkit.serving.metrics import Metrics
+from mtkit.serving.settings import Serving
+
+_FORM_BYTES = 64 << 10
+"""What a form has around its file."""
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        b"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+]
+
+
+def error_response(error: RequestError) -> JSONResponse:
+    """Returns the answer that an error makes."""
+    content: dict[str, Any] = {"error": error.message}
+    if error.line is not None:
+        content["line"] = error.line
+    return JSONResponse(content, error.status, headers=error.headers)
+
+
+class Guard:
+    """The outermost layer: nothing inside sees a body without bounds.
+
+    Args:
+        app: What is inside.
+        settings: Limits.
+        metrics: Where requests are counted.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_at = time.perf_counter()
+        status = 0
+        scope.setdefault("state", {})
+
+        async def send_noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                present = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(pair for pair in _HEADERS if pair[0] not in present),
+                ]
+                if b"cache-control" not in present:
+                    message["headers"].append((b"cache-control", b"no-store"))
+            await send(message)
+
+        bounded = _BoundedBody(receive, self._max_bytes(scope), self._settings.body_seconds)
+        try:
+            bounded.check_announced(scope)
+            await self._app(scope, bounded, send_noted)
+        except RequestError as error:
+            if not status:
+                await error_response(error)(scope, receive, send_noted)
+        except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
+            _log_bug(error)
+            if not status:
+                failed = RequestError(500, "internal error")
+                await error_response(failed)(scope, receive, send_noted)
+        finally:
+            self._note(scope, status, time.perf_counter() - started_at)
+
+    def _max_bytes(self, scope: Scope) -> int:
+        if scope["path"].endswith("/translate_file"):
+            return max(self._settings.max_file_bytes, 0) + _FORM_BYTES
+        return self._settings.max_body_bytes
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        # Only names of routes: what a stranger puts into a path would get into the log.
+        route = getattr(scope.get("route"), "path", "unknown")
+        self._metrics.requests.labels(route, str(status)).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
+        if self._settings.log == "none":
+            return
+        state = scope["state"]
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "caller": state.get("caller", (scope.get("client") or ["unknown"])[0]),
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "seconds": round(seconds, 4),
+            **{key: state[key] for key in ("texts", "characters") if key in state},
+        }
+        if self._settings.log == "json":
+            if self._settings.log_texts and "logged" in state:
+                line["logged"] = state["logged"]
+            print(json.dumps(line, ensure_ascii=True), file=sys.stderr)
+        else:
+            print(*line.values(), file=sys.stderr)
+
+
+class _BoundedBody:
+    """A request's body, which ends in time and isn't too long."""
+
+    def __init__(self, receive: Receive, max_bytes: int, seconds: float) -> None:
+        self._receive, self._max_bytes = receive, max_bytes
+        self._ends_at = asyncio.get_running_loop().time() + seconds
+        self._num_bytes = 0
+        self._is_complete = False
+
+    def check_announced(self, scope: Scope) -> None:
+        """Checks the length that the head announces."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
+                raise self._too_long()
+
+    async def __call__(self) -> Message:
+        if self._is_complete:
+            # The caller's end, which may be a long time away.
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestError(408, "the request's body did not arrive in time") from None
+        if message["type"] == "http.request":
+            self._num_bytes += len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+            if self._num_bytes > self._max_bytes:
+                raise self._too_long()
+        return message
+
+    def _too_long(self) -> RequestError:
+        return RequestError(413, f"the request is larger than {self._max_bytes:,} bytes")
+
+
+def _log_bug(error: Exception) -> None:
+    # Without its message, which may hold a text.
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    print(f"{frames}{type(error).__name__}", file=sys.stderr)

@@ -1,0 +1,180 @@
+"""Keys that callers show, hashed at rest; and how many requests each may make."""
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+import tomllib
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.foreign_files import describe_fault, read_file
+from mtkit.recipe.section import Count, CountFromZero, Section
+from mtkit.serving.faults import RequestError
+
+_MAX_BYTES = 1 << 20
+_MAX_CALLERS = 10_000
+KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+class Key(Section):
+    """One `[[keys]]` of the file."""
+
+    name: KeyName
+    """Whose it is; stands in logs."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Hash of the key, which has 256 bits of chance: nobody can guess it from this."""
+    requests_per_minute: CountFromZero | None = None
+    """In place of the server's own limit."""
+    max_characters: Count | None = None
+    """In place of the server's own limit."""
+
+
+class _KeyFile(Section):
+    keys: tuple[Key, ...] = ()
+
+
+class KeyRing:
+    """The keys in a file, read again when it has changed.
+
+    Args:
+        path: The file.
+
+    Raises:
+        MtkitError: It is missing or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_at = 0.0
+        self._stamp = (0, 0)
+        self._keys: tuple[Key, ...] = ()
+        self.reload()
+
+    def reload(self) -> None:
+        """Reads the file.
+
+        Raises:
+            MtkitError: It is missing or damaged.
+        """
+        self._stamp = self._look()
+        self._keys = _read(self._path).keys
+
+    def find(self, shown: str) -> Key | None:
+        """Returns the key that a caller shows; None if there is no such key.
+
+        It takes as long for any that is shown, right or wrong.
+        """
+        if time.monotonic() - self._read_at > 1.0:
+            self._read_at = time.monotonic()
+            if self._look() != self._stamp:
+                try:
+                    self.reload()
+                except MtkitError:
+                    # Somebody is writing it: the old keys hold until it can be read.
+                    self._stamp = (0, 0)
+        digest = _hash(shown)
+        found = None
+        for key in self._keys:
+            if hmac.compare_digest(key.sha256, digest):
+                found = key
+        return found
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return (0, 0)
+        return status.st_mtime_ns, status.st_size
+
+
+def add_key(path: Path, name: str) -> str:
+    """Adds a new key to a file, which is made if it isn't there; returns the key, shown once.
+
+    Raises:
+        MtkitError: The name is taken, or isn't of letters, digits, dots and dashes.
+    """
+    keys = list(_read(path).keys) if path.exists() else []
+    if any(key.name == name for key in keys):
+        raise MtkitError(f"{path}: there is a key named {name} already", "choose another name")
+    shown = secrets.token_urlsafe(32)
+    try:
+        Key(name=name, sha256=_hash(shown))
+    except ValidationError as error:
+        raise MtkitError(
+            f"--new-key {name!r}: expected 1 to 64 letters, digits, dots and dashes"
+        ) from error
+    before = path.read_text("utf-8") if path.exists() else ""
+    write_atomically(path, f'{before}[[keys]]\nname = "{name}"\nsha256 = "{_hash(shown)}"\n')
+    path.chmod(0o600)
+    return shown
+
+
+def _read(path: Path) -> _KeyFile:
+    try:
+        content = read_file(path, max_bytes=_MAX_BYTES).decode("utf-8")
+        tables = json.dumps(tomllib.loads(content), default=str)
+        return _KeyFile.model_validate_json(tables)
+    except FileNotFoundError as error:
+        raise MtkitError(
+            f"{path}: no such file of keys", f"make one: mtkit serve --keys {path} --new-key NAME"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise MtkitError(f"{path}: invalid TOML: {error}") from error
+    except ValidationError as error:
+        raise MtkitError(f"{path}: {describe_fault(error)}") from error
+
+
+def _hash(shown: str) -> str:
+    return hashlib.sha256(shown.encode("utf-8", errors="replace")).hexdigest()
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+class RateLimiter:
+    """Lets each caller make so many requests a minute (a token bucket for each).
+
+    It knows the last 10,000 callers.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def spend(self, caller: str, cost: int, per_minute: int) -> None:
+        """Counts a request.
+
+        Args:
+            caller: A key's name, or an address.
+            cost: Requests that it counts as, at most `per_minute`.
+            per_minute: The limit; 0 for none.
+
+        Raises:
+            RequestError: It is one too many.
+        """
+        if not per_minute:
+            return
+        now = time.monotonic()
+        bucket = self._buckets.pop(caller, None) or _Bucket(float(per_minute), now)
+        refill = (now - bucket.filled_at) * per_minute / 60.0
+        bucket.tokens, bucket.filled_at = min(per_minute, bucket.tokens + refill), now
+        self._buckets[caller] = bucket
+        if len(self._buckets) > _MAX_CALLERS:
+            self._buckets.popitem(last=False)
+        cost = min(cost, per_minute)
+        if bucket.tokens < cost:
+            wait = int((cost - bucket.tokens) * 60.0 / per_minute) + 1
+            raise RequestError(
+                429, f"Slowdown: {per_minute} per 1 minute", headers={"Retry-After": str(wait)}
+            )
+        bucket.tokens -= cost

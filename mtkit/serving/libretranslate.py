@@ -1,0 +1,192 @@
+"""LibreTranslate's API: its routes, their answers and errors, as its own OpenAPI document says."""
+
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from mtkit.serving.access import check_lengths
+from mtkit.serving.answering import answer_in_time
+from mtkit.serving.bodies import DetectBody, TranslateBody, read_body
+from mtkit.serving.catalogue import name_language
+from mtkit.serving.faults import RequestError
+from mtkit.serving.office import Office
+from mtkit.serving.translate_texts import list_endings
+
+
+def list_routes(office: Office) -> list[Route]:
+    """Returns the routes of an office."""
+
+    async def translate(request: Request) -> Response:
+        return await _translate(office, request)
+
+    async def detect(request: Request) -> Response:
+        return await _detect(office, request)
+
+    async def languages(_: Request) -> Response:
+        catalogue = office.catalogue
+        return JSONResponse(
+            [
+                {
+                    "code": code,
+                    "name": name_language(code),
+                    "targets": catalogue.list_targets(code),
+                }
+                for code in catalogue.list_languages()
+            ]
+        )
+
+    async def translate_file(request: Request) -> Response:
+        return await _translate_file(office, request)
+
+    async def download(request: Request) -> Response:
+        stored = office.files.find(request.path_params["filename"])
+        if stored is None:
+            raise RequestError(404, "no such file, or it has expired")
+        return FileResponse(
+            stored.path,
+            filename=stored.name,
+            media_type="application/octet-stream",
+            content_disposition_type="attachment",
+        )
+
+    async def suggest(_: Request) -> Response:
+        raise RequestError(403, "Suggestions are disabled on this server.")
+
+    async def settings(_: Request) -> Response:
+        return JSONResponse(_describe_settings(office))
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    return [
+        Route("/translate", translate, methods=["POST"]),
+        Route("/detect", detect, methods=["POST"]),
+        Route("/languages", languages, methods=["GET"]),
+        Route("/translate_file", translate_file, methods=["POST"]),
+        Route("/download_file/{filename}", download, methods=["GET"]),
+        Route("/suggest", suggest, methods=["POST"]),
+        Route("/frontend/settings", settings, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+    ]
+
+
+async def _translate(office: Office, request: Request) -> Response:
+    body = await read_body(request, TranslateBody)
+    is_list = isinstance(body.q, list)
+    texts = body.q if isinstance(body.q, list) else [body.q]
+    caller = office.access.admit(request, body.api_key, cost=len(texts))
+    check_lengths(texts, caller, office.settings)
+    if body.alternatives > office.settings.max_alternatives:
+        raise RequestError(
+            400,
+            "Invalid request: alternatives parameter must be <= "
+            f"{office.settings.max_alternatives}",
+        )
+    office.note(request, texts)
+    content = await answer_in_time(
+        request,
+        _answer(office, body, texts),
+        seconds=office.settings.request_seconds,
+        metrics=office.metrics,
+    )
+    if not is_list:
+        content = {
+            key: value[0] if isinstance(value, list) else value for key, value in content.items()
+        }
+    return JSONResponse(content)
+
+
+async def _answer(office: Office, body: TranslateBody, texts: list[str]) -> dict[str, Any]:
+    translation, catalogue = office.translation, office.catalogue
+    target = catalogue.resolve(body.target)
+    source, detected = await translation.choose_source(texts, body.source)
+    content: dict[str, Any]
+    alternatives: list[list[str]] = [[] for _ in texts]
+    pivot = catalogue.find_way(source, target).pivot
+    if body.format == "html":
+        content = {"translatedText": await translation.translate_markup(texts, source, target)}
+    else:
+        found = await translation.translate_texts(
+            texts, source, target, num_alternatives=body.alternatives
+        )
+        content = {"translatedText": found.texts}
+        if body.scores:
+            content["scores"] = found.scores
+        alternatives = [each[: body.alternatives] for each in found.alternatives]
+    if detected is not None:
+        content["detectedLanguage"] = [each.as_json() for each in detected]
+    if body.alternatives:
+        content["alternatives"] = alternatives
+    if pivot is not None:
+        content["pivot"] = pivot
+    return content
+
+
+async def _detect(office: Office, request: Request) -> Response:
+    body = await read_body(request, DetectBody)
+    texts = body.q if isinstance(body.q, list) else [body.q]
+    caller = office.access.admit(request, body.api_key)
+    check_lengths(texts, caller, office.settings)
+    found = await office.translation.detect("\n".join(texts))
+    return JSONResponse([each.as_json() for each in found])
+
+
+async def _translate_file(office: Office, request: Request) -> Response:
+    settings = office.settings
+    if not settings.max_file_bytes:
+        raise RequestError(403, "Files translation are disabled on this server.")
+    async with request.form(max_files=1, max_fields=10) as form:
+        file, fields = (
+            form.get("file"),
+            {key: value for key, value in form.items() if isinstance(value, str)},
+        )
+        caller = office.access.admit(request, fields.get("api_key"))
+        for name in ("file", "source", "target"):
+            if not (file if name == "file" else fields.get(name)):
+                raise RequestError(400, f"Invalid request: missing {name} parameter")
+        if not isinstance(file, UploadFile) or not file.filename:
+            raise RequestError(400, "Invalid request: empty file")
+        content, name = await file.read(), PurePosixPath(file.filename.replace("\\", "/")).name
+    ending = PurePosixPath(name).suffix
+    target = office.catalogue.resolve(fields["target"])
+    sample = [content[:8_000].decode("utf-8", errors="ignore")]
+    source, _ = await office.translation.choose_source(sample, fields["source"])
+    request.state.characters = len(content)
+    translated = await answer_in_time(
+        request,
+        office.translation.translate_document(
+            content, ending, source, target, max_characters=caller.max_characters
+        ),
+        seconds=settings.request_seconds,
+        metrics=office.metrics,
+    )
+    stem = name.removesuffix(ending)
+    address = office.files.add(translated, f"{stem}_{target}{ending}")
+    base = str(request.base_url)
+    return JSONResponse({"translatedFileUrl": f"{base}download_file/{quote(address)}"})
+
+
+def _describe_settings(office: Office) -> dict[str, Any]:
+    settings, catalogue = office.settings, office.catalogue
+    codes = catalogue.list_languages()
+    first = catalogue.sources[0]
+    target = next((each for each in catalogue.list_targets(first) if each != first), codes[-1])
+    endings = sorted(list_endings()) if settings.max_file_bytes else []
+    return {
+        "charLimit": settings.max_characters,
+        "frontendTimeout": 500,
+        "apiKeys": office.access.needs_key,
+        "keyRequired": office.access.needs_key,
+        "suggestions": False,
+        "filesTranslation": bool(endings),
+        "supportedFilesFormat": endings,
+        "language": {
+            "source": {"code": "auto", "name": "Auto Detect"},
+            "target": {"code": target, "name": name_language(target)},
+        },
+    }

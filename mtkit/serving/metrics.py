@@ -1,0 +1,70 @@
+"""What Prometheus reads."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """Counters of one server.
+
+    Attributes:
+        requests: Answers, by route and status.
+        request_seconds: How long they took, by route.
+        seconds: From the queue to the last line's answer, by model.
+        batch_lines: Lines of a batch, by model.
+        batch_seconds: How long the model took for it.
+        tokens: Output tokens, by model.
+        refused: Requests that found the queue full, by model.
+        restarts: Processes that died, by model.
+        left: Callers that left before their answer.
+        waiting: Lines that wait, by model.
+    """
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        by_model = ("model",)
+        self.requests = Counter("mtkit_requests", "Answers", ("route", "status"), registry=registry)
+        self.request_seconds = Histogram(
+            "mtkit_request_seconds",
+            "Time to answer a request",
+            ("route",),
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self.seconds = Histogram(
+            "mtkit_translation_seconds",
+            "Time from the queue to the last line's answer",
+            by_model,
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self.batch_lines = Histogram(
+            "mtkit_batch_lines", "Lines of a batch", by_model, registry=registry, buckets=_LINES
+        )
+        self.batch_seconds = Histogram(
+            "mtkit_batch_seconds",
+            "Time that a model takes for a batch",
+            by_model,
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self.tokens = Counter("mtkit_output_tokens", "Output tokens", by_model, registry=registry)
+        self.refused = Counter(
+            "mtkit_refused_requests",
+            "Requests that found the queue full",
+            by_model,
+            registry=registry,
+        )
+        self.restarts = Counter(
+            "mtkit_worker_deaths", "Processes that died", by_model, registry=registry
+        )
+        self.left = Counter(
+            "mtkit_left_callers", "Callers that left before their answer", registry=registry
+        )
+        self.waiting = Gauge("mtkit_queue_lines", "Lines that wait", by_model, registry=registry)
+
+    def render(self) -> bytes:
+        """Returns all of them as Prometheus reads them."""
+        return generate_latest(self._registry)

@@ -1,0 +1,256 @@
+"""One model: its queue, its process, and what happens when that dies."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError
+from mtkit.inference.translation import Translation
+from mtkit.model.config import ModelConfig, read_config
+from mtkit.recipe.inference import Inference
+from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
+from mtkit.serving.faults import busy
+from mtkit.serving.metrics import Metrics
+from mtkit.serving.settings import Serving
+from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
+from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
+
+_MAX_RESTART_SECONDS = 30.0
+_STABLE_SECONDS = 60.0
+"""A process that lived so long is started again at once."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model folder that is served.
+
+    Attributes:
+        name: What requests call it.
+        source: What its process opens.
+        config: The model's config, read when it was opened.
+    """
+
+    name: str
+    source: ModelSource
+    config: ModelConfig
+
+    @classmethod
+    def open(
+        cls, name: str, folder: Path, settings: Inference | None, device: str
+    ) -> "ServedModel":
+        """Returns a folder's model; torch isn't loaded here.
+
+        Raises:
+            MtkitError: There is no translator in the folder.
+        """
+        config = read_config(folder)
+        if config.objective != "translation" or config.parsing is not None:
+            raise MtkitError(
+                f'{folder}: not a translator (objective = "{config.objective}")',
+                "mtkit serve serves translators; mtkit translate takes any model",
+            )
+        return cls(name, ModelSource(folder, settings, device), config)
+
+
+class ModelService:
+    """Answers lines with a model, in batches that callers share.
+
+    Args:
+        model: The model.
+        settings: Limits.
+        metrics: Where it is counted.
+
+    Attributes:
+        model: The model, as it was last loaded.
+        used_at: When it was last asked, by the event loop's clock.
+    """
+
+    def __init__(self, model: ServedModel, settings: Serving, metrics: Metrics) -> None:
+        self.model = model
+        self.used_at = 0.0
+        self._settings, self._metrics = settings, metrics
+        self._queue = FairQueue(settings.queue_lines)
+        self._worker: WorkerProcess | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._batches: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._num_failures = 0
+        self._is_closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its process has loaded the model."""
+        return self._worker is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return not self._batches and not len(self._queue)
+
+    @property
+    def num_waiting(self) -> int:
+        """Lines that wait."""
+        return len(self._queue)
+
+    def measure_bytes(self) -> int:
+        """Returns its process's memory; 0 without one."""
+        return self._worker.measure_bytes() if self._worker is not None else 0
+
+    async def answer(self, asks: Sequence[Ask]) -> list[Answer]:
+        """Returns the answer to each line. A caller that is cancelled leaves the queue.
+
+        Raises:
+            RequestError: The queue is full, or the model can't be loaded for now.
+        """
+        if not asks:
+            return []
+        loop = asyncio.get_running_loop()
+        self.used_at = loop.time()
+        if self._worker is None and self._num_failures > 1:
+            raise busy(f"{self.model.name} can't be loaded at present", 30)
+        job = Job(asks)
+        try:
+            self._queue.add(job)
+        except QueueFullError:
+            self._metrics.refused.labels(self.model.name).inc()
+            raise busy("too many texts are waiting; try again soon", 2) from None
+        self._start_soon()
+        self._pump()
+        try:
+            answers = await job.done
+        finally:
+            job.done.cancel()
+            self._queue.drop(job)
+        self._metrics.seconds.labels(self.model.name).observe(loop.time() - job.queued_at)
+        return answers
+
+    async def start(self) -> None:
+        """Loads the model.
+
+        Raises:
+            MtkitError: It can't be loaded.
+        """
+        self._take(await WorkerProcess.start(self.model.source))
+
+    async def reload(self) -> None:
+        """Loads what the folder holds now; requests under way are finished by the old model.
+
+        Raises:
+            MtkitError: It can't be loaded; the old one stays.
+        """
+        source = self.model.source
+        model = ServedModel.open(self.model.name, source.folder, source.settings, source.device)
+        if self._worker is None:
+            self.model = model
+            return
+        worker = await WorkerProcess.start(source)
+        old, self.model = self._worker, model
+        self._take(worker)
+        await old.stop()
+
+    async def unload(self) -> None:
+        """Ends its process, which is idle; the next request starts one."""
+        worker, self._worker = self._worker, None
+        self._stop_watching()
+        if worker is not None:
+            await worker.stop()
+
+    async def close(self) -> None:
+        """Ends it for good."""
+        self._is_closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        await self.unload()
+
+    def _take(self, worker: WorkerProcess) -> None:
+        self._stop_watching()
+        self._worker, self._num_failures = worker, 0
+        self._watching = asyncio.create_task(self._watch(worker))
+        self._pump()
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self, worker: WorkerProcess) -> None:
+        """Starts another process when this one dies."""
+        started_at = asyncio.get_running_loop().time()
+        how = await asyncio.shield(worker.death)
+        self._worker = None
+        self._metrics.restarts.labels(self.model.name).inc()
+        if asyncio.get_running_loop().time() - started_at < _STABLE_SECONDS:
+            self._num_failures += 1
+        warn(f"{self.model.name}: its process {how}; another is started")
+        self._start_soon()
+
+    def _start_soon(self) -> None:
+        if self._worker is None and self._starting is None and not self._is_closed:
+            self._starting = asyncio.create_task(self._start_again())
+
+    async def _start_again(self) -> None:
+        try:
+            while self._worker is None:
+                if self._num_failures > 1:
+                    await asyncio.sleep(min(2.0**self._num_failures, _MAX_RESTART_SECONDS))
+                try:
+                    await self.start()
+                except (MtkitError, OSError) as error:
+                    self._num_failures += 1
+                    warn(f"{self.model.name}: {error}")
+                else:
+                    say(f"{self.model.name}: loaded")
+        finally:
+            self._starting = None
+
+    def _pump(self) -> None:
+        """Gives batches to the process: full ones, and what has waited long enough."""
+        settings, loop = self._settings, asyncio.get_running_loop()
+        while self._worker is not None and self._worker.num_running < BATCHES_AT_ONCE:
+            oldest = self._queue.oldest
+            if len(self._queue) == 0:
+                return
+            if oldest is not None and len(self._queue) < settings.batch_lines:
+                due = oldest + settings.batch_wait_milliseconds / 1000
+                if due > loop.time():
+                    if self._timer is None:
+                        self._timer = loop.call_at(due, self._pump_on_time)
+                    return
+            lines = self._queue.take(settings.batch_lines, settings.batch_characters)
+            # So that the process counts it at once.
+            work = self._worker.work([line.ask for line in lines])
+            task = asyncio.create_task(self._run(lines, work))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+
+    def _pump_on_time(self) -> None:
+        self._timer = None
+        self._pump()
+
+    async def _run(self, lines: list[Line], work: "asyncio.Future[list[Answer]]") -> None:
+        started_at = asyncio.get_running_loop().time()
+        try:
+            answers = await work
+        except WorkerDiedError:
+            self._queue.put_back([line for line in lines if line.job.is_wanted])
+        else:
+            for line, answer in zip(lines, answers, strict=True):
+                line.answer(answer)
+            elapsed = asyncio.get_running_loop().time() - started_at
+            self._count(answers, elapsed)
+        self._pump()
+
+    def _count(self, answers: Sequence[Answer], elapsed: float) -> None:
+        name, metrics = self.model.name, self._metrics
+        metrics.batch_lines.labels(name).observe(len(answers))
+        metrics.batch_seconds.labels(name).observe(elapsed)
+        metrics.tokens.labels(name).inc(
+            sum(
+                len(answer.candidates[0].token_ids)
+                for answer in answers
+                if isinstance(answer, Translation)
+            )
+        )

@@ -1,0 +1,185 @@
+"""uvicorn around the application: addresses, connections and signals."""
+
+import asyncio
+import ipaddress
+import resource
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError
+from mtkit.serving.app import make_app
+from mtkit.serving.office import Office
+from mtkit.serving.settings import Serving
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_MAX_HEAD_BYTES = 32 << 10
+_BACKLOG = 2_048
+
+
+def is_loopback(host: str) -> bool:
+    """Checks whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket bound to an address.
+
+    Raises:
+        MtkitError: It can't be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+    except OSError as error:
+        raise MtkitError(
+            f"can't listen on {host}:{port}: {error.strerror or error}",
+            "choose another with --port, or --port 0 for any that is free",
+        ) from error
+    return opened
+
+
+def serve(office: Office, opened: socket.socket) -> None:
+    """Answers requests until SIGTERM or Ctrl-C; what is under way then is finished first.
+
+    SIGHUP loads models and keys again.
+
+    Args:
+        office: The server's parts.
+        opened: Where it listens.
+
+    Raises:
+        MtkitError: A model can't be loaded.
+    """
+    _raise_file_limit()
+    settings = office.settings
+    config = uvicorn.Config(
+        make_app(office),
+        http=_protocol_for(settings),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_graceful_shutdown=int(settings.shutdown_seconds) + 1,
+        backlog=_BACKLOG,
+    )
+    server = _Server(config, office)
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.run_checked(opened))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP."""
+
+    def __init__(self, config: uvicorn.Config, office: Office) -> None:
+        super().__init__(config)
+        self._office = office
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run_checked(self, opened: socket.socket) -> None:
+        """Serves; models are loaded first, so that a fault of theirs is said in its own words."""
+        await self._office.catalogue.start()
+        address = opened.getsockname()
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        say(f"serving {_describe(self._office)} on http://{host}:{address[1]}/")
+        await self.serve(sockets=[opened])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Takes signals while it serves; none is raised again, so that the command ends with 0."""
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        for number in handled:
+            loop.add_signal_handler(number, self._hear, number)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    def _hear(self, number: signal.Signals) -> None:
+        if number is signal.SIGHUP:
+            if self._reloading is None or self._reloading.done():
+                self._reloading = asyncio.create_task(self._reload())
+            return
+        if self.should_exit:
+            self.force_exit = True
+            return
+        say(f"{number.name}: finishing what is under way")
+        self.should_exit = True
+
+    async def _reload(self) -> None:
+        try:
+            self._office.access.reload()
+        except MtkitError as error:
+            warn(f"the keys stay as they were: {error}")
+        await self._office.catalogue.reload()
+
+
+def _describe(office: Office) -> str:
+    return ", ".join(
+        f"{service.model.name} ({service.model.config.source_language} to "
+        f"{service.model.config.target_language})"
+        for service in office.catalogue.services.values()
+    )
+
+
+def _protocol_for(settings: Serving) -> Any:
+    class Impatient(HttpToolsProtocol):
+        """Closes connections that send no request, or an endless head."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if len(self.connections) >= settings.max_connections:
+                transport.abort()
+                return
+            super().connection_made(transport)
+            self._num_head_bytes = 0
+            self._deadline = self.loop.call_later(settings.header_seconds, self._close_unless_busy)
+
+        def data_received(self, data: bytes) -> None:
+            if self.cycle is None or self.cycle.response_complete:
+                self._num_head_bytes += len(data)
+                if self._num_head_bytes > _MAX_HEAD_BYTES + settings.max_body_bytes:
+                    self.transport.abort()
+                    return
+            super().data_received(data)
+
+        def on_headers_complete(self) -> None:
+            self._deadline.cancel()
+            self._num_head_bytes = 0
+            super().on_headers_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if hasattr(self, "_deadline"):
+                self._deadline.cancel()
+                super().connection_lost(exc)
+
+        def _close_unless_busy(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.abort()
+
+    return Impatient
+
+
+def _raise_file_limit() -> None:
+    """Lets the process have as many connections as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

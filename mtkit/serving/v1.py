@@ -1,0 +1,169 @@
+"""mtkit's own routes: everything that `mtkit translate --json` tells, and the server's state."""
+
+from dataclasses import replace
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mtkit.inference.translation import Request, Translation
+from mtkit.recipe.inference import Inference
+from mtkit.serving.access import check_lengths
+from mtkit.serving.answering import answer_in_time
+from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody, read_body
+from mtkit.serving.catalogue import Way
+from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.model_service import ModelService
+from mtkit.serving.office import Office
+from mtkit.serving.translate_texts import decoding_settings
+
+
+def list_routes(office: Office) -> list[Route]:
+    """Returns the routes of an office."""
+
+    async def translate(request: HttpRequest) -> Response:
+        return await _translate(office, request)
+
+    async def score(request: HttpRequest) -> Response:
+        return await _score(office, request)
+
+    async def models(request: HttpRequest) -> Response:
+        office.access.admit(request, None, cost=0)
+        services = office.catalogue.services.values()
+        return JSONResponse({"models": [_describe(office, each) for each in services]})
+
+    async def ready(_: HttpRequest) -> Response:
+        if not office.catalogue.is_ready:
+            raise busy("models are being loaded", 5)
+        return JSONResponse({"status": "ready"})
+
+    async def metrics(request: HttpRequest) -> Response:
+        office.access.admit(request, None, cost=0)
+        for service in office.catalogue.services.values():
+            office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
+        return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return [
+        Route("/v1/translate", translate, methods=["POST"]),
+        Route("/v1/score", score, methods=["POST"]),
+        Route("/v1/models", models, methods=["GET"]),
+        Route("/ready", ready, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
+
+
+async def _translate(office: Office, request: HttpRequest) -> Response:
+    body = await read_body(request, LinesBody)
+    lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
+    texts = [line.text + line.prefix for line in lines]
+    caller = office.access.admit(request, None, cost=len(lines))
+    check_lengths(texts, caller, office.settings)
+    office.note(request, texts)
+    content = await answer_in_time(
+        request,
+        _answer(office, body, lines),
+        seconds=office.settings.request_seconds,
+        metrics=office.metrics,
+    )
+    return JSONResponse(content)
+
+
+async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dict[str, Any]:
+    way, detected = await _find_way(office, body, [line.text for line in lines])
+    if not way.steps:
+        raise RequestError(400, "source and target are the same language")
+    asks = [Request(line.text, line.prefix, line=number) for number, line in enumerate(lines, 1)]
+    if len(way.steps) > 1:
+        if any(line.prefix for line in lines):
+            asks = [replace(ask, prefix="") for ask in asks]
+        middle = await office.translation.ask(way.steps[0][0], asks)
+        asks = [
+            Request(found.text, line.prefix, line=number)
+            for number, (found, line) in enumerate(zip(middle, lines, strict=True), 1)
+        ]
+    service, _, target = way.steps[-1]
+    settings = _choose_settings(office, service, body)
+    if settings is not None:
+        asks = [replace(ask, settings=settings) for ask in asks]
+    found = await office.translation.ask(service, asks)
+    return {
+        "model": service.model.name,
+        "source": way.steps[0][1],
+        "target": target,
+        **({} if way.pivot is None else {"pivot": way.pivot}),
+        **({} if detected is None else {"detected": detected}),
+        "translations": [_render(each) for each in found],
+    }
+
+
+async def _find_way(
+    office: Office, body: LinesBody, texts: list[str]
+) -> tuple[Way, dict[str, Any] | None]:
+    catalogue = office.catalogue
+    services = list(catalogue.services.values())
+    if body.source == "auto" and (body.model is not None or len(services) == 1):
+        # One model, one direction: nothing to detect.
+        service = catalogue.services.get(body.model) if body.model else services[0]
+        if service is None:
+            raise RequestError(400, f"no model named {(body.model or '')[:80]}")
+        config = service.model.config
+        target = catalogue.resolve(body.target or config.target_language)
+        return catalogue.find_way(config.source_language, target, service.model.name), None
+    if body.target is None:
+        raise RequestError(400, "Invalid request: missing target parameter")
+    target = catalogue.resolve(body.target)
+    source, detected = await office.translation.choose_source(texts, body.source)
+    way = catalogue.find_way(source, target, body.model)
+    return way, detected[0].as_json() if detected else None
+
+
+def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> Inference | None:
+    asked = {key: value for key, value in body.settings.model_dump().items() if value is not None}
+    if not asked:
+        return None
+    if max(asked.values()) > office.settings.max_beam_size:
+        raise RequestError(
+            400, f"settings: beam_size and n_best can be {office.settings.max_beam_size} at most"
+        )
+    settings = decoding_settings(service).model_copy(update=asked)
+    if settings.n_best > settings.beam_size:
+        raise RequestError(400, "settings: n_best is greater than beam_size")
+    return settings
+
+
+async def _score(office: Office, request: HttpRequest) -> Response:
+    body = await read_body(request, ScoreBody)
+    texts = [source + target for source, target in body.pairs]
+    caller = office.access.admit(request, None, cost=len(body.pairs))
+    check_lengths(texts, caller, office.settings)
+    office.note(request, texts)
+    services = office.catalogue.services
+    name = body.model or next(iter(services))
+    if name not in services:
+        raise RequestError(400, f"no model named {name[:80]}")
+    found = await answer_in_time(
+        request,
+        office.translation.ask(services[name], body.pairs),
+        seconds=office.settings.request_seconds,
+        metrics=office.metrics,
+    )
+    return JSONResponse({"model": name, "translations": [_render(each) for each in found]})
+
+
+def _render(translation: Translation) -> dict[str, Any]:
+    warnings = [{"kind": each.kind, "text": each.text} for each in translation.warnings]
+    return {**translation.as_json(), "warnings": warnings}
+
+
+def _describe(office: Office, service: ModelService) -> dict[str, Any]:
+    config = service.model.config
+    return {
+        "name": service.model.name,
+        "source": config.source_language,
+        "target": config.target_language,
+        "is_loaded": service.is_ready,
+        "waiting_lines": service.num_waiting,
+        "settings": decoding_settings(service).model_dump(mode="json", include={"beam_size"}),
+    }

@@ -1,0 +1,145 @@
+"""A model in a process of its own: reads batches from stdin, and writes answers to stdout.
+
+The process ends with its parent, runs no code but mtkit's, and hears no Ctrl-C.
+"""
+
+import os
+import pickle
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mtkit.errors import MtkitError
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import LineError, Request
+from mtkit.recipe.inference import Inference
+from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.faults import LineFault
+from mtkit.standard_streams import open_standard_streams
+
+BATCHES_AT_ONCE = 2
+"""Batches that a process has: while one is searched, another is cut into tokens."""
+HEAD = struct.Struct(">Q")
+"""Before each message: its length in bytes."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """What a process opens.
+
+    Attributes:
+        folder: The model folder.
+        settings: Decoding settings; the folder's if None.
+        device: As `Translator` takes it.
+    """
+
+    folder: Path
+    settings: Inference | None
+    device: str
+
+
+def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
+    """Returns the answer to each line; a line at fault spoils no other's.
+
+    Args:
+        translator: The model.
+        asks: Lines of any callers.
+    """
+    answers: list[Answer | None] = [None] * len(asks)
+    requests = [(index, ask) for index, ask in enumerate(asks) if isinstance(ask, Request)]
+    pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
+    try:
+        translated = translator.search([ask for _, ask in requests], warns=False)
+        scored = translator.score([ask for _, ask in pairs])
+    except MtkitError as error:
+        if len(asks) > 1:
+            return [answer_batch(translator, [ask])[0] for ask in asks]
+        return [_describe(error)]
+    for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
+        answers[index] = found
+    return [each for each in answers if each is not None]
+
+
+def _describe(error: MtkitError) -> LineFault:
+    if isinstance(error, LineError):
+        # The caller knows its own numbers.
+        return LineFault(error.message.split(": ", 1)[1], error.hint)
+    return LineFault.of(error)
+
+
+def read_message(stream: BinaryIO) -> Any:
+    """Returns the next message of a pipe between parent and child.
+
+    Raises:
+        EOFError: The other side has gone.
+    """
+    head = stream.read(HEAD.size)
+    if len(head) < HEAD.size:
+        raise EOFError
+    content = stream.read(HEAD.unpack(head)[0])
+    return pickle.loads(content)
+
+
+def pack_message(content: Any) -> bytes:
+    """Returns a message as it goes through the pipe."""
+    packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    return HEAD.pack(len(packed)) + packed
+
+
+def main() -> None:
+    """Serves until stdin ends."""
+    open_standard_streams()
+    tasks = sys.stdin.buffer
+    # What a library prints must not get among the answers.
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    writing = threading.Lock()
+
+    def send(content: Any) -> None:
+        packed = pack_message(content)
+        with writing:
+            results.write(packed)
+            results.flush()
+
+    try:
+        source: ModelSource = read_message(tasks)
+        try:
+            translator = Translator(source.folder, settings=source.settings, device=source.device)
+        except (MtkitError, OSError) as error:
+            send(error)
+            return
+        send(None)
+        with ThreadPoolExecutor(BATCHES_AT_ONCE) as threads:
+            while True:
+                number, asks = read_message(tasks)
+                running = threads.submit(
+                    lambda number, asks: send((number, answer_batch(translator, asks))),
+                    number,
+                    asks,
+                )
+                running.add_done_callback(_die_of_bugs)
+    except (EOFError, BrokenPipeError):
+        # The parent has what it wanted, or is gone.
+        os._exit(0)
+
+
+def _die_of_bugs(running: "Future[None]") -> None:
+    """Ends the process at an error that nobody expects: the parent starts another."""
+    error = running.exception()
+    if error is None or isinstance(error, BrokenPipeError):
+        return
+    # Without its message, which may hold a text.
+    sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
+    sys.stderr.write(f"{type(error).__name__}\n")
+    sys.stderr.flush()
+    os._exit(70)
+
+
+if __name__ == "__main__":
+    main()

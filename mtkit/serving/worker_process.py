@@ -1,0 +1,148 @@
+"""The parent's side of a model in a process of its own."""
+
+import asyncio
+import itertools
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mtkit.errors import MtkitError
+from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.worker_main import HEAD, ModelSource, pack_message
+
+_STATUS_FILE = "/proc/{}/statm"
+_PAGE_BYTES = 4_096
+_STOP_SECONDS = 10.0
+_RUN = "import sys; sys.path[:] = {path!r}; from mtkit.serving.worker_main import main; main()"
+
+
+class WorkerDiedError(Exception):
+    """The process ended, or was killed; the message says how."""
+
+
+class WorkerProcess:
+    """A child process with a model; made by `start`.
+
+    Answers are matched with batches by number. All its methods belong to one event loop.
+
+    Attributes:
+        death: Becomes how it ended, in words.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._numbers = itertools.count()
+        self._running: dict[int, asyncio.Future[list[Answer]]] = {}
+        self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, source: ModelSource) -> "WorkerProcess":
+        """Returns a process that has loaded its model.
+
+        Raises:
+            MtkitError: There is no model, or it is damaged; the process died.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _RUN.format(path=sys.path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # Out of reach of Ctrl-C: the parent decides what becomes of it.
+            start_new_session=True,
+        )
+        worker = cls(process)
+        try:
+            worker._send(source)
+            fault = await worker._receive()
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            how = _describe_end(await process.wait())
+            raise MtkitError(
+                f"{source.folder}: the process that loads the model {how}",
+                "is there enough memory?",
+            ) from error
+        except BaseException:
+            await worker.kill()
+            raise
+        if fault is not None:
+            await process.wait()
+            raise fault
+        worker._reading = asyncio.create_task(worker._read_answers())
+        return worker
+
+    @property
+    def num_running(self) -> int:
+        """Batches that it has."""
+        return len(self._running)
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def work(self, asks: Sequence[Ask]) -> "asyncio.Future[list[Answer]]":
+        """Returns what will be the answers to a batch, or `WorkerDiedError`."""
+        number = next(self._numbers)
+        answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        if self.death.done():
+            answers.set_exception(WorkerDiedError(self.death.result()))
+            return answers
+        self._running[number] = answers
+        answers.add_done_callback(lambda _: self._running.pop(number, None))
+        self._send((number, list(asks)))
+        return answers
+
+    async def stop(self) -> None:
+        """Lets it finish its batches, then ends it."""
+        if self._running:
+            await asyncio.wait([*self._running.values()], timeout=_STOP_SECONDS)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """Ends it, whatever it was doing."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        if self._reading is not None:
+            await self._reading
+
+    def measure_bytes(self) -> int:
+        """Returns its resident memory; 0 on a system that doesn't tell."""
+        try:
+            status = Path(_STATUS_FILE.format(self.pid)).read_text(encoding="ascii")
+            return int(status.split()[1]) * _PAGE_BYTES
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def _send(self, content: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(pack_message(content))
+
+    async def _receive(self) -> Any:
+        assert self._process.stdout is not None
+        head = await self._process.stdout.readexactly(HEAD.size)
+        return pickle.loads(await self._process.stdout.readexactly(HEAD.unpack(head)[0]))
+
+    async def _read_answers(self) -> None:
+        try:
+            while True:
+                number, answers = await self._receive()
+                waiting = self._running.get(number)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answers)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            how = _describe_end(await self._process.wait())
+            self.death.set_result(how)
+            for waiting in list(self._running.values()):
+                if not waiting.done():
+                    waiting.set_exception(WorkerDiedError(how))
+
+
+def _describe_end(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with code {code}"

@@ -1,0 +1,135 @@
+"""A server in this process, whose models upper-case what they get."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from starlette.testclient import TestClient
+
+from mtkit.errors import MtkitError
+from mtkit.inference.translation import Hypothesis, Request, Translation
+from mtkit.model.config import ModelConfig
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+from mtkit.serving.app import make_app, make_office
+from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.faults import LineFault
+from mtkit.serving.keys import KeyRing
+from mtkit.serving.model_service import ServedModel
+from mtkit.serving.settings import Serving
+from mtkit.serving.worker_main import ModelSource
+from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
+
+
+class FakeWorker:
+    """Answers at once, or when told; a line that says so is at fault, or kills it."""
+
+    started: ClassVar[list["FakeWorker"]] = []
+    fails_to_start = False
+
+    def __init__(self, source: ModelSource) -> None:
+        self.source = source
+        self.batches: list[list[Ask]] = []
+        self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.is_held = False
+        self._running: list[tuple[asyncio.Future[list[Answer]], list[Ask]]] = []
+
+    @classmethod
+    async def start(cls, source: ModelSource) -> "FakeWorker":
+        if cls.fails_to_start:
+            raise MtkitError("damaged")
+        cls.started.append(cls(source))
+        return cls.started[-1]
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    def work(self, asks: list[Ask]) -> "asyncio.Future[list[Answer]]":
+        loop = asyncio.get_running_loop()
+        answers: asyncio.Future[list[Answer]] = loop.create_future()
+        self.batches.append(asks)
+        self._running.append((answers, asks))
+        if not self.is_held:
+            loop.call_soon(self.release)
+        return answers
+
+    def release(self) -> None:
+        running, self._running = self._running, []
+        for answers, asks in running:
+            if any(isinstance(ask, Request) and "KILL" in ask.text for ask in asks):
+                self.die()
+                answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
+            elif not answers.done():
+                answers.set_result([self.answer(ask) for ask in asks])
+
+    def die(self) -> None:
+        if not self.death.done():
+            self.death.set_result("was killed by SIGKILL")
+
+    def answer(self, ask: Ask) -> Answer:
+        if not isinstance(ask, Request):
+            return Translation((Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=ask[1]),))
+        if "FAULT" in ask.text:
+            return LineFault("the prefix is too long")
+        n_best = ask.settings.n_best if ask.settings is not None else 1
+        name = self.source.folder.name
+        texts = [ask.text.strip().upper() + "!" * rank for rank in range(n_best)]
+        return Translation(
+            tuple(
+                Hypothesis((5, 3), -2.0 - rank, -1.0, is_finished=True, text=f"{name}:{text}")
+                if text
+                else Hypothesis((), 0.0, 0.0, is_finished=True)
+                for rank, text in enumerate(texts)
+            )
+        )
+
+    async def stop(self) -> None:
+        self.die()
+
+    kill = stop
+
+    def measure_bytes(self) -> int:
+        return 1 << 30
+
+
+def make_model(folder: str, source: str = "en", target: str = "de") -> ServedModel:
+    config = ModelConfig(
+        recipe="x",
+        source_language=source,
+        target_language=target,
+        source_vocab_size=10,
+        target_vocab_size=10,
+        model=Model(),
+    )
+    return ServedModel(folder, ModelSource(Path(folder), Inference(), "cpu"), config)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> type[FakeWorker]:
+    """The class in place of processes; `started` lists those there were."""
+    monkeypatch.setattr(FakeWorker, "started", [])
+    monkeypatch.setattr(FakeWorker, "fails_to_start", False)
+    monkeypatch.setattr(WorkerProcess, "start", FakeWorker.start)
+    return FakeWorker
+
+
+@pytest.fixture
+def serve(workers: type[FakeWorker]) -> Iterator[Callable[..., TestClient]]:
+    """A function that returns a client: `serve(make_model("m"), max_characters=10)`."""
+    with ExitStack() as stack:
+
+        def start(*models: ServedModel, keys: Path | None = None, **limits: Any) -> TestClient:
+            settings = Serving(log="none", load="first-use", **limits)
+            ring = KeyRing(keys) if keys is not None else None
+            office = make_office(models or (make_model("m"),), settings, ring)
+            client = TestClient(make_app(office), base_url="http://localhost")
+            return stack.enter_context(client)
+
+        yield start

@@ -1,0 +1,203 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from mtkit.serving.app import make_app, make_office
+from mtkit.serving.keys import add_key
+from mtkit.serving.settings import Serving
+
+from .conftest import FakeWorker, make_model
+
+Serve = Callable[..., TestClient]
+
+
+def test_lines_are_told_with_all_there_is(serve: Serve) -> None:
+    response = serve().post("/v1/translate", json={"lines": ["a", {"text": "b", "prefix": "c"}]})
+    content = response.json()
+    assert (content["model"], content["source"], content["target"]) == ("m", "en", "de")
+    first, second = content["translations"]
+    assert (first["text"], first["log_probability"], first["score"]) == ("m:A", -2.0, -1.0)
+    assert first["warnings"] == []
+    assert second["text"] == "m:B"
+
+
+def test_beams_are_asked_for_within_limits(serve: Serve) -> None:
+    client = serve(max_beam_size=5)
+    body = {"lines": ["a"], "settings": {"n_best": 3}}
+    assert len(client.post("/v1/translate", json=body).json()["translations"][0]["n_best"]) == 3
+    for settings in ({"n_best": 6}, {"beam_size": 1, "n_best": 2}, {"engine": "torch"}):
+        response = client.post("/v1/translate", json={"lines": ["a"], "settings": settings})
+        assert response.status_code == 400
+
+
+def test_a_line_at_fault_is_named(serve: Serve) -> None:
+    response = serve().post("/v1/translate", json={"lines": ["a", "FAULT"]})
+    assert response.status_code == 400
+    assert response.json() == {"error": "the prefix is too long", "line": 2}
+
+
+def test_translations_are_scored(serve: Serve) -> None:
+    response = serve().post("/v1/score", json={"pairs": [["a", "b"]]})
+    assert response.json()["translations"][0]["log_probability"] == -1.5
+
+
+def test_models_and_readiness(serve: Serve, workers: type[FakeWorker]) -> None:
+    client = serve()
+    [model] = client.get("/v1/models").json()["models"]
+    assert (model["name"], model["is_loaded"]) == ("m", False)
+    assert client.get("/ready").status_code == 200
+    assert "mtkit_requests_total" in client.get("/metrics").text
+
+
+def test_keys(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    key = add_key(file, "cms")
+    assert key not in file.read_text("utf-8")
+    client = serve(keys=file)
+    ask = {"q": "a", "source": "en", "target": "de"}
+    missing = client.post("/translate", json=ask)
+    assert missing.status_code == 400
+    assert missing.json() == {"error": "Please contact the server operator to get an API key"}
+    wrong = client.post("/translate", json={**ask, "api_key": key[:-1]})
+    assert (wrong.status_code, wrong.json()) == (403, {"error": "Invalid API key"})
+    assert client.post("/translate", data={**ask, "api_key": key}).status_code == 200
+    bearer = {"Authorization": f"Bearer {key}"}
+    assert client.post("/translate", json=ask, headers=bearer).status_code == 200
+    assert client.get("/metrics").status_code == 400
+    assert client.get("/v1/models", headers=bearer).status_code == 200
+    assert client.get("/health").status_code == 200
+    settings = client.get("/frontend/settings").json()
+    assert (settings["apiKeys"], settings["keyRequired"]) == (True, True)
+
+
+def test_too_many_requests(serve: Serve) -> None:
+    client = serve(requests_per_minute=3)
+    ask = {"q": ["a", "b"], "source": "en", "target": "de"}
+    assert client.post("/translate", json=ask).status_code == 200
+    refused = client.post("/translate", json=ask)
+    assert refused.status_code == 429
+    assert refused.json() == {"error": "Slowdown: 3 per 1 minute"}
+    assert int(refused.headers["Retry-After"]) >= 1
+
+
+def test_a_body_that_is_too_large(serve: Serve) -> None:
+    client = serve(max_body_bytes=100)
+    assert client.post("/translate", json={"q": "x" * 200}).status_code == 413
+
+    def chunks() -> object:
+        yield from (b"x" * 60, b"x" * 60)
+
+    response = client.post(
+        "/translate", content=chunks(), headers={"content-type": "application/json"}
+    )
+    assert response.status_code == 413
+
+
+def test_headers_of_answers(serve: Serve) -> None:
+    client = serve(hosts=("localhost",), cors_origins=("https://cms.example.org",))
+    for path in ("/", "/health", "/nowhere"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+    assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+    for origin, allowed in (("https://cms.example.org", True), ("https://evil.example", False)):
+        headers = client.get("/health", headers={"origin": origin}).headers
+        assert ("access-control-allow-origin" in headers) is allowed
+
+
+def test_the_log_holds_no_text_and_no_path_of_strangers(
+    workers: type[FakeWorker], capsys: pytest.CaptureFixture[str]
+) -> None:
+    office = make_office([make_model("m")], Serving(load="first-use"))
+    with TestClient(make_app(office), base_url="http://localhost") as client:
+        client.post("/translate", json={"q": "secret", "source": "en", "target": "de"})
+        client.get("/x%0d%0aforged")
+    said = capsys.readouterr().err
+    assert "POST /translate 200" in said
+    assert "secret" not in said.lower()
+    assert "forged" not in said
+
+
+def test_callers_share_batches_and_one_who_leaves_is_dropped(workers: type[FakeWorker]) -> None:
+    async def main() -> None:
+        settings = Serving(log="none", load="first-use", queue_lines=4, request_seconds=30)
+        office = make_office([make_model("m")], settings)
+        service = office.catalogue.services["m"]
+        await service.start()
+        worker = workers.started[0]
+        worker.is_held = True
+        transport = httpx2.ASGITransport(make_app(office))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def ask(text: str) -> httpx2.Response:
+                body = {"q": text, "source": "en", "target": "de"}
+                return await client.post("/translate", json=body)
+
+            together = [asyncio.create_task(ask(text)) for text in ("a", "b", "c")]
+            while not worker.batches:
+                await asyncio.sleep(0.001)
+            assert [len(batch) for batch in worker.batches] == [3]
+            later = [asyncio.create_task(ask("d"))]
+            while len(worker.batches) < 2:
+                await asyncio.sleep(0.001)
+            waiting = [asyncio.create_task(ask(text)) for text in ("e", "f", "g", "h")]
+            while service.num_waiting < 4:
+                await asyncio.sleep(0.001)
+            refused = await ask("i")
+            assert refused.status_code == 503
+            assert int(refused.headers["Retry-After"]) >= 1
+            waiting[0].cancel()
+            while service.num_waiting > 3:
+                await asyncio.sleep(0.001)
+            worker.is_held = False
+            worker.release()
+            answers = await asyncio.gather(*together, *later, *waiting[1:])
+            found = [answer.json()["translatedText"] for answer in answers]
+            assert found == [f"m:{letter}" for letter in "ABCDFGH"]
+            asked = [ask.text for batch in worker.batches for ask in batch]
+            assert "e" not in asked
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
+def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        office = make_office([make_model("m")], Serving(log="none"))
+        service = office.catalogue.services["m"]
+        await service.start()
+        old = workers.started[0]
+        old.is_held = True
+        under_way = asyncio.create_task(office.translation.translate_texts(["a"], "en", "de"))
+        while not old.batches:
+            await asyncio.sleep(0.001)
+        opened = make_model("m")
+        monkeypatch.setattr(type(opened), "open", lambda *_: opened)
+        reloading = asyncio.create_task(office.catalogue.reload())
+        while len(workers.started) < 2:
+            await asyncio.sleep(0.001)
+        new = await office.translation.translate_texts(["b"], "en", "de")
+        assert new.texts == ["m:B"]
+        assert workers.started[1].batches
+        old.release()
+        assert (await under_way).texts == ["m:A"]
+        await reloading
+        workers.fails_to_start = True
+        await office.catalogue.reload()
+        assert (await office.translation.translate_texts(["c"], "en", "de")).texts == ["m:C"]
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
+def test_models_make_room_for_each_other(serve: Serve) -> None:
+    client = serve(make_model("a"), make_model("b", "de", "en"), memory_gib=1.2)
+    for source, target, found in (("en", "de", "a:X"), ("de", "en", "b:X"), ("en", "de", "a:X")):
+        ask = {"q": "x", "source": source, "target": target}
+        assert client.post("/translate", json=ask).json() == {"translatedText": found}
+    loaded = [each["is_loaded"] for each in client.get("/v1/models").json()["models"]]
+    assert loaded == [True, False]
