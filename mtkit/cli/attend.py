@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,11 +17,18 @@ from mtkit.cli.options import (
     declare_option,
     open_run,
 )
-from mtkit.cli.translate import Form
 from mtkit.standard_streams import check_stdin, check_stdout
 
 if TYPE_CHECKING:
     from mtkit.inference.attention import HeadFigures
+
+
+class Form(StrEnum):
+    """What a line of input is."""
+
+    TEXT = "text"
+    TSV = "tsv"
+    JSONL = "jsonl"
 
 
 def attend(

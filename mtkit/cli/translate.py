@@ -4,7 +4,7 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,12 @@ from mtkit.cli.options import (
 )
 from mtkit.errors import MtkitError
 from mtkit.standard_streams import check_stdin, check_stdout
+
+if TYPE_CHECKING:
+    from mtkit.inference.classify import LineClassifier
+    from mtkit.inference.streams.input_format import Form as LineForm
+    from mtkit.inference.streams.input_format import InputFormat
+    from mtkit.inference.translate import Translator
 
 
 class Engine(StrEnum):
@@ -45,7 +51,8 @@ class Form(StrEnum):
     ODT = "odt"
 
 
-_LINES = (Form.TEXT, Form.TSV, Form.JSONL)
+_LINES: "dict[Form, LineForm]" = {Form.TEXT: "text", Form.TSV: "tsv", Form.JSONL: "jsonl"}
+"""Those of lines."""
 
 
 class Errors(StrEnum):
@@ -128,9 +135,9 @@ def translate(
         raise typer.BadParameter("one FILE at a time")
     _check_file(file, output, form)
     is_document = file is not None or form not in (None, *_LINES)
-    if is_document and (score_only or as_json or errors is not Errors.STRICT):
+    has_line_options = score_only or as_json or errors is not Errors.STRICT
+    if is_document and has_line_options:
         raise typer.BadParameter("--score-only, --json and --errors are for lines on stdin")
-    changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
     if model and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if score_only and form is Form.TEXT:
@@ -138,63 +145,78 @@ def translate(
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
-    if not model:
-        opened, place = open_run(recipe, workspace, changes)
-    from mtkit.pipeline.classify import open_classifier
+    changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
+    languages = {"source_language": source_language, "target_language": target_language}
     from mtkit.pipeline.remote import is_address, open_remote
 
-    folders = [Path(each) for each in model] if model else [place.model]
-    is_remote = bool(model) and any(map(is_address, model or ()))
-    classifier = (
-        None if is_remote else open_classifier(folders, device=device, score_only=score_only)
-    )
-    if classifier is not None and is_document:
-        raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
-    if classifier is not None:
-        if source_language or target_language:
-            raise typer.BadParameter("--from and --to are for translators, not for classifiers")
-        from mtkit.inference.streams.input_format import InputFormat
-        from mtkit.inference.streams.label_stream import label_stream
-
-        by_default = Form.TSV if classifier.has_pairs else Form.TEXT
-        label_stream(
-            classifier,
-            sys.stdin.buffer,
-            sys.stdout.buffer,
-            input_format=InputFormat(
-                form=(form or by_default).value, replaces_errors=errors is Errors.REPLACE
-            ),
-            as_json=as_json,
-        )
-        return
-    from mtkit.inference.streams.input_format import InputFormat
-    from mtkit.inference.streams.translate_stream import score_stream, translate_stream
-    from mtkit.pipeline.translate import load_models, load_run
-
-    languages = {"source_language": source_language, "target_language": target_language}
-    if is_remote:
+    translator: Translator
+    if model and any(map(is_address, model)):
         if is_document:
             raise MtkitError(
-                "documents are translated by a model folder, or by the server's own page",
+                "documents are translated by a model folder, or on the server's own page",
                 "give lines on stdin, or --model FOLDER",
             )
-        translator = open_remote(model or [], changes, **languages)
-    elif model:
-        translator = load_models(folders, changes, device=device, **languages)
+        translator = open_remote(model, changes, **languages)
     else:
-        translator = load_run(opened, place, device=device, **languages)
-    if form is not Form.JSONL and not is_remote:
-        # Before a line is waited for; each JSON object may name its own.
-        translator.resolve_languages()
+        run = None if model else open_run(recipe, workspace, changes)
+        folders = [run[1].model] if run else [Path(each) for each in model or ()]
+        from mtkit.pipeline.classify import open_classifier
+
+        classifier = open_classifier(folders, device=device, score_only=score_only)
+        if classifier is not None:
+            _check_labelling(
+                is_document=is_document, has_languages=bool(source_language or target_language)
+            )
+            _label_stdin(classifier, form, errors, as_json=as_json)
+            return
+        from mtkit.pipeline.translate import load_models, load_run
+
+        translator = (
+            load_run(*run, device=device, **languages)
+            if run
+            else load_models(folders, changes, device=device, **languages)
+        )
+        if form is not Form.JSONL:
+            # Before a line is waited for; each JSON object may name its own.
+            translator.resolve_languages()
     if is_document:
         from mtkit.pipeline.translate_documents import translate_given
 
         translate_given(translator, file, output, form)
         return
-    input_format = InputFormat(
-        form=(form or (Form.TSV if score_only else Form.TEXT)).value,
-        replaces_errors=errors is Errors.REPLACE,
+    input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
+    _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+
+
+def _describe_input(form: Form, errors: Errors) -> "InputFormat":
+    from mtkit.inference.streams.input_format import InputFormat
+
+    return InputFormat(form=_LINES[form], replaces_errors=errors is Errors.REPLACE)
+
+
+def _check_labelling(*, is_document: bool, has_languages: bool) -> None:
+    """Checks that a classifier is asked for nothing that only translators do."""
+    if has_languages:
+        raise typer.BadParameter("--from and --to are for translators, not classifiers")
+    if is_document:
+        raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
+
+
+def _label_stdin(
+    classifier: "LineClassifier", input_format: "InputFormat", *, as_json: bool
+) -> None:
+    from mtkit.inference.streams.label_stream import label_stream
+
+    label_stream(
+        classifier, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json
     )
+
+
+def _answer_stdin(
+    translator: "Translator", input_format: "InputFormat", *, score_only: bool, as_json: bool
+) -> None:
+    from mtkit.inference.streams.translate_stream import score_stream, translate_stream
+
     run = score_stream if score_only else translate_stream
     run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
 

@@ -34,6 +34,16 @@ class AnswersLines(Protocol):
 
     settings: Inference
 
+    @property
+    def languages(self) -> TranslatorLanguages:
+        """What it reads and writes."""
+        ...
+
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned."""
+        ...
+
     def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each line's translation."""
         ...
@@ -135,7 +145,6 @@ class Translator:
         """
         translator = cls.__new__(cls)
         translator._warns = warns
-        translator.languages = (source_language, target_language)
         translator._lines = LineTranslator(
             engine,
             tokenizer,

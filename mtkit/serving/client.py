@@ -16,6 +16,7 @@ from mtkit.inference.translation import (
     Translation,
 )
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.trees.restore import Repairs
 
 _LINES_AT_ONCE = 128
@@ -67,7 +68,11 @@ class _RemoteLines:
 
     Attributes:
         settings: Search settings of requests that have none of their own.
+        languages: The languages that the server is asked for.
+        aligns: The server tells no alignments.
     """
+
+    aligns = False
 
     def __init__(
         self,
@@ -83,6 +88,8 @@ class _RemoteLines:
             raise MtkitError(
                 "a server as the model needs the package httpx2", 'pip install "mtkit[serve]"'
             ) from error
+        pair = (asked["source"] or "", asked["target"] or "")
+        self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise MtkitError(f"{address}: not an address", "expected http://HOST:PORT")
@@ -119,7 +126,7 @@ class _RemoteLines:
     def _ask(self, path: str, lines: Sequence[Request], first_line: int) -> list[Translation]:
         if path == "/v1/score":
             model = {key: value for key, value in self._asked.items() if key == "model"}
-            body = {"pairs": [(line.text, line.prefix) for line in lines], **model}
+            body: dict[str, Any] = {"pairs": [(line.text, line.prefix) for line in lines], **model}
         else:
             body = {
                 "lines": [
