@@ -172,7 +172,7 @@ def translate(
         from mtkit.pipeline.translate import load_models, load_run
 
         translator = (
-            load_run(*run, device=device, **languages)
+            load_run(run[0], run[1], device=device, **languages)
             if run
             else load_models(folders, changes, device=device, **languages)
         )
@@ -203,12 +203,17 @@ def _check_labelling(*, is_document: bool, has_languages: bool) -> None:
 
 
 def _label_stdin(
-    classifier: "LineClassifier", input_format: "InputFormat", *, as_json: bool
+    classifier: "LineClassifier", form: Form | None, errors: Errors, *, as_json: bool
 ) -> None:
     from mtkit.inference.streams.label_stream import label_stream
 
+    by_default = Form.TSV if classifier.has_pairs else Form.TEXT
     label_stream(
-        classifier, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json
+        classifier,
+        sys.stdin.buffer,
+        sys.stdout.buffer,
+        input_format=_describe_input(form or by_default, errors),
+        as_json=as_json,
     )
 
 
