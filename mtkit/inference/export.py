@@ -35,6 +35,7 @@ from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200
@@ -103,8 +104,11 @@ def export(
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_settings(settings)
-    chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
-    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation or Evaluation())
+    marks = _choose_languages(loaded)
+    room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
+    chosen = _choose_lines(loaded.tokenizer, lines, references, room)
+    evaluation = evaluation or Evaluation()
+    job = _Job(loaded, made_from, settings, quantization, *chosen, evaluation, marks)
     with building(output, then=record) as draft:
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
@@ -147,6 +151,28 @@ class _Job:
     lines: list[str]
     references: list[str]
     evaluation: Evaluation
+    marks: LanguageTokens
+
+
+def _choose_languages(loaded: LoadedModel) -> LanguageTokens:
+    """Returns the tokens of the languages that engines are compared on.
+
+    Of a model of several without a default they are English and German, or its first two: the
+    engines must do the same, whatever the text.
+    """
+    config, tokenizer = loaded.config, loaded.tokenizer
+    languages = TranslatorLanguages.of(
+        tokenizer.languages, config.source_language, config.target_language
+    )
+    if not languages.are_needed:
+        return NO_MARKS
+    usual = [find_language(code, languages.target) for code in ("en", "de")]
+    source, target = (
+        default or other or languages.target[index]
+        for index, (default, other) in enumerate(zip(languages.default, usual, strict=True))
+    )
+    say(f"comparing on translation from {source} to {target}")
+    return tokenizer.mark_languages(source, target)
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
@@ -159,6 +185,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         CTranslate2Engine(folder, stops_early=False),
         job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
         job.settings,
+        marks=job.marks,
     )
     say(parity.describe())
     if job.quantization != "float32":
@@ -173,6 +200,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         job.references,
         settings=job.settings,
         evaluation=job.evaluation,
+        marks=job.marks,
     )
     for line in comparison.describe():
         say(line)

@@ -40,6 +40,10 @@ class LanguageTokens:
     begin: tuple[int, ...] = ()
 
 
+NO_MARKS = LanguageTokens()
+"""Of a model that isn't told its languages."""
+
+
 @dataclass(frozen=True)
 class ModelLanguages:
     """The languages that a tokenizer has pieces for.

@@ -16,6 +16,7 @@ from mtkit.data.selection.language_models import digest_models
 from mtkit.data.tokenizer_choice import (
     choose_punctuation,
     digest_reused,
+    has_language_pieces,
     list_own_symbols,
     list_symbols,
     list_tags,
@@ -94,6 +95,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 found["text"]["parts"],
                 found["tokenizer"]["digest"],
                 [corpus.tag for corpus in data.train],
+                *([languages] if kept is not None and has_language_pieces(kept) else []),
                 data.cleaning.max_tokens,
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
             ]
