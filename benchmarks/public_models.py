@@ -417,9 +417,7 @@ def list_m2m_rows(loaded: LoadedModel) -> list[int]:
 
 
 def compare_nllb(options: argparse.Namespace) -> None:
-    theirs, tokenizer = make_m2m(
-        options.data, options.folder / "nllb-600M", "nllb", NLLB_600M, NLLB_ROWS
-    )
+    theirs, _ = make_m2m(options.data, options.folder / "nllb-600M", "nllb", NLLB_600M, NLLB_ROWS)
     measure_import(theirs, options.folder / "nllb-600M-again")
     shutil.rmtree(options.folder / "nllb-600M-again")
     loaded = load_imported(theirs)
@@ -452,7 +450,7 @@ def compare_nllb(options: argparse.Namespace) -> None:
             )
             same += found[0].tolist()[2:] == [rows[token] for token in best.token_ids]
         print(f"beam {beam}: {same} of {len(sources)} outputs equal", flush=True)
-    time_engines(options.folder, loaded, model, rows, sources, forced)
+    time_engines(options.folder, loaded, model, rows, sources, forced=forced)
 
 
 def time_engines(
@@ -461,6 +459,7 @@ def time_engines(
     model: Any,
     rows: list[int],
     sources: list[EncodedSource],
+    *,
     forced: int,
 ) -> None:
     """Prints the seconds that a sentence takes alone, by each engine in turn: medians."""
