@@ -2,6 +2,8 @@
 
     python benchmarks/public_models.py tokens DATA FOLDER [--lines 5000]
     python benchmarks/public_models.py shape DATA FOLDER [--lines 8]
+    python benchmarks/public_models.py m2m-tokens DATA FOLDER [--lines 5000]
+    python benchmarks/public_models.py nllb-shape DATA FOLDER [--lines 8]
 
 DATA is the folder of corpora, FOLDER is where models are written. Weights are random, and pieces
 are learned from DATA: what is measured is whether mtkit does the same as transformers, and how
@@ -10,29 +12,46 @@ fast, not how well such a model translates.
 `tokens`: for each language, lines whose token ids differ from those of transformers' tokenizer.
 `shape`: a model of OPUS-MT's full size: the time and memory of its import, the greatest difference
 of logits, outputs that differ from `generate`'s by beams, and lines a second of both.
+`m2m-tokens`: the same as `tokens` of M2M100's and NLLB's tokenizers.
+`nllb-shape`: the same as `shape` of NLLB-200's distilled 600M; then the time of a sentence by
+transformers, and by mtkit's two engines in fp32, bf16 and int8. It takes 12 GB of memory and disk.
 """
 
 import argparse
 import gzip
 import itertools
 import json
+import shutil
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
-from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
+from transformers import (
+    GenerationConfig,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+    NllbTokenizer,
+)
 
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
+from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.importers.fairseq_languages import NLLB
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.token_ids import BOS
 
 TEXTS = {
@@ -292,17 +311,230 @@ def compare_outputs(
     )
 
 
+NLLB_600M = {
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+}
+NLLB_ROWS = 256_206
+
+
+def make_m2m(
+    data: Path, folder: Path, kind: str, keys: dict[str, Any], num_rows: int = 0
+) -> tuple[Path, Any]:
+    """Writes M2M100 or NLLB with random weights; returns its folder and tokenizer.
+
+    Args:
+        data: Folder of corpora, of which one SentencePiece model is learned for all languages.
+        folder: Where to.
+        kind: `m2m100` or `nllb`.
+        keys: Of the network.
+        num_rows: Rows of the embedding; as few as can be where it is 0.
+    """
+    classes = {"m2m100": M2M100Tokenizer, "nllb": NllbTokenizer}
+    if not (folder / "config.json").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [line for language in TEXTS for line in read_text(data, language, 4_000)]
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_prefix=str(folder / "bpe"),
+            vocab_size=NUM_PIECES,
+            model_type="bpe",
+            character_coverage=0.9995,
+            minloglevel=2,
+        )
+        (folder / "bpe.vocab").unlink()
+        spm = (folder / "bpe.model").rename(folder / "sentencepiece.bpe.model")
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(spm))
+        ordinary = map(processor.id_to_piece, range(3, processor.get_piece_size()))
+        ids = {piece: row for row, piece in enumerate(("<s>", "<pad>", "</s>", "<unk>", *ordinary))}
+        settings = {"tokenizer_class": classes[kind].__name__}
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+        if kind == "m2m100":
+            (folder / "vocab.json").write_text(json.dumps(ids), "utf-8")
+            tokenizer = M2M100Tokenizer.from_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+        else:
+            tokenizer = NllbTokenizer.from_pretrained(folder, extra_special_tokens=list(NLLB))
+            tokenizer.save_pretrained(folder)
+        config = M2M100Config(vocab_size=num_rows or len(ids) + 300, **keys)
+        torch.manual_seed(1)
+        model = M2M100ForConditionalGeneration(config).eval()
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.normal_(std=0.05)
+                weight.add_(1.0 if "norm.weight" in name else 0.0)
+            model.model.shared.weight[1] = 0.0
+        model.generation_config = GenerationConfig(
+            num_beams=5, max_length=48, decoder_start_token_id=2, pad_token_id=1, eos_token_id=2
+        )
+        model.save_pretrained(folder)
+    return folder, classes[kind].from_pretrained(folder)
+
+
+def compare_m2m_tokens(options: argparse.Namespace) -> None:
+    print("| tokenizer | language | lines | lines that differ |\n|---|---|---|---|")
+    for kind, english, german in (("m2m100", "en", "de"), ("nllb", "eng_Latn", "deu_Latn")):
+        theirs, tokenizer = make_m2m(options.data, options.folder / f"tokens-{kind}", kind, SMALL)
+        loaded = load_imported(theirs)
+        rows = list_m2m_rows(loaded)
+        marks = loaded.tokenizer.mark_languages(english, german)
+        tokenizer.src_lang, tokenizer.tgt_lang = english, german
+        for language in TEXTS:
+            lines = read_text(options.data, language, options.lines)
+            for name, text in ((language, lines), (f"{language}, nasty", list(NASTY))):
+                differing = []
+                for line, source, target in zip(
+                    text,
+                    loaded.tokenizer.encode_source(text),
+                    loaded.tokenizer.encode_target(text),
+                    strict=True,
+                ):
+                    ours = (
+                        [rows[token] for token in (*marks.before, *source, *marks.behind)],
+                        [rows[token] for token in (*marks.begin, *target)],
+                    )
+                    expected = (
+                        tokenizer(line)["input_ids"],
+                        tokenizer(text_target=line)["input_ids"],
+                    )
+                    if ours != expected:
+                        differing.append(line)
+                print(f"| {kind} | {name} | {len(text):,} | {len(differing)} |", flush=True)
+                for line in differing[:8]:
+                    print(f"  {line[:100]!r}", file=sys.stderr)
+
+
+def list_m2m_rows(loaded: LoadedModel) -> list[int]:
+    """Returns their id of each of our tokens; that of <s> is </s>'s."""
+    special = [1, 3, 2, 2]
+    num_rows = len(loaded.tokenizer.target_vocabulary) - 1
+    return [*special, *(row for row in range(num_rows) if row not in special)]
+
+
+def compare_nllb(options: argparse.Namespace) -> None:
+    theirs, _ = make_m2m(options.data, options.folder / "nllb-600M", "nllb", NLLB_600M, NLLB_ROWS)
+    measure_import(theirs, options.folder / "nllb-600M-again")
+    shutil.rmtree(options.folder / "nllb-600M-again")
+    loaded = load_imported(theirs)
+    rows = list_m2m_rows(loaded)
+    model = M2M100ForConditionalGeneration.from_pretrained(theirs).eval()
+    marks = loaded.tokenizer.mark_languages("eng_Latn", "deu_Latn")
+    lines = read_text(options.data, "en", options.lines)
+    sources = [
+        EncodedSource([*marks.before, *tokens], begin=marks.begin)
+        for tokens in loaded.tokenizer.encode_source(lines)
+    ]
+    targets = loaded.tokenizer.encode_target(read_text(options.data, "de", options.lines))
+    greatest = max(
+        measure_logits(loaded.translator, model, rows, list(source.tokens), [*marks.begin, *target])
+        for source, target in zip(sources, targets, strict=True)
+    )
+    print(f"greatest difference of logits, torch.float32: {greatest:.1e}", flush=True)
+    forced = rows[marks.begin[0]]
+    for beam in BEAMS:
+        settings = loaded.settings.model_copy(
+            update={"beam_size": beam, "precision": "fp32", "processes": 1}
+        )
+        outputs = TorchEngine(loaded.translator, "cpu").search(sources, settings)
+        same = 0
+        for source, (best, *_) in zip(sources, outputs, strict=True):
+            found = model.generate(
+                input_ids=torch.tensor([[rows[token] for token in source.tokens]]),
+                num_beams=beam,
+                forced_bos_token_id=forced,
+            )
+            same += found[0].tolist()[2:] == [rows[token] for token in best.token_ids]
+        print(f"beam {beam}: {same} of {len(sources)} outputs equal", flush=True)
+    time_engines(options.folder, loaded, model, rows, sources, forced=forced)
+
+
+def time_engines(
+    folder: Path,
+    loaded: LoadedModel,
+    model: Any,
+    rows: list[int],
+    sources: list[EncodedSource],
+    *,
+    forced: int,
+) -> None:
+    """Prints the seconds that a sentence takes alone, by each engine in turn: medians."""
+    settings = loaded.settings.model_copy(
+        update={"beam_size": 4, "length_penalty": LengthPenalty(kind="power", alpha=1.0)}
+    )
+    seconds: dict[str, list[float]] = {}
+
+    def measure(name: str, search: Callable[[EncodedSource], object]) -> None:
+        search(sources[0])
+        for source in sources:
+            started = time.perf_counter()
+            search(source)
+            seconds.setdefault(name, []).append(time.perf_counter() - started)
+
+    def generate(source: EncodedSource) -> object:
+        return model.generate(
+            input_ids=torch.tensor([[rows[token] for token in source.tokens]]),
+            num_beams=4,
+            forced_bos_token_id=forced,
+        )
+
+    measure("transformers, fp32", generate)
+    model.to(torch.bfloat16)
+    measure("transformers, bf16", generate)
+    pieces = loaded.tokenizer.target_vocabulary.pieces
+    for quantization in ("float32", "bfloat16", "int8"):
+        exported = folder / f"nllb-600M-{quantization}"
+        if not exported.is_dir():
+            exported.mkdir()
+            write_ctranslate2(
+                loaded.translator.float(),
+                exported,
+                pieces=(pieces, pieces),
+                max_tokens=1_024,
+                quantization=quantization,
+            )
+        engine = CTranslate2Engine(exported)
+        measure(
+            f"ctranslate2, {engine.precision}",
+            lambda source, engine=engine: engine.search([source], settings),
+        )
+        del engine
+    for precision in ("fp32", "bf16"):
+        chosen = settings.model_copy(update={"precision": precision})
+        ready = make_ready(loaded.translator.float(), chosen, torch.device("cpu"))
+        engine = TorchEngine(ready, "cpu")
+        measure(
+            f"torch, {precision}",
+            lambda source, engine=engine, chosen=chosen: engine.search([source], chosen),
+        )
+    print("| | seconds of a sentence | times transformers fp32 |\n|---|---|---|")
+    base = statistics.median(seconds["transformers, fp32"])
+    for name, found in seconds.items():
+        median = statistics.median(found)
+        print(f"| {name} | {median:.2f} | {base / median:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["tokens", "shape"])
+    parser.add_argument("what", choices=["tokens", "shape", "m2m-tokens", "nllb-shape"])
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=int, default=0)
     options = parser.parse_args()
-    options.lines = options.lines or (5_000 if options.what == "tokens" else 8)
-    (compare_tokens if options.what == "tokens" else compare_shape)(options)
+    options.lines = options.lines or (5_000 if options.what.endswith("tokens") else 8)
+    runs = {
+        "tokens": compare_tokens,
+        "shape": compare_shape,
+        "m2m-tokens": compare_m2m_tokens,
+        "nllb-shape": compare_nllb,
+    }
+    runs[options.what](options)
 
 
 if __name__ == "__main__":

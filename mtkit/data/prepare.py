@@ -364,6 +364,7 @@ def _tokenize(
         text=text,
         tokenizer=tokenizer,
         tags=tuple(corpus.tag for corpus in recipe.data.train),
+        languages=recipe.data.languages,
         max_tokens=recipe.data.cleaning.max_tokens,
         sampling=recipe.tokenizer.sampling,
         seed=recipe.seed,

@@ -175,6 +175,12 @@ def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
     return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
 
 
+def has_language_pieces(folder: Path) -> bool:
+    """Returns whether the vocabulary of a model folder has a piece for each language."""
+    path = folder / SETTINGS_FILE
+    return path.is_file() and bool(read_json(path).get("languages"))
+
+
 def punctuation_languages(recipe: Recipe) -> tuple[str, str] | None:
     """Returns the languages whose punctuation is normalised; None where it stays as it is."""
     return recipe.data.languages if choose_punctuation(recipe) == "moses" else None

@@ -60,13 +60,22 @@ class AttentionReader:
         folder: A model folder.
         settings: Search settings; the folder's defaults if not given.
         device: `cpu`, `cuda`, or `auto`.
+        source_language: The language of the lines, for a model of several.
+        target_language: The language of their translations.
 
     Raises:
-        MtkitError: No model there, it is damaged, or it has no encoder and decoder.
+        MtkitError: No model there, it is damaged, it has no encoder and decoder, or not these
+            languages.
     """
 
     def __init__(
-        self, folder: Path, *, settings: Inference | None = None, device: str = "auto"
+        self,
+        folder: Path,
+        *,
+        settings: Inference | None = None,
+        device: str = "auto",
+        source_language: str = "",
+        target_language: str = "",
     ) -> None:
         limit_threads()
         self._device = find_device(device)
@@ -88,9 +97,13 @@ class AttentionReader:
             TorchEngine(self._network, self._device),
             loaded.tokenizer,
             settings.model_copy(update=plain),
-            target_language=loaded.config.target_language,
+            source_language=source_language or loaded.config.source_language,
+            target_language=target_language or loaded.config.target_language,
             linearization=loaded.config.linearization,
         )
+
+        found = self._translator.resolve_languages()
+        self._marks = loaded.tokenizer.mark_languages(*found)
 
     def read(self, pairs: Sequence[tuple[str, str | None]]) -> Iterator[LineAttention]:
         """Yields the attention of each line.
@@ -111,8 +124,10 @@ class AttentionReader:
     @torch.no_grad()
     def _read_line(self, source: str, target: str) -> LineAttention:
         symbols = target if self._trees is None else self._trees.write_symbols(target)
-        source_ids = self._tokenizer.encode_source([source])[0]
-        target_ids = [BOS, *self._tokenizer.encode_target([symbols])[0][:-1]]
+        marks = self._marks
+        source_tokens = self._tokenizer.encode_source([source])[0]
+        source_ids = [*marks.before, *source_tokens, *marks.behind]
+        target_ids = [BOS, *marks.begin, *self._tokenizer.encode_target([symbols])[0][:-1]]
         source_layout, target_layout = (
             RecordingLayout(layout.to(self._device).is_token)
             for _, layout in map(pad, ([source_ids], [target_ids]))

@@ -19,6 +19,7 @@ from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.tokenizer import SubwordTokenizer
 
 MAX_GAP = 1e-3
@@ -70,7 +71,12 @@ class Parity:
 
 
 def check_parity(
-    reference: Engine, candidate: Engine, sources: Sequence[Sequence[int]], settings: Inference
+    reference: Engine,
+    candidate: Engine,
+    sources: Sequence[Sequence[int]],
+    settings: Inference,
+    *,
+    marks: LanguageTokens = NO_MARKS,
 ) -> Parity:
     """Returns how both engines' n-best lists compare, once they are found to be the same.
 
@@ -81,6 +87,7 @@ def check_parity(
         candidate: Another such, with the same weights in fp32.
         sources: Tokens of each line, closed by `</s>`.
         settings: How to search.
+        marks: The tokens of their languages.
 
     Raises:
         MtkitError: They aren't the same.
@@ -93,18 +100,19 @@ def check_parity(
         stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
         batch_tokens=settings.batch_tokens,
     )
-    encoded = list(map(EncodedSource, sources))
+    encoded = [_mark(source, marks) for source in sources]
     expected, found = (
         search_in_batches(engine, encoded, alike) for engine in (reference, candidate)
     )
     gaps, shifts = [0.0], [0.0]
     num_near_ties = num_different = 0
-    for source, wanted, given in zip(sources, expected, found, strict=True):
+    num_begun = len(marks.begin)
+    for source, wanted, given in zip(encoded, expected, found, strict=True):
         exact = [
-            sum(each) / length_penalty("power", alike.length_penalty.alpha, len(each))
+            sum(each[num_begun:]) / length_penalty("power", alike.length_penalty.alpha, len(each))
             for each in candidate.score(
-                [source] * (len(wanted) + len(given)),
-                [hypothesis.token_ids for hypothesis in chain(wanted, given)],
+                [source.tokens] * (len(wanted) + len(given)),
+                [(*marks.begin, *hypothesis.token_ids) for hypothesis in chain(wanted, given)],
             )
         ]
         _refuse_diverged(exact)
@@ -124,6 +132,10 @@ def check_parity(
     parity = Parity(len(sources), num_near_ties, num_different, max(gaps), max(shifts))
     _refuse_unequal(parity)
     return parity
+
+
+def _mark(source: Sequence[int], marks: LanguageTokens) -> EncodedSource:
+    return EncodedSource([*marks.before, *source, *marks.behind], begin=marks.begin)
 
 
 def _are_near_ties(
@@ -219,6 +231,7 @@ def compare_engines(
     *,
     settings: Inference,
     evaluation: Evaluation,
+    marks: LanguageTokens = NO_MARKS,
 ) -> EngineComparison:
     """Returns how two engines translate the same lines, and how quickly.
 
@@ -230,8 +243,9 @@ def compare_engines(
         references: Their translations by people; empty where there are none.
         settings: How to search.
         evaluation: How BLEU sees text.
+        marks: The tokens of their languages.
     """
-    sources = list(map(EncodedSource, tokenizer.encode_source(lines)))
+    sources = [_mark(source, marks) for source in tokenizer.encode_source(lines)]
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):

@@ -43,6 +43,7 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.inference import Shortlist as ShortlistSettings
 from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
+from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200
@@ -114,7 +115,9 @@ def export(
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_settings(settings)
-    chosen = _choose_lines(loaded.tokenizer, lines, references, settings.max_source_tokens)
+    marks = _choose_languages(loaded)
+    room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
+    chosen = _choose_lines(loaded.tokenizer, lines, references, room)
     # What a coverage penalty counts is in the way of one head's attention.
     head = (
         default_head(loaded.config.model)
@@ -130,6 +133,7 @@ def export(
         evaluation or Evaluation(),
         head,
         shortlist,
+        marks,
     )
     with building(output, then=record) as draft:
         files = draft / ENGINE_FOLDER
@@ -177,6 +181,28 @@ class _Job:
     evaluation: Evaluation
     alignment_head: AlignmentHead
     shortlist: Shortlist | None
+    marks: LanguageTokens
+
+
+def _choose_languages(loaded: LoadedModel) -> LanguageTokens:
+    """Returns the tokens of the languages that engines are compared on.
+
+    Of a model of several without a default they are English and German, or its first two: the
+    engines must do the same, whatever the text.
+    """
+    config, tokenizer = loaded.config, loaded.tokenizer
+    languages = TranslatorLanguages.of(
+        tokenizer.languages, config.source_language, config.target_language
+    )
+    if not languages.are_needed:
+        return NO_MARKS
+    usual = [find_language(code, languages.target) for code in ("en", "de")]
+    source, target = (
+        default or other or languages.target[index]
+        for index, (default, other) in enumerate(zip(languages.default, usual, strict=True))
+    )
+    say(f"comparing on translation from {source} to {target}")
+    return tokenizer.mark_languages(source, target)
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
@@ -189,6 +215,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         CTranslate2Engine(folder, stops_early=False),
         job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
         job.settings,
+        marks=job.marks,
     )
     say(parity.describe())
     if job.quantization != "float32":
@@ -203,6 +230,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         job.references,
         settings=job.settings,
         evaluation=job.evaluation,
+        marks=job.marks,
     )
     for line in comparison.describe():
         say(line)

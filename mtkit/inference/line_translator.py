@@ -23,7 +23,7 @@ from mtkit.inference.translation import (
     Translation,
 )
 from mtkit.recipe.inference import Inference
-from mtkit.text.languages import LanguageTokens, TranslatorLanguages
+from mtkit.text.languages import NO_MARKS, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import split_words, write_tree
 
@@ -199,7 +199,7 @@ class LineTranslator:
         )
         targets = self._tokenizer.encode_target(self._write_symbols(texts, lines))
         if self._continues:
-            marked = [LanguageTokens()] * len(requests)
+            marked = [NO_MARKS] * len(requests)
         else:
             marked = [
                 mark_request(self._tokenizer, self.languages, request, line)

@@ -12,9 +12,12 @@ from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
 from mtkit.inference.export_transformers import export_transformers
+from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder, read_config
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
+from mtkit.model.importers.licence import Licence
 from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
+from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
@@ -121,8 +124,9 @@ def export_model(
             that isn't a decoding default, or what `mtkit.inference.export.export` raises.
     """
     opened = open_model_folder(folder)
-    sources, references = _read_text(opened.config, lines_file)
-    return export_folder(
+    has_several = opened.tokenizer.has_language_pieces
+    sources, references = _read_text(opened.config, lines_file, has_several=has_several)
+    report = export_folder(
         folder,
         output,
         quantization=quantization,
@@ -131,6 +135,9 @@ def export_model(
         settings=override_section(opened.settings, "inference", overrides),
         evaluation=_choose_evaluation(opened.config.target_language),
     )
+    if licence := find_licence(folder):
+        tell_licence(Licence(origin=str(folder), name=licence))
+    return report
 
 
 def export_for_transformers(
@@ -191,9 +198,15 @@ def export_model_for_transformers(
 
 
 def _read_text(
-    config: ModelConfig, lines_file: Path | None, workspace: Workspace | None = None
+    config: ModelConfig,
+    lines_file: Path | None,
+    workspace: Workspace | None = None,
+    *,
+    has_several: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Returns lines to translate, and their references where there are any.
+
+    A model of several languages translates the embedded corpus whatever it is made for.
 
     Raises:
         MtkitError: There are no lines.
@@ -206,6 +219,9 @@ def _read_text(
         say("comparing on the embedded phrasebook; use --lines FILE for text of your own")
         pairs = list(generate_pairs("test", _NUM_PHRASES))
         return [source for source, _ in pairs], [reference for _, reference in pairs]
+    if has_several:
+        say("comparing on the embedded phrasebook; use --lines FILE for text of your own")
+        return [source for source, _ in generate_pairs("test", _NUM_PHRASES)], []
     raise MtkitError(
         "no text to compare the engines on",
         f"give a file of {config.source_language} sentences with --lines FILE",

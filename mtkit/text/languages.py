@@ -19,10 +19,11 @@ UNDETERMINED = "und"
 """ISO 639's code where nothing says which language it is."""
 
 _TAG = re.compile(r">>([^<>\s]+)<<")
-_CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]{1,8})*")
+# A language, its script and its region.
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z]{4})?(?:[_-](?:[A-Za-z]{2}|[0-9]{3}))?")
 _LISTED = 12
-# What CLDR calls another language than its users do.
-_ALSO = {"no": "nb"}
+# `no` is what most call Bokmål; `ns` is M2M100's for Northern Sotho.
+_ALSO = {"no": "nb", "ns": "nso"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class LanguageTokens:
     before: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     begin: tuple[int, ...] = ()
+
+
+NO_MARKS = LanguageTokens()
+"""Of a model that isn't told its languages."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault
-from mtkit.text.languages import LanguageTokens, ModelLanguages, SourcePlace
+from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages, SourcePlace
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.sentencepiece_segmenter import (
     MAKE_AGAIN,
@@ -249,7 +249,7 @@ class SubwordTokenizer:
             target: The target's code, one of `languages.target`; empty for no tag.
         """
         if self._languages is None:
-            return LanguageTokens()
+            return NO_MARKS
         if not self._languages.begins_output:
             return LanguageTokens(before=(self._target_languages[target],) if target else ())
         of_source = (self._source_languages[source],)

@@ -9,7 +9,13 @@ from mtkit.data.batches.text_blocks import TextBlocksWriter
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import DevFacts
 from mtkit.data.preparation.tokenize_blocks import BlockShape, cut_whole
-from mtkit.data.preparation.tokenize_text import choose_widths, find_short, keep
+from mtkit.data.preparation.tokenize_text import (
+    choose_widths,
+    find_marks,
+    find_short,
+    keep,
+    mark,
+)
 from mtkit.data.sources.corpora import Pair, read_pairs, require_parallel, without_tag
 from mtkit.data.sources.one_language import read_text
 from mtkit.digests import digest
@@ -130,9 +136,12 @@ def tokenize_dev(
     """
     max_tokens = recipe.data.cleaning.max_tokens
     usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    marks = find_marks(tokenizer, recipe.data.languages)
+    sources = tokenizer.encode_source([source for source, _ in usable])
+    targets = tokenizer.encode_target([target for _, target in usable])
     tokens = {
-        "source": Ragged.of(tokenizer.encode_source([source for source, _ in usable])),
-        "target": Ragged.of(tokenizer.encode_target([target for _, target in usable])),
+        "source": Ragged.of(mark(sources, marks, "source")),
+        "target": Ragged.of(mark(targets, marks, "target")),
     }
     is_short = find_short(tokens, max_tokens)
     if not is_short.any():

@@ -17,6 +17,7 @@ from mtkit.data.tokenizer_choice import (
     choose_punctuation,
     digest_reused,
     extends_vocabulary,
+    has_language_pieces,
     list_own_symbols,
     list_symbols,
     list_tags,
@@ -98,6 +99,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 found["text"]["parts"],
                 found["tokenizer"]["digest"],
                 [corpus.tag for corpus in data.train],
+                *([languages] if kept is not None and has_language_pieces(kept) else []),
                 data.cleaning.max_tokens,
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
             ]

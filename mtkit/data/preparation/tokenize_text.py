@@ -18,8 +18,9 @@ from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.digests import digest_file
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -38,6 +39,7 @@ class TokenizingJob:
         text: Folder of the text store.
         tokenizer: Folder of the tokenizer.
         tags: The tag of each training corpus; empty where it has none.
+        languages: Source and target, for a vocabulary with a piece for each language.
         max_tokens: Greatest length of either side, tag and `</s>` counted.
         sampling: How training samples segmentations; None where it doesn't.
         seed: Seed of the samples by which their growth is measured.
@@ -47,6 +49,7 @@ class TokenizingJob:
     text: Path
     tokenizer: Path
     tags: tuple[str, ...]
+    languages: tuple[str, str]
     max_tokens: int
     sampling: Sampling | None
     seed: int
@@ -129,6 +132,12 @@ class PartTokenizer:
                 for column in self._text.columns
             }
         self._widths = choose_widths(self._tokenizer)
+        self._marks = find_marks(self._tokenizer, job.languages)
+        if self._marks.behind and job.sampling is not None:
+            raise MtkitError(
+                "tokenizer.sampling: this vocabulary's sources end in their language, behind </s>",
+                "remove the section: --set '~tokenizer.sampling'",
+            )
 
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
@@ -137,7 +146,11 @@ class PartTokenizer:
         tag = self._job.tags[part.corpus]
         tokens = {
             column: Ragged.of(
-                self._tokenizer.tokenize(column, lines, tag=tag if column == "source" else "")
+                mark(
+                    self._tokenizer.tokenize(column, lines, tag=tag if column == "source" else ""),
+                    self._marks,
+                    column,
+                )
             )
             for column, lines in text.items()
         }
@@ -170,6 +183,36 @@ class PartTokenizer:
             best_tokens=best,
             sampled_tokens=sampled,
         )
+
+
+def find_marks(tokenizer: SubwordTokenizer, languages: tuple[str, str]) -> LanguageTokens:
+    """Returns the tokens of a recipe's languages; none where the vocabulary has none for them.
+
+    Raises:
+        MtkitError: It has, but not for these.
+    """
+    if not tokenizer.has_language_pieces:
+        return NO_MARKS
+    assert tokenizer.languages is not None
+    codes = tuple(tokenizer.languages.target)
+    found = [find_language(code, codes) for code in languages]
+    for key, code, known in zip(("source", "target"), languages, found, strict=True):
+        if not known:
+            raise MtkitError(
+                f"data.{key}_language = {code}: not one of the {len(codes):,} languages of the "
+                "vocabulary that training starts from" + suggest(code, codes),
+                f"name one that is: {', '.join(codes[:10])}, ...",
+            )
+    return tokenizer.mark_languages(*found)
+
+
+def mark(sentences: Sequence[list[int]], marks: LanguageTokens, column: str) -> Sequence[list[int]]:
+    """Returns the tokens of sentences of a column with those of its language."""
+    if column == "source" and (marks.before or marks.behind):
+        return [[*marks.before, *sentence, *marks.behind] for sentence in sentences]
+    if column == "target" and marks.begin:
+        return [[*marks.begin, *sentence] for sentence in sentences]
+    return sentences
 
 
 def count_unknown(

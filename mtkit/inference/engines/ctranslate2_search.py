@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.engine import EncodedSource, find_limit
-from mtkit.inference.search.penalties import MIN_COVERAGE, length_penalty
+from mtkit.inference.search.penalties import MIN_COVERAGE, leave_out_beginning, length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import EOS
@@ -76,12 +76,12 @@ class CTranslate2Search:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
         # CTranslate2 leaves out a source without words.
         found = {
-            index: [self._rate((*source.prefix, EOS))]
+            index: [self._rate((*source.forced, EOS))]
             for index, source in enumerate(sources)
             if all(token == EOS for token in source.tokens)
         }
         rest = [index for index in range(len(sources)) if index not in found]
-        for group in _group(rest, [len(source.prefix) for source in sources]).values():
+        for group in _group(rest, [len(source.forced) for source in sources]).values():
             outputs = self._search_alike([sources[index] for index in group])
             found.update(zip(group, outputs, strict=True))
         # No others: what is said of a line must not depend on its neighbours.
@@ -95,8 +95,13 @@ class CTranslate2Search:
         )
         found.update(zip(to_score, scored, strict=True))
         return [
-            sorted(found[index], key=lambda hypothesis: -hypothesis.score)[: self._settings.n_best]
-            for index in range(len(sources))
+            [
+                leave_out_beginning(each, len(source.begin))
+                for each in sorted(found[index], key=lambda one: -one.score)[
+                    : self._settings.n_best
+                ]
+            ]
+            for index, source in enumerate(sources)
         ]
 
     def _search_alike(self, sources: Sequence[EncodedSource]) -> list[list[Hypothesis]]:
@@ -117,14 +122,14 @@ class CTranslate2Search:
         for limit, group in _group(indices, limits).items():
             outputs = self._search([sources[index] for index in group], limit)
             found.update(zip(group, outputs, strict=True))
-        num_prefix = len(sources[0].prefix)
+        num_prefix = _count_prefix(sources[0])
         if num_prefix and settings.beam_size > 1 and settings.min_length <= num_prefix:
             group = [index for index, limit in enumerate(limits) if num_prefix < limit]
             may_stop = self._may_stop_at_once([sources[index] for index in group])
             for index in compress(group, may_stop):
                 # Attention is paid before a token is chosen: all with the prefix paid the same.
                 attention = (found[index][0].attention or ())[: num_prefix + 1]
-                found[index].append(self._rate((*sources[index].prefix, EOS), attention=attention))
+                found[index].append(self._rate((*sources[index].forced, EOS), attention=attention))
         return [found[index] for index in range(len(sources))]
 
     def _may_stop_at_once(self, sources: Sequence[EncodedSource]) -> list[bool]:
@@ -135,7 +140,7 @@ class CTranslate2Search:
         """
         if not sources:
             return []
-        num_prefix = len(sources[0].prefix)
+        num_prefix = _count_prefix(sources[0])
         running = [
             (
                 shard,
@@ -157,7 +162,7 @@ class CTranslate2Search:
             for index, result in zip(shard, results, strict=True)
         }
         targets = [
-            (*source.prefix, token)
+            (*source.forced, token)
             for index, source in enumerate(sources)
             for token in (EOS, last[index])
         ]
@@ -186,7 +191,7 @@ class CTranslate2Search:
     def _start(self, sources: Sequence[EncodedSource], limit: int) -> list[Any]:
         """Returns what a thread will have found for each source, as CTranslate2 promises it."""
         settings = self._settings
-        num_prefix = len(sources[0].prefix)
+        num_prefix = _count_prefix(sources[0])
         # Right behind a prefix, a </s> that isn't the likeliest token would cost it a hypothesis.
         min_length = num_prefix + 1 if num_prefix and settings.beam_size > 1 else 0
         # More than `beam_size` at each step there can't be.
@@ -279,13 +284,27 @@ class CTranslate2Search:
         )
         return [
             [
-                self._rate(
-                    each.token_ids, sum(of_tokens), of_tokens, attention=each.attention or ()
-                )
+                self._rate_again(each, of_tokens, len(source.begin))
                 for each, of_tokens in zip(own, scored, strict=False)
             ]
-            for own in kept
+            for source, own in zip(sources, kept, strict=True)
         ]
+
+    def _rate_again(
+        self, hypothesis: Hypothesis, of_tokens: Sequence[float], num_begun: int
+    ) -> Hypothesis:
+        """Returns an output with its tokens' log-probabilities: 0 of those that begin it."""
+        told = (*[0.0] * num_begun, *of_tokens[num_begun:])
+        attention = hypothesis.attention or ()
+        return self._rate(hypothesis.token_ids, sum(told), told, attention=attention)
+
+
+def _count_prefix(source: EncodedSource) -> int:
+    """Returns how many tokens stand before what is searched, where a prefix is among them.
+
+    What begins every output is as certain here as in our search: it needs no care.
+    """
+    return len(source.forced) if source.prefix else 0
 
 
 def _ended_before(limit: int, outputs: Sequence[Hypothesis], beam_size: int) -> bool:

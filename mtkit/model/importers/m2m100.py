@@ -63,7 +63,8 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     except ValueError as error:
         raise MtkitError(f"{origin}: no network that mtkit has: {error}") from error
     settings = folder.read_json(_SETTINGS, max_bytes=_MAX_CONFIG_BYTES)
-    is_m2m100 = folder.find(_VOCABULARY) is not None
+    named = settings.get("tokenizer_class")
+    is_m2m100 = named == "M2M100Tokenizer" or folder.find(_VOCABULARY) is not None
     spm, ids, languages = (_read_m2m100 if is_m2m100 else _read_nllb)(folder, theirs, settings)
     special = _find_special(folder, ids, theirs)
     place: SourcePlace = "behind" if settings.get("legacy_behaviour") else "before"
@@ -175,9 +176,10 @@ def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, in
     model = content.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    if kind != "BPE" or not isinstance(vocabulary, dict):
+    if kind != "BPE" or not isinstance(vocabulary, dict) or not vocabulary:
         raise MtkitError(
-            f"{folder.origin}/{_FAST}: a model of type {shorten(str(kind), 40)}, expected BPE",
+            f"{folder.origin}/{_FAST}: a model of type {shorten(str(kind), 40)}, expected BPE "
+            "with its pieces",
             "mtkit reads the tokenizer of NLLB-200",
         )
     added = content.get("added_tokens")
