@@ -8,7 +8,7 @@ import typer
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 from mtkit.errors import MtkitError, suggest
 
-_FORMATS = ("ctranslate2", "transformers")
+_FORMATS = ("ctranslate2", "transformers", "argos")
 
 
 def export(
@@ -27,7 +27,8 @@ def export(
         declare_option(
             "--output",
             "FOLDER",
-            "Output folder. Default: the workspace's export/, or transformers/.",
+            "Output folder; a file for argos. Default: in the workspace, export/, transformers/, or "
+            "a file named for the languages.",
             "-o",
         ),
     ] = None,
@@ -38,19 +39,21 @@ def export(
             metavar="FORMAT",
             help="ctranslate2: a folder that translates faster and needs no PyTorch. transformers: "
             "a folder that AutoModelForSeq2SeqLM and AutoTokenizer load, and that the Hugging Face "
-            "hub takes.",
+            "hub takes. argos: an .argosmodel package, which Argos Translate and LibreTranslate "
+            "run.",
         ),
     ] = "ctranslate2",
     quantization: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--quantization",
             "-q",
             metavar="TYPE",
             help="Data type of the weight matrices: float32, float16, bfloat16, int16 or int8; "
-            "or a pair such as int8_float16, whose second part is the type of everything else.",
+            "or a pair such as int8_float16, whose second part is the type of everything else. "
+            "Default: float32, and int8 for argos.",
         ),
-    ] = "float32",
+    ] = None,
     lines: Annotated[
         Path | None,
         declare_option(
@@ -70,8 +73,9 @@ def export(
             f"unknown format '{form}'{suggest(form, _FORMATS)}",
             "expected one of " + ", ".join(_FORMATS),
         )
-    if form == "transformers" and quantization != "float32":
-        raise typer.BadParameter("--quantization is for --format ctranslate2")
+    if form == "transformers" and quantization is not None:
+        raise typer.BadParameter("--quantization can't be combined with --format transformers")
+    chosen = quantization or ("int8" if form == "argos" else "float32")
     if model is not None and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if model is not None and output is None:
@@ -84,9 +88,17 @@ def export(
         changes = overrides or []
         if form == "transformers":
             door.export_model_for_transformers(model, output, changes, lines_file=lines)
+        elif form == "argos":
+            door.export_model_for_argos(
+                model, output, changes, quantization=chosen, lines_file=lines
+            )
         else:
-            door.export_model(model, output, changes, quantization=quantization, lines_file=lines)
+            door.export_model(model, output, changes, quantization=chosen, lines_file=lines)
     elif form == "transformers":
         door.export_for_transformers(opened, place, output=output, lines_file=lines)
+    elif form == "argos":
+        door.export_for_argos(
+            opened, place, output=output, quantization=chosen, lines_file=lines
+        )
     else:
-        door.export(opened, place, output=output, quantization=quantization, lines_file=lines)
+        door.export(opened, place, output=output, quantization=chosen, lines_file=lines)

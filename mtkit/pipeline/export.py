@@ -11,6 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.export import ExportReport
 from mtkit.inference.export import export as export_folder
+from mtkit.inference.export_argos import export_argos
 from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder, read_config
@@ -194,6 +195,74 @@ def export_model_for_transformers(
         output,
         lines=sources,
         settings=override_section(opened.settings, "inference", overrides),
+    )
+
+
+def export_for_argos(
+    recipe: Recipe,
+    workspace: Workspace,
+    *,
+    output: Path | None = None,
+    quantization: str = "int8",
+    lines_file: Path | None = None,
+) -> None:
+    """Exports a run's model as a package of Argos Translate.
+
+    Args:
+        recipe: Whose decoding settings both engines are compared with.
+        workspace: The run.
+        output: The file; in the workspace where not given.
+        quantization: CTranslate2's number type for matrices.
+        lines_file: Sentences to compare on; the development set where not given.
+
+    Raises:
+        MtkitError: There is no model, or what `export_argos` raises.
+    """
+    config = open_model_folder(workspace.model).config
+    sources, references = _read_text(config, lines_file, workspace)
+    name = f"translate-{config.source_language}_{config.target_language}.argosmodel"
+    export_argos(
+        workspace.model,
+        output if output is not None else workspace.root / name,
+        quantization=quantization,
+        lines=sources,
+        references=references,
+        settings=recipe.inference,
+        evaluation=recipe.evaluation,
+    )
+
+
+def export_model_for_argos(
+    folder: Path,
+    output: Path,
+    overrides: Sequence[str] = (),
+    *,
+    quantization: str = "int8",
+    lines_file: Path | None = None,
+) -> None:
+    """Exports a portable model folder as a package of Argos Translate.
+
+    Args:
+        folder: The model folder.
+        output: The file.
+        overrides: Changes to the decoding defaults that both engines are compared with.
+        quantization: CTranslate2's number type for matrices.
+        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
+            if not given.
+
+    Raises:
+        MtkitError: No model there, no sentences, or what `export_argos` raises.
+    """
+    opened = open_model_folder(folder)
+    sources, references = _read_text(opened.config, lines_file)
+    export_argos(
+        folder,
+        output,
+        quantization=quantization,
+        lines=sources,
+        references=references,
+        settings=override_section(opened.settings, "inference", overrides),
+        evaluation=_choose_evaluation(opened.config.target_language),
     )
 
 

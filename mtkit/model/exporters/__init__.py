@@ -10,5 +10,7 @@ translator.py           a translator as a folder of transformers' Marian or Pega
 translator_rows.py      the rows that its tokens get there
 residual_order.py       a network's dimensions in another order
 
+argos.py                a translator as a package of Argos Translate
+
 transformers.py         a language model as a folder of transformers' GPT or BERT
 """
