@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from mtkit import Translator
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
+from mtkit.inference.translation import Translation
 from mtkit.pipeline.plan import plan
 from mtkit.pipeline.translate import load_models
 from mtkit.training import loop
@@ -112,7 +113,7 @@ def test_an_adapter_translates_as_the_merged_model(adapt_base, base: Path, capsy
     found = Translator(folder).search(LINES)
     [best] = ModelRecord.read(beside.workspace).steps
     checkpoint = load_models([beside.workspace.checkpoints / f"step-{best:08d}"]).search(LINES)
-    assert [(one.text, one.score) for one in found] == [(one.text, one.score) for one in wanted]
+    assert [_describe(one) for one in found] == [_describe(one) for one in wanted]
     assert [one.text for one in checkpoint] == [one.text for one in wanted]
     # The same run's mean, merged, by a key that concerns the result alone.
     average(beside.recipe, beside.workspace, choose="last", num_checkpoints=2)
@@ -130,6 +131,10 @@ def test_an_adapter_translates_as_the_merged_model(adapt_base, base: Path, capsy
         Translator(folder)
     with pytest.raises(MtkitError, match=r"low-rank updates .* of another model"):
         adapt_base("training.max_steps=13", more=ADAPTER, name="beside").train()
+
+
+def _describe(translation: Translation) -> tuple[str, float]:
+    return translation.text, translation.candidates[0].score
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_equal_where_no_removed_piece_is_written(folders, tmp_path: Path) -> Non
         ]
         for wanted, ours in zip(*found, strict=True):
             assert ours.text == wanted.text
-            assert ours.score == pytest.approx(wanted.score, abs=1e-4)
+            assert ours.candidates[0].score == pytest.approx(wanted.candidates[0].score, abs=1e-4)
 
 
 def test_logits_are_the_rows_that_were_kept(folders) -> None:
