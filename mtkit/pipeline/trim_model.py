@@ -33,7 +33,7 @@ def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise MtkitError(f"{output}: there already", "name a new folder with --output")
     for text in texts:
-        check_is_file(text)
+        check_is_file(text, "name files of text with --keep-pieces-of")
     folder = Path(source)
     if (folder / CONFIG_FILE).is_file() and (folder / INFERENCE_FILE).is_file():
         _trim(folder, output, texts)

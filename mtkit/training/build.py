@@ -38,7 +38,7 @@ from mtkit.training.text_validation import CausalValidator, DenoisingValidator, 
 from mtkit.training.trackers import open_trackers
 from mtkit.training.translation_loss import measure_joined, measure_translation
 from mtkit.training.validation import ModelValidator, Validator
-from mtkit.training.whole_weights import add_low_rank, find_base
+from mtkit.training.whole_weights import adapt, find_base
 from mtkit.workspace import Workspace
 
 _UNREAD = "unread"
@@ -65,7 +65,7 @@ def build_learner(
     if takes_start:
         start_from(recipe, model, data.tokenizer)
     if lora is not None:
-        add_low_rank(model, recipe, config)
+        adapt(model, config, lora)
         model.to(processes.device)
         base_digest = digest_model(find_base(recipe)) if processes.is_first else _UNREAD
     freeze(model, recipe.training.freeze, lora)

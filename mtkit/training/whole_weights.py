@@ -16,28 +16,24 @@ from mtkit.model.weights import distinct_weights
 from mtkit.network import Network
 from mtkit.network.low_rank import AdaptedLinear
 from mtkit.recipe import Recipe
+from mtkit.recipe.lora import Lora
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.training.start_from import start_from
 
 
-def add_low_rank(model: Network, recipe: Recipe, config: ModelConfig) -> None:
-    """Gives the maps of a network that a recipe names their low-rank updates, which are 0.
+def adapt(model: Network, config: ModelConfig, lora: Lora) -> None:
+    """Gives the maps of a network that LoRA updates their low-rank matrices, whose product is 0.
 
-    Their matrices are drawn from torch's generator.
+    They are drawn from torch's generator, on the CPU.
     """
-    lora = recipe.training.lora
-    assert lora is not None
     for weight, maps in list_adapted(config.list_shapes(), config.model, lora).items():
         path, _, name = weight.removesuffix(".weight").rpartition(".")
         part = model.get_submodule(path)
         linear = part.get_submodule(name)
         assert isinstance(linear, torch.nn.Linear)
+        rows = {each: (one.first, one.last) for each, one in maps.items()}
         adapted = AdaptedLinear(
-            linear,
-            {each: (one.first, one.last) for each, one in maps.items()},
-            rank=lora.rank,
-            scale=lora.scale,
-            dropout=lora.dropout,
+            linear, rows, rank=lora.rank, scale=lora.scale, dropout=lora.dropout
         )
         setattr(part, name, adapted)
 

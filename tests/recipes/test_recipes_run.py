@@ -133,6 +133,8 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
     """Prepares, makes 20 updates, and finds a validation and readable test sets."""
     # A recipe finds a data set's folder when it is read, so the folder comes first.
     _write_corpora(load_recipe(name, overrides), folder / "data")
+    if load_recipe(name, overrides).training.start_from is not None:
+        overrides = (*overrides, _train_start(folder / "start", name, *overrides))
     recipe, workspace = _small(name, *overrides), Workspace(folder / "run")
     for _, corpus in _corpora(recipe):
         assert not isinstance(corpus, HubCorpus) or Path(corpus.dataset).is_dir()
@@ -154,6 +156,17 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
             linearization=recipe.data.linearization,
         )
         assert sum(1 for _ in pairs) == SIZES["test"]
+
+
+def _train_start(folder: Path, name: str, *overrides: str) -> str:
+    """Trains what stands in for the public model that a recipe starts from; returns the override."""
+    without = ["~training.start_from"]
+    if load_recipe(name, overrides).training.lora is not None:
+        without.append("~training.lora")
+    recipe, workspace = _small(name, *overrides, *without), Workspace(folder)
+    prepare(recipe, workspace)
+    assert train(recipe, workspace, device="cpu")
+    return f"training.start_from.model={workspace.model}"
 
 
 @pytest.mark.slow

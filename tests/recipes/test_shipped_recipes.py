@@ -38,6 +38,8 @@ def test_these_are_shipped() -> None:
         "mixed-en-de-small",
         "multi30k-en-de",
         "multi30k-en-de-paper",
+        "nllb-new-language",
+        "opus-mt-finetune",
         "phrasebook-en-de",
         "ted-pt-en",
         "ted-pt-en-tutorial",
