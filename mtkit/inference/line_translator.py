@@ -13,7 +13,6 @@ from mtkit.errors import MtkitError
 from mtkit.inference.align import WordAligner, align_words
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder
-from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
 from mtkit.inference.engines.engine import (
     AligningEngine,
     AttendingEngine,
@@ -41,6 +40,12 @@ _MAX_GIVEN_TOKENS = 4_096
 with the square of the length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion")
 """Settings that a request can't change."""
+_WITHOUT_ALIGNMENTS = (
+    "inference.alignments tells words by the attention of a translator with an encoder and a "
+    "decoder, which this model isn't",
+    "remove it: --set inference.alignments=false",
+)
+"""Message and hint of the error where a model has no alignments."""
 _UNALIGNED = (replace(BLANK.candidates[0], alignment=WordAlignment((), (), ())),)
 """The candidates of a blank line where alignments are asked for."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
@@ -247,11 +252,11 @@ class LineTranslator:
         Raises:
             MtkitError: They can't.
         """
-        is_able = isinstance(self._engine, AligningEngine)
+        is_able = isinstance(self._engine, AligningEngine) and self._engine.aligns
         if any(each.alignments for each in settings) and (
             self._trees is not None or self._continues or not is_able
         ):
-            raise MtkitError(*WITHOUT_ALIGNMENTS)
+            raise MtkitError(*_WITHOUT_ALIGNMENTS)
 
     def _answer_without_search(self, request: Request, warning: LineWarning | None) -> Translation:
         """Returns the answer to a line without tokens, or to a sentence too long for a parser."""
