@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
 from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
 from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
@@ -52,7 +51,8 @@ class LineAligner:
     """
 
     def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, *, can_align: bool) -> None:
-        self._engine = engine if can_align and isinstance(engine, AligningEngine) else None
+        is_able = isinstance(engine, AligningEngine) and engine.aligns
+        self._engine = engine if can_align and is_able else None
         self._tokenizer = tokenizer
 
     @property
@@ -67,7 +67,11 @@ class LineAligner:
             MtkitError: They can't.
         """
         if self._engine is None:
-            raise MtkitError(*WITHOUT_ALIGNMENTS)
+            raise MtkitError(
+                "inference.alignments tells words by the attention of a translator with an encoder "
+                "and a decoder, which this model isn't",
+                "remove it: --set inference.alignments=false",
+            )
 
     def align_parts(
         self,

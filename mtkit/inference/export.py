@@ -42,8 +42,8 @@ from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.inference import Shortlist as ShortlistSettings
-from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
 from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
+from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200

@@ -73,7 +73,8 @@ def choose_head(
     for sources, target_tokens, weights in _attend(network, store, rows, device):
         targets.append(target_tokens)
         for layer, of_layer in enumerate(weights, start=1):
-            for head in (None, *range(1, of_layer.shape[0] + 1)):
+            # A head before the mean that says the same.
+            for head in (*range(1, of_layer.shape[0] + 1), None):
                 chosen = of_layer.mean(axis=0) if head is None else of_layer[head - 1]
                 found = sources[chosen.argmax(axis=1)]
                 linked.setdefault(AlignmentHead(layer=layer, head=head), []).append(found)

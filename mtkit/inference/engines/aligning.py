@@ -7,13 +7,6 @@ from numpy.typing import NDArray
 
 from mtkit.text.token_ids import BOS, EOS
 
-WITHOUT_ALIGNMENTS = (
-    "inference.alignments tells words by the attention of a translator with an encoder and a "
-    "decoder, which this model isn't",
-    "remove it: --set inference.alignments=false",
-)
-"""Message and hint of the error where a model has no alignments."""
-
 
 def list_aligned_inputs(target: Sequence[int], max_tokens: int | None) -> list[int]:
     """Returns what a decoder reads of a target: `<s>` and each token but the last `</s>`.

@@ -147,6 +147,11 @@ class CTranslate2Engine:
             for result, target in zip(results, target_batch, strict=True)
         ]
 
+    @property
+    def aligns(self) -> bool:
+        """Whether its model has attention to a source: every export's has."""
+        return True
+
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:

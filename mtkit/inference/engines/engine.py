@@ -107,6 +107,11 @@ class AttendingEngine(Protocol):
 class AligningEngine(Protocol):
     """An engine whose attention tells alignments."""
 
+    @property
+    def aligns(self) -> bool:
+        """Whether its models have attention to a source; the other method needs that."""
+        ...
+
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
@@ -122,9 +127,6 @@ class AligningEngine(Protocol):
 
         Returns:
             Of each sentence [target, source].
-
-        Raises:
-            MtkitError: The model has no attention to a source.
         """
         ...
 

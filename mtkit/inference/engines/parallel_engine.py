@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_shards, search_in_batches
-from mtkit.inference.engines.aligning import WITHOUT_ALIGNMENTS
 from mtkit.inference.engines.engine import (
     AligningEngine,
     AttendingEngine,
@@ -130,16 +129,16 @@ class ParallelEngine:
         with self._lock:
             return self._engine.attend(source, targets)
 
+    @property
+    def aligns(self) -> bool:
+        """Whether the engine tells alignments."""
+        return isinstance(self._engine, AligningEngine) and self._engine.aligns
+
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
-        """Returns what targets attend to, as the engine does.
-
-        Raises:
-            MtkitError: The engine can't tell.
-        """
-        if not isinstance(self._engine, AligningEngine):
-            raise MtkitError(*WITHOUT_ALIGNMENTS)
+        """Returns what targets attend to, as the engine does."""
+        assert isinstance(self._engine, AligningEngine), "callers check `aligns`"
         with self._lock:
             return self._engine.align(source_batch, target_batch)
 

@@ -15,11 +15,7 @@ from torch import Tensor, nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.aligning import (
-    WITHOUT_ALIGNMENTS,
-    fill_rows,
-    list_aligned_inputs,
-)
+from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.engine import EncodedSource, Engine, find_limit, find_room
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.short_lists import list_vocabulary, open_shortlist
@@ -246,19 +242,20 @@ class TorchEngine:
             for weights, target in zip(means, targets, strict=True)
         ]
 
+    @property
+    def aligns(self) -> bool:
+        """Whether all models have attention to a source."""
+        return all(isinstance(model, EncoderDecoder) for model in self._models)
+
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
         """Returns how much each token of each target attends to each source token.
 
         Of an ensemble it is the mean of its members.
-
-        Raises:
-            MtkitError: A model has no attention to a source.
         """
         models = [model for model in self._models if isinstance(model, EncoderDecoder)]
-        if len(models) < len(self._models):
-            raise MtkitError(*WITHOUT_ALIGNMENTS)
+        assert self.aligns, "callers check that"
         heads = self._alignment_heads or [default_head(model.model) for model in models]
         inputs = [list_aligned_inputs(target, self.max_tokens) for target in target_batch]
         sources, source_layout = self._pad(source_batch)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import check_file
-from mtkit.model.alignment_head import AlignmentHead
+from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.model.exporters.ctranslate2_files import EXPORT_AGAIN, MODEL_FILE, is_of_export
 from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.parameters import Shape
@@ -61,7 +61,7 @@ def check_network(
     model: Model,
     vocab_sizes: tuple[int, int],
     max_tokens: int,
-    alignment_head: AlignmentHead,
+    alignment_head: AlignmentHead | None = None,
 ) -> None:
     """Checks that a file holds the weights of a network, of the right shapes, and no others.
 
@@ -70,7 +70,8 @@ def check_network(
         model: The network.
         vocab_sizes: Number of source and of target pieces.
         max_tokens: Positions that it says it has.
-        alignment_head: Whose attention the library must return.
+        alignment_head: Whose attention the library must return; by default the mean of the last
+            layer's heads.
 
     Raises:
         MtkitError: It doesn't.
@@ -94,7 +95,9 @@ def check_network(
             if is_scaled != (variable.kind in _QUANTIZED):
                 raise _damaged(path, f"{name} doesn't match its scale")
     for name, variable in found.items():
-        known = _is_known(name.rpartition("/")[2], variable, model, alignment_head)
+        known = _is_known(
+            name.rpartition("/")[2], variable, model, alignment_head or default_head(model)
+        )
         if variable.shape or not known:
             raise _damaged(path, f"{name} doesn't belong in an export")
 

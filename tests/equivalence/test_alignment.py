@@ -1,0 +1,112 @@
+"""Attention that alignments are read from: transformers' Marian's, and the same by CTranslate2."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.model.alignment_head import AlignmentHead, default_head
+from mtkit.model.exporters.ctranslate2 import write_ctranslate2
+from mtkit.model.exporters.ctranslate2_weights import check_network
+from mtkit.network import EncoderDecoder
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+from mtkit.text.token_ids import BOS, EOS
+
+VOCAB_SIZE = 40
+PIECES = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{index}" for index in range(4, VOCAB_SIZE))]
+SOURCES = [[5, 9, 7, 30, EOS], [8, EOS], [11, 12, 13, 14, 15, 16, EOS]]
+# The second was cut at a length limit; the last is empty.
+TARGETS = [[6, 7, 8, EOS], [20, 21, 22, 23, 24], [EOS]]
+HEADS = [
+    AlignmentHead(layer=3),
+    AlignmentHead(layer=2),
+    AlignmentHead(layer=1, head=3),
+    AlignmentHead(layer=3, head=4),
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    torch.manual_seed(20)
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 3, "d_model": 32, "d_ff": 64}
+    network = EncoderDecoder(Model(**sizes, num_heads=4), VOCAB_SIZE, VOCAB_SIZE)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            # Larger, so that heads differ from an even spread.
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return network.eval()
+
+
+@pytest.mark.parametrize("head", HEADS)
+@torch.no_grad()
+def test_a_tokens_row_is_marians_where_it_is_the_input(
+    model: EncoderDecoder, marian_twin: Callable, head: AlignmentHead
+) -> None:
+    twin = marian_twin(model)
+    twin.set_attn_implementation("eager")
+    found = TorchEngine(model, "cpu", alignment_heads=[head]).align(SOURCES, TARGETS)
+    for source, target, weights in zip(SOURCES, TARGETS, found, strict=True):
+        inputs = [BOS, *(token for token in target if token != EOS)]
+        theirs = twin(
+            input_ids=torch.tensor([source]),
+            decoder_input_ids=torch.tensor([inputs]),
+            output_attentions=True,
+        ).cross_attentions[head.layer - 1][0]
+        chosen = theirs.mean(dim=0) if head.head is None else theirs[head.head - 1]
+        assert weights.shape == (len(target), len(source))
+        np.testing.assert_allclose(weights[: len(inputs) - 1], chosen[1:], atol=1e-5)
+        assert not weights[len(inputs) - 1 :].any()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_ctranslate2_says_the_same(
+    model: EncoderDecoder, head: AlignmentHead, tmp_path: Path
+) -> None:
+    files = {}
+    for name, chosen in {"chosen": head, "plain": None}.items():
+        files[name] = tmp_path / name
+        files[name].mkdir()
+        write_ctranslate2(
+            model,
+            files[name],
+            pieces=(PIECES, PIECES),
+            max_tokens=12,
+            quantization="float32",
+            alignment_head=chosen,
+        )
+    sizes = (VOCAB_SIZE, VOCAB_SIZE)
+    check_network(files["chosen"] / "model.bin", model.model, sizes, 12, head)
+    if head != default_head(model.model):
+        with pytest.raises(MtkitError, match="alignment_"):
+            check_network(files["chosen"] / "model.bin", model.model, sizes, 12)
+    engine = CTranslate2Engine(files["chosen"], has_coverage=False)
+    ours = TorchEngine(model, "cpu", alignment_heads=[head]).align(SOURCES, TARGETS)
+    for found, expected in zip(engine.align(SOURCES, TARGETS), ours, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+    # Moving a head changes the order of a sum alone.
+    plain = CTranslate2Engine(files["plain"])
+    for found, expected in zip(
+        engine.score(SOURCES, TARGETS), plain.score(SOURCES, TARGETS), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    with pytest.raises(MtkitError, match="coverage_penalty"):
+        engine.search([EncodedSource(SOURCES[0])], Inference(coverage_penalty=0.2))
+
+
+def test_as_long_as_the_positions_reach(model: EncoderDecoder, tmp_path: Path) -> None:
+    write_ctranslate2(
+        model, tmp_path, pieces=(PIECES, PIECES), max_tokens=8, quantization="float32"
+    )
+    longest = [[*range(4, 11), EOS]], [[*range(4, 12)]]
+    ours = TorchEngine(model, "cpu").align(*longest)[0]
+    theirs = CTranslate2Engine(tmp_path).align(*longest)[0]
+    # The last token is none of eight inputs that begin with <s>.
+    np.testing.assert_allclose(theirs[:7], ours[:7], atol=2e-6)
+    assert not theirs[7].any()

@@ -1,0 +1,134 @@
+"""Links between words, by hand; lines and translations of a tiny model."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.inference.align import LocatedText, align_words
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.segment import join_parts
+from mtkit.inference.streams.input_format import InputFormat
+from mtkit.inference.streams.translate_stream import score_stream
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis, LineError, Link, WordAlignment
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
+from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+def test_links_worked_out_by_hand() -> None:
+    # Source: a tag, "ab" in two pieces, "c", </s>. Target: "x", "yz" in two pieces, "w", </s>.
+    source = LocatedText(((5, 7), (8, 9)), (-1, 0, 0, 1, -1))
+    target = LocatedText(((0, 1), (2, 4), (5, 6)), (0, 1, 1, 2, -1))
+    weights = np.array(
+        [
+            [0.1, 0.3, 0.3, 0.2, 0.1],  # x: 0.6 to ab, 0.2 to c
+            [0.0, 0.1, 0.0, 0.9, 0.0],  # yz: (0.1 + 0.8) / 2 to ab, (0.9 + 0.2) / 2 to c
+            [0.0, 0.4, 0.4, 0.2, 0.0],
+            [0.3, 0.2, 0.0, 0.2, 0.3],  # w: nothing has a good share
+            [0.0, 0.0, 0.0, 0.0, 1.0],
+        ],
+        np.float32,
+    )
+    found = align_words(source, target, weights)
+    assert found.pairs == ((0, 0), (0, 1), (1, 1))
+    assert found.links[2] == Link((8, 9), (2, 4))
+    assert found.pharaoh == "0-0 0-1 1-1"
+    assert found.as_json() == {
+        "pharaoh": "0-0 0-1 1-1",
+        "links": [[0, 0], [0, 1], [1, 1]],
+        "source_words": [[5, 7], [8, 9]],
+        "target_words": [[0, 1], [2, 4], [5, 6]],
+    }
+
+
+@pytest.mark.parametrize(("language", "gap"), [("de", 1), ("zh", 0)])
+def test_parts_are_joined_with_their_offsets(language: str, gap: int) -> None:
+    def part(text: str, alignment: WordAlignment) -> Hypothesis:
+        return Hypothesis((4, 3), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
+
+    first = part("ab", WordAlignment(((0, 2),), ((0, 2),), ((0, 0),)))
+    empty = part("", WordAlignment(((3, 4),), (), ()))
+    last = part("c d", WordAlignment(((5, 6), (7, 8)), ((0, 1), (2, 3)), ((0, 1), (1, 0))))
+    (joined,) = join_parts([[first], [empty], [last]], language)
+    words = ((0, 2), (2 + gap, 3 + gap), (4 + gap, 5 + gap))
+    assert joined.alignment == WordAlignment(
+        ((0, 2), (3, 4), (5, 6), (7, 8)), words, ((0, 0), (2, 2), (3, 1))
+    )
+    assert [joined.text[start:end] for start, end in words] == ["ab", "c", "d"]
+
+
+@pytest.fixture
+def translator(tiny_run) -> Translator:
+    run = tiny_run()
+    tokenizer = SubwordTokenizer.load(run.workspace.tokenizer)
+    model = build(ModelConfig.of(run.recipe, tokenizer)).eval()
+    settings = Inference(alignments=True, n_best=2, max_extra_tokens=3)
+    return Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
+
+
+def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> None:
+    lines = ["The old man  buys three\u00a0apples. She sings.", "", "They sing.\n"]
+    for line, found in zip(lines, translator.search(lines), strict=True):
+        for candidate in found.candidates:
+            alignment = candidate.alignment
+            assert alignment is not None
+            sources = [line[start:end] for start, end in alignment.source_words]
+            targets = [candidate.text[start:end] for start, end in alignment.target_words]
+            assert sources == line.split()
+            assert targets == candidate.text.split()
+            assert candidate.links == alignment.links
+            assert "alignment" in candidate.as_json()
+    settings = translator.settings.model_copy(update={"max_source_tokens": 12})
+    split = Translator.of(translator._lines._engine, translator._lines._tokenizer, settings)
+    (found,) = split.search(lines[:1])
+    assert found.was_split
+    alignment = found.candidates[0].alignment
+    assert [lines[0][start:end] for start, end in alignment.source_words] == lines[0].split()
+    assert [found.text[start:end] for start, end in alignment.target_words] == found.text.split()
+
+
+def test_given_targets_are_aligned(translator: Translator) -> None:
+    pairs = b"She sings.\tSie singt  laut.\n\nThe man sleeps.\tDer Mann\n"
+    written = io.BytesIO()
+    score_stream(
+        translator, io.BytesIO(pairs), written, input_format=InputFormat("tsv"), as_json=True
+    )
+    first, blank, last = map(json.loads, written.getvalue().splitlines())
+    assert first["alignment"]["source_words"] == [[0, 3], [4, 10]]
+    assert first["alignment"]["target_words"] == [[0, 3], [4, 9], [11, 16]]
+    assert blank["alignment"] == WordAlignment((), (), ()).as_json()
+    assert last["alignment"]["target_words"] == [[0, 3], [4, 8]]
+    clash = b'{"source": "a", "target": "b", "alignment": 1}\n'
+    with pytest.raises(LineError, match='the key "alignment"'):
+        score_stream(
+            translator,
+            io.BytesIO(clash),
+            io.BytesIO(),
+            input_format=InputFormat("jsonl"),
+            as_json=True,
+        )
+
+
+def test_nothing_is_said_of_words_unless_asked(translator: Translator) -> None:
+    off = translator.settings.model_copy(update={"alignments": False})
+    plain = Translator.of(translator._lines._engine, translator._lines._tokenizer, off)
+    (found,) = plain.search(["They sing."])
+    assert found.candidates[0].alignment is None
+    assert found.candidates[0].links == ()
+    assert "alignment" not in found.as_json()
+    assert "alignments" not in off.model_dump()
+
+
+def test_a_decoder_alone_is_refused_before_work_starts(tiny_run_of, tmp_path: Path) -> None:
+    run = tiny_run_of("decoder-only")
+    tokenizer = SubwordTokenizer.load(run.workspace.tokenizer)
+    model = build(ModelConfig.of(run.recipe, tokenizer)).eval()
+    engine = TorchEngine(model, "cpu")
+    with pytest.raises(MtkitError, match=r"inference\.alignments"):
+        Translator.of(engine, tokenizer, Inference(alignments=True))
