@@ -3,17 +3,19 @@
 import bisect
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, find_atoms, link_atoms
-from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
+from mtkit.documents.document import Link, Node, Span, Token, TranslatedText, Unit
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, split_atoms
 from mtkit.documents.spelling import Speller
 
 _Position = tuple[int, int]
 """Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
+
+_MAX_PLACES = 100
+"""Places in a translation that are considered for a protected text."""
 
 
 class _Placed(NamedTuple):
@@ -38,7 +40,7 @@ class _Renderer:
             self._links = tuple(
                 (source, (start - shift, end - shift)) for source, (start, end) in self._links
             )
-        self._fixed = _find_protected(unit.nodes, plain, self._target)
+        self._fixed = _find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         self._atoms = split_atoms(find_atoms(self._target), edges)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
@@ -279,13 +281,16 @@ def _breaks(event: Event) -> bool:
     return event.node is not None and event.kind == "void" and event.node.is_break
 
 
-def _find_protected(nodes: Sequence[Node], plain: PlainText, target: str) -> dict[int, Span]:
+def _find_protected(
+    nodes: Sequence[Node], plain: PlainText, target: str, links: Sequence[Link]
+) -> dict[int, Span]:
     """Returns where protected texts stand in a translation, by the starts of their nodes.
 
-    The k-th of those with the same text gets the k-th place where it is found as whole words.
+    Of the places where a text is found, as whole words if it was, it gets the one with most links
+    to it, and of those the nearest by its share of the text before.
     """
     found: dict[int, Span] = {}
-    behind: dict[str, int] = {}
+    taken: list[Span] = []
     pending = list(nodes)[::-1]
     while pending:
         node = pending.pop()
@@ -293,26 +298,41 @@ def _find_protected(nodes: Sequence[Node], plain: PlainText, target: str) -> dic
         if node.kind != "protected":
             continue
         start, end = plain.spans[node.start]
-        text = plain.text[start:end]
-        if not text:
-            continue
+        linked = [there for here, there in links if here[0] < end and start < here[1]]
+        share = start / len(plain.text) * len(target)
         is_part = plain.text[:start][-1:].isalnum() or plain.text[end : end + 1].isalnum()
-        place = (target.find if is_part else partial(_find_whole, target))(
-            text, behind.get(text, 0)
-        )
-        if place >= 0:
-            found[node.start] = (place, place + len(text))
-            behind[text] = place + len(text)
+        places = [
+            place
+            for place in _find_all(plain.text[start:end], target, is_part=is_part)
+            if not any(place[0] < other[1] and other[0] < place[1] for other in taken)
+        ]
+        if places:
+            best = max(places, key=lambda place: (_count(linked, place), -abs(place[0] - share)))
+            taken.append(best)
+            found[node.start] = best
     return found
 
 
-def _find_whole(target: str, text: str, start: int) -> int:
-    """Returns where a text is in a translation, not as a part of a word; -1 if nowhere."""
-    while (start := target.find(text, start)) >= 0:
+def _count(linked: Sequence[Span], place: Span) -> int:
+    """Returns how many spans overlap a place."""
+    return sum(start < place[1] and place[0] < end for start, end in linked)
+
+
+def _find_all(text: str, target: str, *, is_part: bool) -> list[Span]:
+    """Returns where a text is in a translation: the first 100 places.
+
+    Args:
+        text: The text.
+        target: The translation.
+        is_part: Whether it may be a part of a word.
+    """
+    found: list[Span] = []
+    start = target.find(text) if text else -1
+    while start >= 0 and len(found) < _MAX_PLACES:
         end = start + len(text)
         cuts_front = text[0].isalnum() and start > 0 and target[start - 1].isalnum()
         cuts_back = text[-1].isalnum() and end < len(target) and target[end].isalnum()
-        if not (cuts_front or cuts_back):
-            return start
-        start += 1
-    return -1
+        if is_part or not (cuts_front or cuts_back):
+            found.append((start, end))
+        start = target.find(text, start + 1)
+    return found

@@ -1,0 +1,283 @@
+"""Tags put back through word alignments, beside Bergamot's way and plain proportional positions.
+
+python benchmarks/markup.py tags DATA [--sentences N]   inline tags placed by the gold alignments
+python benchmarks/markup.py pages FOLDER                pages of HTML: the DOM but for text
+python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside bare lines
+"""
+
+import argparse
+import gzip
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from lxml import html as lxml_html
+
+from mtkit.documents.atoms import find_atoms
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.placement import Mark, Placer
+from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.translate_file import translate_markup
+from mtkit.inference.translate import Translator
+
+Links = list[tuple[int, int]]
+_ENGLISH_FIRST = (("enfr", "en", "fr"), ("zhen", "zh", "en"))
+_MAX_TAG_WORDS = 5
+
+
+class Sentence(NamedTuple):
+    """Words of both sides, their links, tagged source words and where their tags belong."""
+
+    num_source: int
+    num_target: int
+    links: Links
+    tags: list[tuple[int, int]]
+    gold: list[tuple[int, int]]
+
+
+def make_sentences(data: Path, num_sentences: int) -> list[Sentence]:
+    """Returns sentences with 1 to 4 tags, nested or apart, whose gold targets are contiguous."""
+    rng = random.Random(1)
+    pairs = [pair for each in _ENGLISH_FIRST for pair in _read_pairs(data, *each)]
+    made: list[Sentence] = []
+    while len(made) < num_sentences:
+        num_source, num_target, links = rng.choice(pairs)
+        tags: list[tuple[int, int]] = []
+        gold: list[tuple[int, int]] = []
+        wanted = rng.randint(1, 4)
+        for _ in range(50):
+            first = rng.randrange(num_source)
+            last = min(num_source, first + rng.randint(1, _MAX_TAG_WORDS))
+            found = sorted({target for source, target in links if first <= source < last})
+            if not found or found[-1] - found[0] + 1 != len(found):
+                continue
+            span, there = (first, last), (found[0], found[-1] + 1)
+            if all(
+                _fit(span, other) and _agree(span, other, there, beyond)
+                for other, beyond in zip(tags, gold, strict=True)
+            ):
+                tags.append(span)
+                gold.append(there)
+            if len(tags) == wanted:
+                break
+        if tags:
+            made.append(Sentence(num_source, num_target, links, tags, gold))
+    return made
+
+
+def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[int, int, Links]]:
+    folder = data / "word_alignments"
+    source, target, gold = (
+        gzip.decompress((folder / f"{name}.{each}.gz").read_bytes()).decode().split("\n")[:-1]
+        for each in (*languages, "gold")
+    )
+    for left, right, line in zip(source, target, gold, strict=True):
+        links = [
+            (int(first) - 1, int(second) - 1)
+            for first, kind, second in re.findall(r"(\d+)([-p])(\d+)", line)
+            if kind == "-"
+        ]
+        yield len(left.split()), len(right.split()), links
+
+
+def _fit(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Returns whether two spans differ and are nested or apart."""
+    apart = one[1] <= other[0] or other[1] <= one[0]
+    return one != other and (apart or _holds(one, other) or _holds(other, one))
+
+
+def _holds(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _agree(
+    one: tuple[int, int], other: tuple[int, int], there: tuple[int, int], beyond: tuple[int, int]
+) -> bool:
+    """Returns whether two tags' gold places are to each other as the tags are."""
+    if _holds(one, other):
+        return _holds(there, beyond)
+    if _holds(other, one):
+        return _holds(beyond, there)
+    return there[1] <= beyond[0] or beyond[1] <= there[0]
+
+
+def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
+    """Returns where mtkit puts tags."""
+    marks = [Mark(*tag) for tag in sentence.tags]
+    roots: list[Mark] = []
+    for mark in sorted(marks, key=lambda each: (each.first, -each.last)):
+        holders = [
+            each
+            for each in marks
+            if each is not mark and each.first <= mark.first and mark.last <= each.last
+        ]
+        inner = min(holders, key=lambda each: each.last - each.first, default=None)
+        (roots if inner is None else inner.children).append(mark)
+    Placer(sentence.num_source, sentence.num_target, links).place(roots)
+    return [mark.target for mark in marks]
+
+
+def place_as_bergamot(sentence: Sentence, links: Links) -> list[list[int]]:
+    """Returns the target words that each tag covers in Bergamot's way, rebuilt.
+
+    Each target word takes the tags of the source word that it is aligned to most; a tag may so be
+    opened several times. Soft alignments have such a source word for each target word; a word
+    without a gold link takes that of the word before it.
+    """
+    aligned: list[int] = []
+    for target in range(sentence.num_target):
+        sources = [source for source, other in links if other == target]
+        aligned.append(sources[0] if sources else aligned[-1] if aligned else 0)
+    return [
+        [target for target, source in enumerate(aligned) if first <= source < last]
+        for first, last in sentence.tags
+    ]
+
+
+def place_by_share(sentence: Sentence) -> list[tuple[int, int]]:
+    """Returns where tags are by the share of the words before them alone."""
+    ratio = sentence.num_target / sentence.num_source
+    return [(round(first * ratio), round(last * ratio)) for first, last in sentence.tags]
+
+
+def disturb(links: Links, share: float, sentence: Sentence, rng: random.Random) -> Links:
+    """Returns links of which a share is dropped and as many are random ones."""
+    kept = [link for link in links if rng.random() >= share]
+    wrong = {
+        (rng.randrange(sentence.num_source), rng.randrange(sentence.num_target))
+        for _ in range(len(links) - len(kept))
+    }
+    return sorted({*kept, *wrong})
+
+
+def measure_tags(data: Path, num_sentences: int) -> None:
+    sentences = make_sentences(data, num_sentences)
+    num_tags = sum(len(sentence.tags) for sentence in sentences)
+    print(f"{len(sentences):,} sentences, {num_tags:,} tags placed exactly:")
+    print("links disturbed | mtkit | Bergamot's way | proportional")
+    for share in (0.0, 0.1, 0.2, 0.3):
+        rng = random.Random(2)
+        counts = [0, 0, 0]
+        for sentence in sentences:
+            links = disturb(sentence.links, share, sentence, rng)
+            ours = place_ours(sentence, links)
+            theirs = place_as_bergamot(sentence, links)
+            plain = place_by_share(sentence)
+            for index, gold in enumerate(sentence.gold):
+                counts[0] += ours[index] == gold
+                counts[1] += theirs[index] == list(range(*gold))
+                counts[2] += plain[index] == gold
+        print(f"{share:.0%} | " + " | ".join(f"{count / num_tags:.1%}" for count in counts))
+
+
+def reverse_words(texts: Sequence[str]) -> list[TranslatedText]:
+    """Translates into the same words in capitals, the last first: all tags have to move."""
+    translated = []
+    for text in texts:
+        atoms = find_atoms(text)
+        words = [text[start:end].upper() for start, end in atoms][::-1]
+        line = " ".join(words)
+        places = []
+        start = 0
+        for word in words:
+            places.append((start, start + len(word)))
+            start += len(word) + 1
+        translated.append(TranslatedText(line, tuple(zip(atoms, places[::-1], strict=True))))
+    return translated
+
+
+def keep_text(texts: Sequence[str]) -> list[TranslatedText]:
+    """Translates into the text itself, with links from each word to itself."""
+    return [
+        TranslatedText(text, tuple((atom, atom) for atom in find_atoms(text))) for text in texts
+    ]
+
+
+def measure_pages(folder: Path) -> None:
+    counts = {"pages": 0, "same bytes": 0, "same tags": 0}
+    for path in sorted(folder.rglob("*.html")):
+        content = path.read_bytes()
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            continue
+        counts["pages"] += 1
+        counts["same bytes"] += translate_markup(text, "html", keep_text, Languages()) == text
+        turned = translate_markup(text, "html", reverse_words, Languages())
+        is_same = _list_tags(text) == _list_tags(turned)
+        counts["same tags"] += is_same
+        if not is_same:
+            print(path)
+    print(counts)
+
+
+def _list_tags(page: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Returns a page's elements as libxml2 reads them: name, name of the parent, attributes.
+
+    Sorted, since words and the elements around them change places in a translation.
+    """
+    changed = ("title", "alt", "placeholder", "aria-label", "aria-description", "content")
+    return sorted(
+        (
+            str(element.tag),
+            "" if (parent := element.getparent()) is None else str(parent.tag),
+            sorted((key, value) for key, value in element.attrib.items() if key not in changed),
+        )
+        for element in lxml_html.document_fromstring(page.encode(), parser=_PARSER).iter()
+    )
+
+
+_PARSER = lxml_html.HTMLParser(encoding="utf-8", huge_tree=True)
+
+
+def measure_speed(model: Path, rounds: int) -> None:
+    lines = [line.rstrip("\n") for line in sys.stdin]
+    translator = Translator(model, forks=True)
+    sentences = SentenceTranslator(translator)
+    rng = random.Random(1)
+    page = "\n".join(f"<p>{_tag_some(line, rng)}</p>" for line in lines)
+    ratios = []
+    for _ in range(rounds):
+        started_at = time.perf_counter()
+        translator.translate(lines)
+        bare = time.perf_counter() - started_at
+        started_at = time.perf_counter()
+        translate_markup(page, "html", sentences, Languages())
+        ratios.append(bare / (time.perf_counter() - started_at))
+        print(f"{len(lines) / bare:.1f} lines a second bare, ratio with markup {ratios[-1]:.3f}")
+    print(f"median of the ratios: {median(ratios):.3f}")
+
+
+def _tag_some(line: str, rng: random.Random) -> str:
+    words = line.replace("&", "&amp;").replace("<", "&lt;").split()
+    first = rng.randrange(max(1, len(words) - 1))
+    return " ".join(
+        [*words[:first], f"<b>{' '.join(words[first : first + 2])}</b>", *words[first + 2 :]]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=("tags", "pages", "speed"))
+    parser.add_argument("where", type=Path)
+    parser.add_argument("--sentences", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    match arguments.what:
+        case "tags":
+            measure_tags(arguments.where, arguments.sentences)
+        case "pages":
+            measure_pages(arguments.where)
+        case _:
+            measure_speed(arguments.where, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
