@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit.files import write_atomically
 from mtkit.folders import building
@@ -36,8 +36,15 @@ from mtkit.model.config import (
     open_model_folder,
     write_section,
 )
-from mtkit.model.weights import check_weights, load_weights, read_weights, write_tensors
-from mtkit.network import EncoderDecoder, Network
+from mtkit.model.weights import (
+    check_weights,
+    distinct_weights,
+    load_weights,
+    read_weight,
+    read_weights,
+    write_tensors,
+)
+from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.recipe.recipe import LANGUAGE_MODELS, Recipe
 from mtkit.text.shortlist import Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -157,14 +164,25 @@ def write_model_folder(
         write_atomically(draft / CARD_FILE, card)
 
 
-def load_model_folder(folder: Path, *, device: torch.device | str = "cpu") -> LoadedModel:
+def load_model_folder(
+    folder: Path, *, device: torch.device | str = "cpu", in_int8: bool = False
+) -> LoadedModel:
     """Returns the model that `save_model_folder` wrote, its network on a device.
+
+    Args:
+        folder: The folder.
+        device: Where the network goes.
+        in_int8: Whether its products multiply in 8 bits, on the CPU; it is never whole in memory
+            then, and is for inference only.
 
     Raises:
         MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
     """
     opened = open_model_folder(folder)
-    model = load_own_network(opened.config, folder)
+    if in_int8 and not is_adapter(folder):
+        model = load_quantized_network(opened.config, folder / WEIGHTS_FILE)
+    else:
+        model = load_own_network(opened.config, folder)
     return LoadedModel(opened.tokenizer, opened.settings, opened.config, model.to(device))
 
 
@@ -197,6 +215,38 @@ def fill_network(config: ModelConfig, weights: Mapping[str, Tensor], *, origin: 
     """
     model = build(config, has_initial_weights=False)
     load_weights(model, weights, origin=origin)
+    return model.eval()
+
+
+def load_quantized_network(config: ModelConfig, path: Path) -> Network:
+    """Returns what `load_network` does, quantised a matrix at a time; it must emit text.
+
+    Raises:
+        MtkitError: The file is missing or damaged, or holds other weights than the network's.
+    """
+    check_weights(path, config.list_shapes())
+    # Memory that nothing was written to yet isn't resident.
+    model = build(config, has_initial_weights=False)
+    if not isinstance(model, EncoderDecoder | CausalLanguageModel):
+        return load_network(config, path)
+    names = {id(weight): name for name, weight in distinct_weights(model).items()}
+
+    def fill(part: nn.Module) -> None:
+        for weight in part.parameters(recurse=False):
+            # A matrix that several parts share is set with the first of them.
+            name = names.pop(id(weight), None)
+            if name is None:
+                continue
+            found = read_weight(path, name)
+            if isinstance(part, nn.Linear):
+                # It is quantised next, and dropped: no copy of what is mapped.
+                weight.data = found.to(weight.dtype)
+            else:
+                weight.copy_(found)
+
+    with torch.no_grad():
+        model.quantize(fill)
+    assert not names, names
     return model.eval()
 
 

@@ -111,6 +111,21 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise _damaged(path, str(error)) from error
 
 
+def read_weight(path: Path, name: str) -> Tensor:
+    """Returns one tensor of a safetensors file; no more of it than that stays in memory.
+
+    Raises:
+        MtkitError: It isn't there, or is damaged.
+    """
+    try:
+        # The file is mapped anew each time: what was read of it leaves the process's memory again.
+        with for_library(path) as readable, safe_open(readable, framework="pt") as tensors:
+            found: Tensor = tensors.get_tensor(name)
+            return found
+    except (MemoryError, OSError, SafetensorError) as error:
+        raise _damaged(path, str(error)) from error
+
+
 def check_weights(
     path: Path, expected: Mapping[str, Shape], *, optional: Mapping[str, Shape] | None = None
 ) -> None:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.prepacked import prepack_linear_maps
-from mtkit.network.cpu.quantized import quantize_linear_maps
+from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
@@ -87,9 +87,13 @@ class EncoderDecoder(nn.Module):
         prepack_linear_maps(self)
         self.output_embedding.prepack(self.output_bias)
 
-    def quantize(self) -> None:
-        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved."""
-        quantize_linear_maps(self)
+    def quantize(self, fill: Fill = keep_weights) -> None:
+        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved.
+
+        Args:
+            fill: Sets the weights of a part before it is quantised, where they aren't set yet.
+        """
+        quantize_linear_maps(self, fill)
         self.output_embedding.quantize(self.output_bias)
 
     def start(

@@ -36,7 +36,7 @@ from mtkit.inference.search.step_model import (
 )
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head
-from mtkit.model.config import ModelConfig
+from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network, PaddedLayout
@@ -374,7 +374,14 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
     """
     limit_threads()
     chosen = find_device(device)
-    loaded = [load_model_folder(folder, device=chosen) for folder in folders]
+    loaded = [
+        load_model_folder(
+            folder,
+            device=chosen,
+            in_int8=choose_precision(settings, chosen, read_config(folder).model) == "int8",
+        )
+        for folder in folders
+    ]
     models = [check_generates(each.model, each.config) for each in loaded]
     language_model = _open_language_model(settings, loaded[0], chosen)
     heads = [
@@ -450,7 +457,8 @@ def make_ready(
                 "this processor has no exact product of 8-bit integers: int8 saves no time here "
                 "(inference.precision)"
             )
-        model.quantize()
+        if not is_quantized(model):
+            model.quantize()
         return model
     ready = in_precision(model, precision)
     if gains_by_prepacking(device):

@@ -97,9 +97,10 @@ class IntMmProduct(IntegerProduct):
     dtype = torch.int8
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:
-        # With a single input and the strides of a transposed matrix nothing is multiplied at all.
-        copied = weight.t().clone(memory_format=torch.contiguous_format)
-        self._columns = weight.t() if weight.shape[1] > 1 else copied
+        self._columns = weight.t()
+        if weight.shape[1] == 1:
+            # With the strides of a transposed matrix nothing is multiplied at all.
+            self._columns = self._columns.clone(memory_format=torch.contiguous_format)
         self._scales = scales
 
     def multiply(self, rows: Tensor) -> Tensor:
@@ -186,12 +187,30 @@ def is_quantized(network: nn.Module) -> bool:
     return any(isinstance(part, QuantizedLinear) for part in network.modules())
 
 
-def quantize_linear_maps(network: nn.Module) -> None:
-    """Replaces a network's linear maps by quantised ones, and drops their own weights."""
-    for part in list(network.modules()):
-        for name, child in list(part.named_children()):
-            if isinstance(child, nn.Linear):
-                setattr(part, name, QuantizedLinear(child.weight, child.bias))
+Fill = Callable[[nn.Module], None]
+"""Sets the weights of a part, not those of the parts within it."""
+
+
+def keep_weights(_: nn.Module) -> None:
+    """Leaves a part's weights as they are."""
+
+
+def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
+    """Replaces a network's linear maps by quantised ones, and drops their own weights.
+
+    Args:
+        network: The network.
+        fill: Called with each part once, a linear map before it is quantised: so a network whose
+            weights are on disk takes the memory of one linear map more than its integers.
+    """
+    # Linear maps aren't listed: one that is listed would stay in memory until the last is replaced.
+    for part in [part for part in network.modules() if not isinstance(part, nn.Linear)]:
+        fill(part)
+        for name in [name for name, child in part.named_children() if isinstance(child, nn.Linear)]:
+            child = part.get_submodule(name)
+            assert isinstance(child, nn.Linear)
+            fill(child)
+            setattr(part, name, QuantizedLinear(child.weight, child.bias))
 
 
 KERNELS: tuple[type[IntegerProduct], ...] = OneDnnProduct, IntMmProduct, PlainProduct

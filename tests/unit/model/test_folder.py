@@ -10,6 +10,7 @@ from mtkit.model.card import write_scores
 from mtkit.model.config import read_config, read_settings
 from mtkit.model.folder import load_model_folder, load_network, save_model_folder
 from mtkit.model.weights import pack_weights, read_weights
+from mtkit.network import PaddedLayout
 from mtkit.recipe.inference import Inference
 
 
@@ -192,3 +193,24 @@ def test_decoding_defaults_are_plain_json(folder):
 def test_weights_have_the_rights_of_any_new_file(folder):
     rights = {path.stat().st_mode for path in folder.iterdir()}
     assert len(rights) == 1
+
+
+def test_a_network_loaded_in_eight_bits_is_the_one_quantised_in_memory(folder):
+    whole, parts = load_model_folder(folder), load_model_folder(folder, in_int8=True)
+    whole.translator.quantize()
+    source = torch.tensor([[7, 8, 9, 3]])
+    layout = PaddedLayout.without_padding(source)
+    with torch.no_grad():
+        expected, found = (
+            each.translator.project(each.translator(source, layout, source, layout))
+            for each in (whole, parts)
+        )
+    assert torch.equal(found, expected)
+    assert not any(isinstance(part, torch.nn.Linear) for part in parts.model.modules())
+
+
+def test_a_damaged_file_is_refused_in_eight_bits_too(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(MtkitError, match="damaged"):
+        load_model_folder(folder, in_int8=True)
