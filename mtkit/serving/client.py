@@ -119,7 +119,7 @@ class _RemoteLines:
     def _ask(self, path: str, lines: Sequence[Any], first_line: int) -> list[Translation]:
         if path == "/v1/score":
             model = {key: value for key, value in self._asked.items() if key == "model"}
-            body = {"pairs": lines, **model}
+            body: dict[str, Any] = {"pairs": lines, **model}
         else:
             body = {
                 "lines": [
