@@ -27,7 +27,7 @@ def export(
         declare_option(
             "--output",
             "FOLDER",
-            "Output folder; a file for argos. Default: in the workspace, export/, transformers/, or "
+            "Output folder; a file for argos. Default: in the workspace, export/, transformers/ or "
             "a file named for the languages.",
             "-o",
         ),

@@ -1,6 +1,7 @@
 """Which of the served languages a text is in, by py3langid."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,6 +43,11 @@ class Detector:
                 400, "language detection is not installed on this server: name the source language"
             ) from error
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+    def load(self) -> None:
+        """Loads the model now, if it is installed."""
+        with suppress(RequestError):
+            self.detect("a", ["en"])
 
     def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
         """Returns the languages that a text may be in, best first; at least one.

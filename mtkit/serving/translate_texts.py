@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.inference.translation import Hypothesis, Request, Translation
+from mtkit.inference.segment import cut_line, join_parts
+from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
@@ -14,6 +17,17 @@ from mtkit.serving.detection import Detected, Detector
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+
+
+def _find_documents(name: str) -> Any:
+    """Returns a module of the room of documents; None in a version without it."""
+    try:
+        return import_module(f"mtkit.documents.{name}")
+    except ModuleNotFoundError:
+        return None
+
+
+_FORMATS, _DOCUMENT = _find_documents("translate_file"), _find_documents("document")
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,10 @@ class TextTranslation:
 
     def __init__(self, catalogue: Catalogue, detector: Detector) -> None:
         self.catalogue, self._detector = catalogue, detector
+
+    async def load(self) -> None:
+        """Loads what detects languages, so that no request waits for it."""
+        await asyncio.to_thread(self._detector.load)
 
     async def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, of all that are served, best first."""
@@ -87,7 +105,7 @@ class TextTranslation:
         way = self.catalogue.find_way(source, target)
         lines = [text.split("\n") for text in texts]
         flat = [line for of_text in lines for line in of_text]
-        found = await self.translate_lines(flat, way, num_alternatives=num_alternatives)
+        found = await self.translate_paragraphs(flat, way, num_alternatives=num_alternatives)
         translated, alternatives, scores = [], [], []
         rest = iter(found)
         for of_text in lines:
@@ -102,10 +120,36 @@ class TextTranslation:
             scores.append([_mean_log_probability(each) for each in mine])
         return TranslatedTexts(translated, alternatives, scores, detected, way.pivot)
 
+    async def translate_paragraphs(
+        self, paragraphs: Sequence[str], way: Way, *, num_alternatives: int = 0
+    ) -> list[Translation]:
+        """Returns each paragraph's translation along a way, sentence by sentence.
+
+        Args:
+            paragraphs: Texts without a line break.
+            way: The models.
+            num_alternatives: Other translations that are asked for.
+        """
+        spans = [cut_line(paragraph, lambda _: True) for paragraph in paragraphs]
+        sentences = [
+            paragraph[start:end]
+            for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
+            for start, end in of_paragraph
+        ]
+        found = iter(await self.translate_lines(sentences, way, num_alternatives=num_alternatives))
+        target = way.steps[-1][2] if way.steps else ""
+        translations = []
+        for of_paragraph in spans:
+            parts = [next(found).candidates for _ in of_paragraph]
+            translations.append(Translation(join_parts(parts, target)) if parts else BLANK)
+        return translations
+
     async def translate_lines(
         self, lines: Sequence[str], way: Way, *, num_alternatives: int = 0
     ) -> list[Translation]:
         """Returns each line's translation along a way."""
+        if not way.steps:
+            return [_echo(line) for line in lines]
         requests = [Request(line, line=number) for number, line in enumerate(lines, 1)]
         for step, (service, _, _) in enumerate(way.steps):
             if num_alternatives and step == len(way.steps) - 1:
@@ -116,8 +160,6 @@ class TextTranslation:
                 Request(translation.text, line=number)
                 for number, translation in enumerate(found, 1)
             ]
-        if not way.steps:
-            return [_echo(line) for line in lines]
         return found
 
     async def ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Translation]:
@@ -177,34 +219,32 @@ class TextTranslation:
         max_characters: int | None = None,
     ) -> str | bytes:
         """Runs what parses documents in a thread of its own, its texts through the queue."""
-        try:
-            from mtkit.documents.document import Languages, TranslatedText  # noqa: PLC0415
-            from mtkit.documents.translate_document import (  # noqa: PLC0415
-                translate_bytes,
-                translate_markup,
-            )
-        except ImportError as error:
-            raise RequestError(400, "html and files are not available on this server") from error
+        if _FORMATS is None:
+            raise RequestError(400, "html and files are not available on this server")
         loop = asyncio.get_running_loop()
         num_characters = 0
         running: list[Future[list[Translation]]] = []
 
-        def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        def translate(texts: Sequence[str]) -> list[Any]:
             nonlocal num_characters
             num_characters += sum(map(len, texts))
             if max_characters is not None and num_characters > max_characters:
                 raise RequestError(
                     400, f"Invalid request: the file exceeds text limit ({max_characters})"
                 )
-            waiting = asyncio.run_coroutine_threadsafe(self.translate_lines(texts, way), loop)
+            waiting = asyncio.run_coroutine_threadsafe(self.translate_paragraphs(texts, way), loop)
             running.append(waiting)
-            return [TranslatedText(each.text, None) for each in waiting.result()]
+            return [_DOCUMENT.TranslatedText(each.text) for each in waiting.result()]
 
-        languages = Languages(*pair)
+        languages = _DOCUMENT.Languages(*pair)
         try:
-            if isinstance(content, bytes):
-                return await asyncio.to_thread(translate_bytes, content, kind, translate, languages)
-            return await asyncio.to_thread(translate_markup, content, kind, translate, languages)
+            run = (
+                _FORMATS.translate_bytes
+                if isinstance(content, bytes)
+                else (_FORMATS.translate_markup)
+            )
+            found: str | bytes = await asyncio.to_thread(run, content, kind, translate, languages)
+            return found
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
@@ -215,11 +255,7 @@ class TextTranslation:
 
 def list_endings() -> dict[str, str]:
     """Returns the formats of files that can be translated, by the ending of their names."""
-    try:
-        from mtkit.documents.translate_document import ENDINGS  # noqa: PLC0415
-    except ImportError:
-        return {}
-    return dict(ENDINGS)
+    return {} if _FORMATS is None else dict(_FORMATS.ENDINGS)
 
 
 def decoding_settings(service: ModelService) -> Inference:

@@ -1,7 +1,7 @@
 "use strict";
 
 const TYPING_PAUSE = 350; // Milliseconds without a key before a text is translated.
-const UNSURE = -1.0; // Mean natural log-probability of a token below which a line is marked.
+const UNSURE = -0.5; // Mean natural log-probability of a token below which a line is marked.
 const NUM_ALTERNATIVES = 3;
 const get = (id) => document.getElementById(id);
 const ui = Object.fromEntries(

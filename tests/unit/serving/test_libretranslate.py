@@ -28,6 +28,11 @@ def test_lines_and_spaces_of_a_text_stay(serve: Serve) -> None:
     assert post(serve(), q=" a\n\n  b ")[1] == {"translatedText": " m:A\n\n  m:B "}
 
 
+def test_sentences_of_a_line_are_translated_one_by_one(serve: Serve) -> None:
+    found = post(serve(), q="A man sleeps. A dog runs!")[1]
+    assert found == {"translatedText": "m:A MAN SLEEPS. m:A DOG RUNS!"}
+
+
 def test_a_list_keeps_its_order(serve: Serve) -> None:
     found = post(serve(), q=["a", "b\nc", ""])[1]
     assert found == {"translatedText": ["m:A", "m:B\nm:C", ""]}
