@@ -51,8 +51,9 @@ class LineAligner:
     """
 
     def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, *, can_align: bool) -> None:
-        is_able = isinstance(engine, AligningEngine) and engine.aligns
-        self._engine = engine if can_align and is_able else None
+        self._engine: AligningEngine | None = None
+        if can_align and isinstance(engine, AligningEngine) and engine.aligns:
+            self._engine = engine
         self._tokenizer = tokenizer
 
     @property
