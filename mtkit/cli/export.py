@@ -27,8 +27,8 @@ def export(
         declare_option(
             "--output",
             "FOLDER",
-            "Output folder; a file for argos. Default: in the workspace, export/, transformers/, or "
-            "a file named for the languages.",
+            "Output folder; for argos a file. Default: in the workspace export/, transformers/, or "
+            "a file with the languages' names.",
             "-o",
         ),
     ] = None,
@@ -97,8 +97,6 @@ def export(
     elif form == "transformers":
         door.export_for_transformers(opened, place, output=output, lines_file=lines)
     elif form == "argos":
-        door.export_for_argos(
-            opened, place, output=output, quantization=chosen, lines_file=lines
-        )
+        door.export_for_argos(opened, place, output=output, quantization=chosen, lines_file=lines)
     else:
         door.export(opened, place, output=output, quantization=chosen, lines_file=lines)

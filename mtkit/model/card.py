@@ -462,7 +462,9 @@ def hub_card(
         for key, values in lists.items()
         if values and not re.search(rf"^{key}:", head, flags=re.MULTILINE)
     ]
-    whole = f"---\n{head.strip()}\nlibrary_name: transformers\n{''.join(told)}---\n\n{body.lstrip()}"
+    whole = (
+        f"---\n{head.strip()}\nlibrary_name: transformers\n{''.join(told)}---\n\n{body.lstrip()}"
+    )
     use = _USE_OF_TRANSFORMERS.format(architecture=architecture)
     return with_export(with_use(whole, use), facts)
 
