@@ -127,7 +127,8 @@ def _search_alike(settings: Inference) -> Inference:
     limit = find_limit(settings)
     return settings.model_copy(
         update={
-            "n_best": 1,
+            # Theirs goes on until as many outputs as beams can't be beaten.
+            "n_best": settings.beam_size,
             "stop_margin": limit if is_exact(settings) else 0,
             "max_output_tokens": limit,
             "max_extra_tokens": min(limit, 10_000),
