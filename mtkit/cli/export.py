@@ -27,8 +27,8 @@ def export(
         declare_option(
             "--output",
             "FOLDER",
-            "Output folder; a file for argos. Default: in the workspace, export/, transformers/ or "
-            "a file named for the languages.",
+            "Output folder; for argos a file. Default: in the workspace export/, transformers/, or "
+            "a file with the languages' names.",
             "-o",
         ),
     ] = None,

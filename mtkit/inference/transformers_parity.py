@@ -17,7 +17,7 @@ from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.model.exporters.translator import WrittenTranslator
+from mtkit.model.exporters.translator import WrittenTranslator, find_limit, is_exact
 from mtkit.model.folder import LoadedModel
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import SPECIAL_PIECES
@@ -124,11 +124,12 @@ def check_transformers_folder(
 
 def _search_alike(settings: Inference) -> Inference:
     """Returns settings whose search is that of generation_config.json."""
-    limit = settings.max_output_tokens or (settings.max_source_tokens + settings.max_extra_tokens)
+    limit = find_limit(settings)
     return settings.model_copy(
         update={
-            "n_best": 1,
-            "stop_margin": limit if settings.stop_margin else 0,
+            # Theirs goes on until as many outputs as beams can't be beaten.
+            "n_best": settings.beam_size,
+            "stop_margin": limit if is_exact(settings) else 0,
             "max_output_tokens": limit,
             "max_extra_tokens": min(limit, 10_000),
         }

@@ -138,7 +138,8 @@ def write_translator(loaded: LoadedModel, folder: Path, settings: Inference) -> 
     written = WrittenTranslator(
         "PegasusForConditionalGeneration" if is_pre_norm else "MarianMTModel", source, target
     )
-    max_length = _find_max_length(settings)
+    # Theirs counts the decoder's first input.
+    max_length = find_limit(settings) + 1
     longest = max(_MIN_POSITIONS, settings.max_source_tokens, max_length)
     _write_json(folder / CONFIG_FILE, _describe_network(config, written, longest))
     _write_json(folder / GENERATION_FILE, _describe_search(loaded, written, settings, max_length))
@@ -228,10 +229,14 @@ def _describe_network(
     return described
 
 
-def _find_max_length(settings: Inference) -> int:
-    """Returns transformers' maximum, which counts the decoder's first input."""
-    room = settings.max_source_tokens + settings.max_extra_tokens
-    return (settings.max_output_tokens or room) + 1
+def find_limit(settings: Inference) -> int:
+    """Returns the one limit of outputs' length that transformers gets, `</s>` counted."""
+    return settings.max_output_tokens or settings.max_source_tokens + settings.max_extra_tokens
+
+
+def is_exact(settings: Inference) -> bool:
+    """Returns whether a search goes on until nothing better can come."""
+    return settings.stop_margin >= find_limit(settings)
 
 
 def _describe_search(
@@ -242,8 +247,8 @@ def _describe_search(
     described: dict[str, Any] = {
         "num_beams": settings.beam_size,
         "length_penalty": settings.length_penalty.alpha,
-        # Between the two is what a margin of a few tokens means.
-        "early_stopping": "never" if settings.stop_margin else False,
+        # A margin of a few tokens lies between the two; "never" takes several times as long.
+        "early_stopping": "never" if is_exact(settings) else False,
         "max_length": max_length,
         "bad_words_ids": [[row] for row in rows.forbidden],
         "pad_token_id": rows.pad,
