@@ -165,8 +165,8 @@ def test_lora_needs_a_start(tiny_run) -> None:
 
 def test_two_processes_learn_what_one_does(adapt_base) -> None:
     no_dropout = [f"model.{kind}dropout=0" for kind in ("", "attention_", "activation_")]
-    one = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="", name="one")
-    two = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="", name="two")
+    one = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="dropout=0.0", name="one")
+    two = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="dropout=0.0", name="two")
     assert one.train()
     subprocess.run(two.command("train", "--processes", "2"), check=True, capture_output=True)
     weights = [
