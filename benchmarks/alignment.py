@@ -1,6 +1,6 @@
 """Alignment error rate of a translator on pairs aligned by hand, or of another aligner's links.
 
-    python benchmarks/alignment.py GOLD SOURCE TARGET --model FOLDER [--engine ctranslate2] [--heads]
+    python benchmarks/alignment.py GOLD SOURCE TARGET --model FOLDER [--heads]
     python benchmarks/alignment.py GOLD SOURCE TARGET --links FILE
 
 GOLD has a line for each pair, `i-j` of a sure link and `ipj` of a possible one, from 1; SOURCE and
@@ -106,10 +106,8 @@ def align(
 
 def show(name: str, found: Iterable[Pairs], gold: Sequence[Gold]) -> None:
     error, precision, recall = measure(found, gold)
-    print(
-        f"{name}\tAER {100 * error:.1f}\tprecision {100 * precision:.1f}\trecall {100 * recall:.1f}",
-        flush=True,
-    )
+    numbers = {"AER": error, "precision": precision, "recall": recall}
+    print("\t".join([name, *(f"{key} {100 * value:.1f}" for key, value in numbers.items())]))
 
 
 def list_heads(model: Path) -> list[AlignmentHead]:
