@@ -6,6 +6,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.token_ids import EOS
 
 
@@ -27,6 +28,11 @@ class CharacterTokenizer:
     def split_tags(self, line: str) -> tuple[str, str]:
         rest = line.removeprefix("<tag>")
         return line[: len(line) - len(rest)], rest
+
+    languages = None
+
+    def mark_languages(self, source: str, target: str) -> LanguageTokens:
+        return NO_MARKS
 
     @property
     def target_vocabulary(self) -> "_Vocabulary":
