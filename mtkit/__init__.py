@@ -4,7 +4,8 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
 
     cli/           the commands: parse, call, render
     pipeline/      what spans rooms: prepare, train, translate, score, run, init
-    training/      data to checkpoints
+    training/ | documents/
+                   data to checkpoints; files and markup, translated and put together again
     inference/     a model and text to translations
     data/ | model/
                    corpora to batches; what a model is, on disk and off it
