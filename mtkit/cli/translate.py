@@ -4,7 +4,7 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -45,7 +45,12 @@ class Form(StrEnum):
     ODT = "odt"
 
 
-_LINES = (Form.TEXT, Form.TSV, Form.JSONL)
+_LINES: dict[Form | None, Literal["text", "tsv", "jsonl"]] = {
+    Form.TEXT: "text",
+    Form.TSV: "tsv",
+    Form.JSONL: "jsonl",
+}
+"""What a line is, where input isn't a document."""
 
 
 class Errors(StrEnum):
@@ -146,7 +151,7 @@ def translate(
             sys.stdin.buffer,
             sys.stdout.buffer,
             input_format=InputFormat(
-                form=(form or by_default).value, replaces_errors=errors is Errors.REPLACE
+                form=_LINES[form or by_default], replaces_errors=errors is Errors.REPLACE
             ),
             as_json=as_json,
         )
@@ -166,7 +171,7 @@ def translate(
         translate_given(translator, file, output, form)
         return
     input_format = InputFormat(
-        form=(form or (Form.TSV if score_only else Form.TEXT)).value,
+        form=_LINES[form or (Form.TSV if score_only else Form.TEXT)],
         replaces_errors=errors is Errors.REPLACE,
     )
     run = score_stream if score_only else translate_stream
