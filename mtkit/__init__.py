@@ -6,6 +6,7 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
     pipeline/      what spans rooms: prepare, train, translate, score, run, init
     training/ | serving/
                    data to checkpoints; HTTP around inference
+    documents/     files and markup, translated and put together again
     inference/     a model and text to translations
     data/ | model/
                    corpora to batches; what a model is, on disk and off it

@@ -60,7 +60,7 @@ def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
 
 def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:
     """Returns atoms, cut in two where one of the edges lies inside."""
-    cut = []
+    cut: list[Span] = []
     for start, end in atoms:
         inside = [edge for edge in range(start + 1, end) if edge in edges] if edges else []
         cut += zip([start, *inside], [*inside, end], strict=True)

@@ -1,6 +1,7 @@
 """The front door of the room: markup and files, translated with all else as it was."""
 
 import codecs
+from collections.abc import Callable
 from pathlib import Path
 
 from mtkit.documents.archives import ARCHIVES, translate_archive
@@ -151,22 +152,18 @@ def translate_markup(text: str, form: str, translate: TextTranslator, languages:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise MtkitError(f"line {line}: a null character: this isn't text")
-    return translate_document(_read(text, form, languages), translate)
+    return translate_document(_READERS[form](text, languages), translate)
 
 
-def _read(text: str, form: str, languages: Languages) -> Document:
-    match form:
-        case "html":
-            return read_html(text, languages)
-        case "xml":
-            return read_xml(text, languages)
-        case "srt" | "vtt":
-            return read_subtitles(text)
-        case "po":
-            return read_po(text)
-        case "docx" | "pptx" | "odt":
-            return read_office(text, languages)
-        case "json":
-            return read_json_strings(text)
-        case _:
-            return read_text(text)
+_READERS: dict[str, Callable[[str, Languages], Document]] = {
+    "text": read_text,
+    "html": read_html,
+    "xml": read_xml,
+    "srt": read_subtitles,
+    "vtt": read_subtitles,
+    "po": read_po,
+    "json": read_json_strings,
+    "docx": read_office,
+    "pptx": read_office,
+    "odt": read_office,
+}

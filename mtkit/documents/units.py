@@ -43,13 +43,15 @@ class Part:
     is_break: bool = False
 
 
-def make_units(parts: Sequence[Part], escapes: Escapes, **settings: bool) -> list[Unit]:
+def make_units(
+    parts: Sequence[Part], escapes: Escapes, *, keeps_breaks: bool = False
+) -> list[Unit]:
     """Returns the units that have something to translate.
 
     Args:
         parts: All of a document's, in order.
         escapes: How text is written in it.
-        settings: Attributes of each unit.
+        keeps_breaks: As each unit has it.
 
     Raises:
         MtkitError: Inline elements are nested more than 1,000 deep.
@@ -59,7 +61,9 @@ def make_units(parts: Sequence[Part], escapes: Escapes, **settings: bool) -> lis
     for first, last in _find_runs(parts, partners):
         nodes = _trim(_build(parts[first:last], first, partners))
         if nodes and _has_letters(nodes):
-            units.append(Unit(nodes, nodes[0].start, nodes[-1].end, escapes, **settings))
+            units.append(
+                Unit(nodes, nodes[0].start, nodes[-1].end, escapes, keeps_breaks=keeps_breaks)
+            )
     return units
 
 

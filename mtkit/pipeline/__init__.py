@@ -11,6 +11,7 @@ hardware.py           the hardware that a run trains on
 engine_choice.py      which engine translates with a run's model
 translate.py          a run's model, or a model folder, opened for translation
 remote.py             a server as the model of translate
+translate_documents.py  what `mtkit translate` does with a document
 classify.py           a classifier opened for translate and score
 score.py              test sets translated and scored
 translation_files.py  a test set's translation in the workspace

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from mtkit.documents.document import Document, Languages, Node, Token, Unit
 from mtkit.documents.units import RUN, Part, make_units
@@ -94,13 +93,13 @@ def _find_pieces(text: str, tokens: Sequence[XmlToken]) -> dict[int, _Piece]:
             runs[-1] = (runs[-1][0], text[token.start : end])
         elif name == "t" and token.kind == "open" and runs:
             (run, look), close = runs[-1], tokens[token.partner]
-            end = tokens[run.partner]
+            run_end = tokens[run.partner]
             pieces[token.end] = _Piece(
                 token.start,
                 token.end,
                 close.start,
                 text[run.start : run.end] + look,
-                text[close.start : close.end] + text[end.start : end.end],
+                text[close.start : close.end] + text[run_end.start : run_end.end],
                 _UNSEEN.sub("", look),
             )
     return pieces
@@ -124,27 +123,22 @@ def _list_parts(
         elif token.kind == "close" and name not in _HOLDERS:
             pass
         elif name in _HOLDERS and token.kind in ("open", "close"):
-            parts.append(Part(token.kind, token.start, token.end, token.name))  # type: ignore[arg-type]
+            parts.append(Part(token.kind, token.start, token.end, token.name))
         elif has_runs and token.kind == "open" and name in ("r", "t"):
             inside = tokens[index + 1 : token.partner]
             if name == "r" and not any(each.start in pieces for each in inside):
                 is_edge = any(_name(each) in _EDGES - {"rPr"} for each in inside)
-                kind = "edge" if is_edge else "void"
-                parts.append(Part(kind, token.start, tokens[token.partner].end))  # type: ignore[arg-type]
+                end = tokens[token.partner].end
+                parts.append(Part("edge" if is_edge else "void", token.start, end))
                 index = token.partner
         else:
             last = tokens[token.partner] if token.kind == "open" else token
             if name != "rPr":
-                parts.append(Part(_kind_of(name, token, parts, has_runs), token.start, last.end))  # type: ignore[arg-type]
+                parts.append(Part("edge" if name in _EDGES else "void", token.start, last.end))
             if token.kind == "open":
                 index = token.partner
         index += 1
     return parts
-
-
-def _kind_of(name: str, token: XmlToken, parts: Sequence[Part], has_runs: bool) -> str:
-    """Returns whether an element ends a unit or stands in it; one in a run with text ends it."""
-    return "edge" if name in _EDGES else "void"
 
 
 def _find_plain_look(pieces: Sequence[_Piece]) -> str:
@@ -190,56 +184,55 @@ def _wrap(text: str, unit: Unit, pieces: Mapping[int, _Piece]) -> Unit:
 
     visit(unit.nodes, is_run=False)
     first, last = within[0][0], within[-1][0]
-    plain = [piece for piece, is_run in within if not is_run] or [first]
-    join = partial(_Joiner.join_all, text, pieces, plain, first, last)
-    return dataclasses.replace(
-        unit, start=first.tag, end=last.end, output=(first.tag, last.end), join=join
-    )
+
+    def join(tokens: Sequence[Token]) -> str:
+        return _Joiner(text, pieces, within).join(tokens)
+
+    output = (first.tag, last.end)
+    return dataclasses.replace(unit, start=first.tag, end=last.end, output=output, join=join)
 
 
 class _Joiner:
-    """Puts tokens together, in runs."""
+    """Puts tokens together, in runs: begins in the unit's first run and ends in its last.
 
-    def __init__(self, text: str, plain: Sequence[_Piece]) -> None:
-        self._text, self._plain = text, plain
-        self._used = 0
+    Args:
+        text: The document's.
+        pieces: Texts in runs, by where they begin.
+        within: Those of the unit, and whether each stands in an element of its own formatting.
+    """
+
+    def __init__(
+        self, text: str, pieces: Mapping[int, _Piece], within: Sequence[tuple[_Piece, bool]]
+    ) -> None:
+        self._text, self._by_start = text, pieces
+        self._current: _Piece | None = within[0][0]
+        self._is_first = True
+        self._last = within[-1][0]
+        self._plain = [piece for piece, is_run in within if not is_run] or [within[0][0]]
+        self._used = int(self._current is self._plain[0])
         self._pieces: list[str] = []
-        self._current: _Piece | None = None
         self._run: list[str] = []
 
-    @classmethod
-    def join_all(
-        cls,
-        text: str,
-        pieces: Mapping[int, _Piece],
-        plain: Sequence[_Piece],
-        first: _Piece,
-        last: _Piece,
-        tokens: Sequence[Token],
-    ) -> str:
-        """Returns what takes a unit's place: it begins in the first run and ends in the last."""
-        joiner = cls(text, plain)
-        joiner._current, joiner._is_first = first, True
-        joiner._used = int(first is plain[0])
+    def join(self, tokens: Sequence[Token]) -> str:
+        """Returns what takes the unit's place."""
         runs: list[_Piece] = []
         for token in tokens:
             node = token.node
             if node is not None and node.kind == "run":
                 if token.kind == "open":
-                    runs.append(pieces[node.start])
+                    runs.append(self._by_start[node.start])
                 else:
                     runs.pop()
             elif node is not None and node.kind == "joint":
-                joiner.add_joint(token.raw, runs)
+                self._add_joint(token.raw, runs)
             elif token.kind == "text":
-                joiner.add_text(token.raw, runs)
+                self._add_text(token.raw, runs)
             else:
-                joiner.add_tag(token.raw)
-        return joiner.finish(last)
+                self._close()
+                self._pieces.append(token.raw)
+        return self._finish()
 
-    _is_first = False
-
-    def add_text(self, raw: str, runs: Sequence[_Piece]) -> None:
+    def _add_text(self, raw: str, runs: Sequence[_Piece]) -> None:
         """Adds text to the run that has its formatting."""
         if not raw:
             return
@@ -249,7 +242,7 @@ class _Joiner:
             self._open(runs[-1] if runs else self._next_plain())
         self._run.append(raw)
 
-    def add_joint(self, raw: str, runs: Sequence[_Piece]) -> None:
+    def _add_joint(self, raw: str, runs: Sequence[_Piece]) -> None:
         """Adds what stood between two runs of the same formatting, where it still does."""
         look = runs[-1].look if runs else self._plain[0].look
         if self._current is not None and self._current.look == look:
@@ -257,16 +250,11 @@ class _Joiner:
         if not runs:
             self._used += 1
 
-    def add_tag(self, raw: str) -> None:
-        """Adds what stands between runs."""
-        self._close()
-        self._pieces.append(raw)
-
-    def finish(self, last: _Piece) -> str:
+    def _finish(self) -> str:
         """Returns it all, the last run open."""
-        if self._current is None or self._current.look != last.look:
+        if self._current is None or self._current.look != self._last.look:
             self._close()
-            self._open(last)
+            self._open(self._last)
         self._flush()
         return "".join(self._pieces)
 

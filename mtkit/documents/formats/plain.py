@@ -2,7 +2,7 @@
 
 import re
 
-from mtkit.documents.document import PLAIN, Document, Spelled
+from mtkit.documents.document import PLAIN, Document, Languages, Spelled
 from mtkit.documents.units import Part, make_units
 
 _LINE_END = re.compile(r"\r?\n")
@@ -10,7 +10,7 @@ _MIN_WRAPPED = 50
 """Characters of a line that may have been broken because it was full."""
 
 
-def read_text(text: str) -> Document:
+def read_text(text: str, _: Languages) -> Document:
     """Returns a text with its paragraphs."""
     document = Document(text)
     parts = []

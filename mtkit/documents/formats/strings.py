@@ -5,7 +5,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mtkit.documents.document import Document, Escapes, Node, Span, Spelled, Unit, fail_at
+from mtkit.documents.document import (
+    Document,
+    Escapes,
+    Languages,
+    Node,
+    Span,
+    Spelled,
+    Unit,
+    fail_at,
+)
 from mtkit.documents.units import Part, make_units
 from mtkit.errors import MtkitError
 
@@ -14,7 +23,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 
 
-def read_json_strings(text: str) -> Document:
+def read_json_strings(text: str, _: Languages) -> Document:
     """Returns JSON with its strings; names of members stay as they are.
 
     Raises:
@@ -90,7 +99,7 @@ class _Entry(NamedTuple):
     """Of the message."""
 
 
-def read_po(text: str) -> Document:
+def read_po(text: str, _: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
     Those that have one, also a fuzzy one, stay as they are. Form 0 of a plural is translated from

@@ -5,8 +5,9 @@ styles and regions stay as they are, and so do tags, `{\an8}` among them.
 """
 
 import re
+from typing import Literal
 
-from mtkit.documents.document import PLAIN, Document, Escapes, Spelled, fail_at
+from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Spelled, fail_at
 from mtkit.documents.formats.html import read_spelled
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import unescape_xml
@@ -28,7 +29,7 @@ _WEBVTT = Escapes(_escape, unescape_xml)
 _SUBRIP = PLAIN
 
 
-def read_subtitles(text: str) -> Document:
+def read_subtitles(text: str, _: Languages) -> Document:
     """Returns subtitles with their cues.
 
     Raises:
@@ -69,7 +70,10 @@ def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]
         add_text(done, found.start())
         done = found.end()
         name = (found.group(2) or "").lower()
-        kind = "void" if not name else "close" if found.group(1) else "open"
-        parts.append(Part(kind, found.start(), done, name))
+        if not name:
+            parts.append(Part("void", found.start(), done))
+        else:
+            kind: Literal["open", "close"] = "close" if found.group(1) else "open"
+            parts.append(Part(kind, found.start(), done, name))
     add_text(done, end)
     return parts

@@ -1,0 +1,119 @@
+"""Pages: what stays, what is translated, where tags go."""
+
+import random
+
+import pytest
+from lxml import html as lxml_html
+
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.translate_file import translate_markup
+from mtkit.errors import MtkitError
+
+from .translators import (
+    keep_text,
+    keep_text_without_links,
+    reverse_words,
+    take_all,
+)
+
+PAGES = [
+    "<p>Hello <b>big\n  world</b>! &eacute;t&eacute; é AT&T &amp; x<br>line H<sub>2</sub>O.</p>",
+    "<p title=foo>un<b>believ</b>able <i> spaced </i>t<p>second  paragraph &nbsp;end",
+    "<a href=x><div>In block</div></a><b>foo<p>bar</b> baz <!-- c --> q",
+    "<title>A & B</title><script>if (a < b) x</script>A&nbsp;b <code>list</code>s<br><br>z",
+    '<ul>\r\n <li>one <img alt="A &quot;dog&quot;" src=x>\r\n <li>two <a name=q></a> x\r\n</ul>',
+    "<p>Use <code>ls</code> or ls, then <code>ls</code> &lt;dir&gt; 1 < 2 > 0.",
+]
+
+
+def translate(page: str, translator: object = reverse_words) -> str:
+    return translate_markup(page, "html", translator, Languages("en", "de"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("translator", [keep_text, keep_text_without_links])
+def test_the_same_text_gives_the_same_characters(page: str, translator: object) -> None:
+    assert translate(page, translator) == page
+
+
+def test_tags_go_with_their_words() -> None:
+    page = '<p>The <b>quick <i>brown</i></b> fox <a href="x">jumps</a></p>'
+    assert translate(page) == '<p><a href="x">JUMPS</a> FOX <b><i>BROWN</i> QUICK</b> THE</p>'
+
+
+@pytest.mark.parametrize(
+    ("page", "stays"),
+    [
+        ("<p>Run <code>the lazy</code> dog</p>", "<code>the lazy</code>"),
+        ("<p>A <span translate=no>Big Name</span> here</p>", "<span translate=no>Big Name</span>"),
+        ("<pre>some code</pre><p>text</p>", "<pre>some code</pre>"),
+        ("<p>a</p><style>p { x }</style>", "<style>p { x }</style>"),
+        ('<p>He said <i lang="fr">mon ami</i> twice</p>', '<i lang="fr">mon ami</i>'),
+    ],
+)
+def test_what_is_not_to_be_translated_stays(page: str, stays: str) -> None:
+    assert stays in translate(page)
+
+
+def test_texts_are_blocks_and_attributes() -> None:
+    seen: list[str] = []
+    page = (
+        '<html lang="en-GB"><title>The title</title><p>One <b>two</b>\nthree<div>four</div>'
+        '<img alt="A dog" title="Two"><input placeholder="Name"><button aria-label="Go">x</button>'
+        "<table><tr><td>cell<td>other</table>42"
+    )
+    changed = translate(page, lambda texts: take_all(texts, seen))
+    assert sorted(seen) == sorted(
+        ["The title", "One two three", "four", "A dog", "Two", "Name", "Go", "x", "cell", "other"]
+    )
+    assert changed == page.replace("en-GB", "de")
+
+
+def test_a_translation_cannot_bring_markup() -> None:
+    def inject(texts: list[str]) -> list[TranslatedText]:
+        return [TranslatedText('"><script>x</script>&amp;') for _ in texts]
+
+    page = translate('<p title="a">text</p><p title=b>text</p>', inject)
+    read = lxml_html.fromstring(f"<div>{page}</div>")
+    assert [each.tag for each in read.iter()] == ["div", "p", "p"]
+    assert {each.text for each in read} == {'"><script>x</script>&amp;'}
+    assert {each.get("title") for each in read} == {'"><script>x</script>&amp;'}
+
+
+def test_any_soup_keeps_each_tag_once() -> None:
+    rng = random.Random(1)
+    pieces = [
+        "<b>",
+        "</b>",
+        "<i>",
+        "</i>",
+        "<p>",
+        "</p>",
+        "<br>",
+        "<img src=x>",
+        "one two",
+        " ",
+        ".",
+    ]
+    for _ in range(300):
+        page = "".join(rng.choice(pieces) for _ in range(12))
+        turned = translate(page)
+        for tag in pieces[:8]:
+            assert turned.count(tag) == page.count(tag), page
+        assert turned.lower().count("one") == page.count("one"), page
+        assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ('<p>a</p>\n<a href="', "line 2: the document ends inside a tag"),
+        ("<p>a<!-- b", "ends inside a tag or comment"),
+        ("a\n\n<script>x", "<script> without an end"),
+        ("<b>" * 1_001 + "a" + "</b>" * 1_001, "more than 1,000 tags"),
+        ("a\0b", "null character"),
+    ],
+)
+def test_a_broken_page_is_named(page: str, fault: str) -> None:
+    with pytest.raises(MtkitError, match=fault):
+        translate(page)

@@ -1,0 +1,199 @@
+"""Files of each format: the same text gives the same file, and broken files are refused."""
+
+import io
+import random
+import xml.etree.ElementTree as ET
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from babel.messages.pofile import read_po
+
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.errors import MtkitError
+
+from .translators import keep_text, reverse_words
+
+LANGUAGES = Languages("en", "de")
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+_T = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+_WORD = (
+    f'<w:document xmlns:w="{_W}"><w:body><w:p w:rsidR="1"><w:pPr><w:jc/></w:pPr><w:r w:rsidR="2">'
+    '<w:t xml:space="preserve">The old </w:t></w:r><w:r><w:t>man</w:t></w:r><w:r><w:rPr><w:b/>'
+    '</w:rPr><w:t xml:space="preserve"> sings</w:t></w:r><w:bookmarkStart w:id="0"/><w:hyperlink>'
+    '<w:r><w:t xml:space="preserve"> loud</w:t></w:r><w:r><w:rPr><w:i/></w:rPr><w:t>ly</w:t></w:r>'
+    "</w:hyperlink><w:r><w:t>.</w:t><w:tab/><w:t>After &amp; tab</w:t></w:r><w:r><w:drawing><w:p>"
+    "<w:r><w:t>inner box</w:t></w:r></w:p></w:drawing></w:r></w:p></w:body></w:document>"
+)
+_SLIDE = (
+    f'<p:sld xmlns:p="p" xmlns:a="{_A}"><a:p><a:r><a:rPr lang="en"/><a:t>A big </a:t></a:r><a:r>'
+    '<a:rPr lang="de" b="1"/><a:t>dog</a:t></a:r><a:br/><a:r><a:t>runs</a:t></a:r></a:p></p:sld>'
+)
+_TEXT = (
+    f'<o:x xmlns:o="o" xmlns:text="{_T}"><text:h>Head <text:span a="b">line</text:span></text:h>'
+    "<text:p>A<text:note><text:note-body><text:p>The note</text:p></text:note-body></text:note> big"
+    '<text:s/> <text:a h="1"><text:span>dog</text:span></text:a>.</text:p></o:x>'
+)
+
+
+def pack(**parts: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    return stream.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+DOCUMENTS: dict[str, bytes] = {
+    "text": b"Hello there\r\nthe dog.\r\n\r\n  * item one\r\nA",
+    "html": "<p>Hé <b>l</b>&nbsp;o".encode(),
+    "xml": (
+        '<?xml version="1.0"?><!DOCTYPE b PUBLIC "x" "y"><b><t>A <em>b</em>&nbsp;ö</t><p>Hi <x/> '
+        "there <![CDATA[<raw>]]> &lt; q</p><code>no</code><q>\n two &#x20AC; <e>w </e></q></b>"
+    ).encode(),
+    "srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>Hello</i>\nthere {\\an8}dog\n\n2\n"
+    b"00:00:03,000 --> 00:00:04,000\nbye & <hi\n",
+    "vtt": b"WEBVTT\n\nNOTE x\n\n00:01.000 --> 00:02.000 align:left\n<v Bob>Hi &amp; bye</v>\n",
+    "json": b'{"a": ["Hi \\"you\\"\\nline", 1], "b\\u00e9": "caf\\u00e9 \\ud83d\\ude00 x"}',
+    "docx": pack(**{"word/document.xml": _WORD, "word/vbaProject.bin": "macro"}),
+    "pptx": pack(**{"ppt/presentation.xml": "<a/>", "ppt/slides/slide1.xml": _SLIDE}),
+    "odt": pack(mimetype="application/vnd.oasis.opendocument.text", **{"content.xml": _TEXT}),
+}
+_PO = b"""msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#, fuzzy
+msgid "a cat"
+msgstr "ein Kater"
+
+msgid ""
+"Hello \\"big\\"\\n"
+"world"
+msgstr ""
+
+msgid "one dog"
+msgid_plural "two dogs"
+msgstr[0] ""
+msgstr[1] ""
+"""
+
+
+@pytest.mark.parametrize("form", DOCUMENTS)
+def test_the_same_text_gives_the_same_file(form: str) -> None:
+    content = DOCUMENTS[form]
+    translated = translate_bytes(content, form, keep_text, LANGUAGES)
+    if form in ("docx", "pptx", "odt"):
+        assert unpack(translated) == unpack(content)
+    else:
+        assert translated == content
+
+
+@pytest.mark.parametrize("form", ["docx", "pptx", "odt", "xml"])
+def test_a_translation_is_well_formed_and_keeps_its_words(form: str) -> None:
+    translated = translate_bytes(DOCUMENTS[form], form, reverse_words, LANGUAGES)
+    if form == "xml":
+        assert b"<em>B</em>" in translated
+        return
+    for name, part in unpack(translated).items():
+        if name.endswith(".xml"):
+            words = "".join(ET.fromstring(part).itertext()).split()
+            source = "".join(ET.fromstring(unpack(DOCUMENTS[form])[name]).itertext()).split()
+            letters = [sorted("".join(each).lower()) for each in (words, source)]
+            assert letters[0] == letters[1]
+    assert translate_bytes(translated, form, keep_text, LANGUAGES)
+
+
+def test_bold_stays_with_its_words_in_word() -> None:
+    translated = translate_bytes(DOCUMENTS["docx"], "docx", reverse_words, LANGUAGES)
+    root = ET.fromstring(unpack(translated)["word/document.xml"])
+    bold = [
+        "".join(run.itertext()).strip()
+        for run in root.iter(f"{{{_W}}}r")
+        if run.find(f"{{{_W}}}rPr/{{{_W}}}b") is not None
+    ]
+    assert [each for each in bold if each] == ["SINGS"]
+    assert unpack(translated)["word/vbaProject.bin"] == b"macro"
+
+
+def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
+    translated = translate_bytes(_PO, "po", reverse_words, LANGUAGES)
+    # Babel's own reader says what is in the file.
+    catalogue = read_po(io.BytesIO(translated))
+    assert catalogue.get("a cat").string == "ein Kater"
+    assert catalogue.get("a cat").fuzzy
+    assert catalogue.get('Hello "big"\nworld').string.split() == ["WORLD", '"', "BIG", '"', "HELLO"]
+    assert catalogue.get("one dog").string == ("DOG ONE", "DOGS TWO")
+
+
+@pytest.mark.parametrize("form", [*DOCUMENTS, "po"])
+def test_broken_files_are_refused_and_nothing_is_written(form: str, tmp_path: Path) -> None:
+    content = {**DOCUMENTS, "po": _PO}[form]
+    rng = random.Random(form)
+    source, output = tmp_path / "in", tmp_path / "out"
+    for number in range(50):
+        place = rng.randrange(1, len(content))
+        # Bytes that are in no UTF-8, and in no place of an archive but by chance.
+        broken = content[:place] + b"\xff\xfe\xc0" + content[place + 3 :]
+        if form in ("docx", "pptx", "odt"):
+            broken = content[: place // 2 + 1]
+        source.write_bytes(broken)
+        with pytest.raises(MtkitError) as caught:
+            translate_file(source, output, keep_text, LANGUAGES, form)
+        assert str(source) in caught.value.message, number
+        assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "fault"),
+    [
+        ("xml", b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "entity 'x'"),
+        ("xml", b"<a>" * 2_000, "more than 1,000 elements"),
+        ("xml", b"<a>\n<b></a>", "line 2: not well-formed XML"),
+        ("json", b'{"a": "b",}', "line 1: invalid JSON"),
+        ("json", b"[" * 100_000, "nested too deeply"),
+        ("po", b'msgid "a"\nmsgstr b', "line 2: expected"),
+        ("srt", b"Hello\n\nthere", "no cue"),
+        ("vtt", b"WEBVTT\n\nno times\nhere", "without times"),
+        ("docx", pack(a="b"), "no part word/document.xml"),
+        ("docx", b"PK", "damaged"),
+        ("htlm", b"", "did you mean 'html'"),
+    ],
+)
+def test_faults_are_told(form: str, content: bytes, fault: str) -> None:
+    with pytest.raises(MtkitError, match=fault):
+        translate_bytes(content, form, keep_text, LANGUAGES)
+
+
+def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.documents.archives._MAX_BYTES", 1_000)
+    with pytest.raises(MtkitError, match="when unpacked"):
+        translate_bytes(pack(**{"word/document.xml": " " * 2_000}), "docx", keep_text, LANGUAGES)
+
+
+def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> None:
+    def fail(_: Sequence[str]) -> list[TranslatedText]:
+        raise MtkitError("no model")
+
+    source, output = tmp_path / "a.txt", tmp_path / "b.txt"
+    source.write_text("text")
+    output.write_text("old")
+    with pytest.raises(MtkitError, match=r"a\.txt: no model"):
+        translate_file(source, output, fail, LANGUAGES)
+    assert output.read_text() == "old"
+
+
+def test_utf_16_stays_utf_16() -> None:
+    content = "\ufeffa dog".encode("utf-16-le")
+    assert translate_bytes(content, "text", reverse_words, LANGUAGES) == "\ufeffDOG A".encode(
+        "utf-16-le"
+    )
