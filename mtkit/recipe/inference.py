@@ -59,7 +59,7 @@ class Fusion(Section):
 
 
 class Shortlist(Section):
-    """Searches among pieces that a line's own pieces suggest: a fast search of large vocabularies.
+    """Searches among pieces that a line's own pieces suggest, by a table stored with the model.
 
     `mtkit average` and the end of a training store a table of translations with the model, by IBM
     model 1 over the prepared pairs. Some outputs change: the page on performance says how many.

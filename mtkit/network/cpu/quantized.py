@@ -23,6 +23,7 @@ MAX_INTEGER = 127
 _ROUNDER = 1.5 * 2**23
 """Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
 _UINT8_OFFSET = 128
+_ROWS_AT_ONCE = 64
 
 
 WIDTH_MULTIPLE = 16
@@ -177,9 +178,15 @@ def quantize_rows(
     matrix: Float[Tensor, "rows columns"],
 ) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
     """Returns 8-bit integers, and the scale of each row: its largest number over 127."""
-    scales = matrix.abs().amax(dim=1) / MAX_INTEGER
-    scales = torch.where(scales > 0, scales, 1.0)
-    return (matrix / scales[:, None]).round_().to(torch.int8), scales
+    integers = torch.empty(matrix.shape, dtype=torch.int8, device=matrix.device)
+    scales = torch.empty(len(matrix), device=matrix.device)
+    # A few rows at a time: copies as large as matrices would leave holes between what is kept.
+    for first in range(0, len(matrix), _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        largest = matrix[rows].abs().amax(dim=1) / MAX_INTEGER
+        scales[rows] = torch.where(largest > 0, largest, 1.0)
+        integers[rows] = (matrix[rows] / scales[rows, None]).round_().to(torch.int8)
+    return integers, scales
 
 
 def is_quantized(network: nn.Module) -> bool:
