@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -17,7 +18,7 @@ import pytest
 from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import LineError
-from mtkit.recipe.inference import Inference
+from mtkit.pipeline.serve import serve
 
 LINES = ["The old man buys three red apples.", "", "A book."]
 
@@ -62,7 +63,7 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     there = RemoteTranslator(running.address)
     # The same lines out as without a server.
     assert there.translate(LINES) == here.translate(LINES)
-    settings = Inference(n_best=2)
+    settings = here.settings.model_copy(update={"n_best": 2})
     [found] = there.search([Request(LINES[0], settings=settings)])
     [wanted] = here.search([Request(LINES[0], settings=settings)])
     assert json.dumps(found.as_json()) == json.dumps(wanted.as_json())
@@ -83,10 +84,8 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     # A connection that says nothing is closed.
     port = int(running.address.rsplit(":", 1)[1])
     with socket.create_connection(("127.0.0.1", port), timeout=30) as silent:
-        try:
+        with suppress(ConnectionResetError):
             assert silent.recv(1) == b""
-        except ConnectionResetError:
-            pass
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(60) == 0
     assert LINES[0] not in running.log.read_text("utf-8")
@@ -102,17 +101,18 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_what_is_refused_before_anything_is_served(folder: Path, tmp_path: Path) -> None:
     model = ["serve", "--model", str(folder)]
+    found = run(*model, "--host", "0.0.0.0")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "there are no keys" in found.stderr
+    assert "Traceback" not in found.stderr
     for options, said in (
-        ([*model, "--host", "0.0.0.0"], "there are no keys"),
-        ([*model, "--set", "serve.max_charcters=1"], "did you mean"),
-        ([*model, "--keys", str(tmp_path / "none")], "no such file of keys"),
-        (["serve", "--model", str(tmp_path)], "no model here"),
+        ({"overrides": ["serve.max_charcters=1"]}, "did you mean"),
+        ({"keys": tmp_path / "none"}, "no such file of keys"),
+        ({"folders": [tmp_path]}, "no model here"),
     ):
-        found = run(*options)
-        assert found.returncode == 1
-        assert found.stdout == ""
-        assert said in found.stderr
-        assert "Traceback" not in found.stderr
+        with pytest.raises(MtkitError) as refused:
+            serve(**{"folders": [folder], **options})
+        assert said in f"{refused.value.message} {refused.value.hint}"
     keys = tmp_path / "keys.toml"
     made = run("serve", "--keys", str(keys), "--new-key", "cms")
     assert made.returncode == 0
