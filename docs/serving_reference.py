@@ -5,8 +5,8 @@ from mtkit.serving.settings import Serving
 _INTRODUCTION = """\
 # Limits of the server
 
-Made from `mtkit/serving/settings.py` by `docs/generate_reference.py`; edit that. Given to `mtkit serve` as
-`--set serve.KEY=VALUE`; a list is written `--set 'serve.hosts=["a.example.org"]'`.
+Made from `mtkit/serving/settings.py` by `docs/generate_reference.py`; edit that. Given to
+`mtkit serve` as `--set serve.KEY=VALUE`; a list is written `--set 'serve.hosts=["a.example.org"]'`.
 
 | key | default | meaning |
 |---|---|---|

@@ -69,7 +69,7 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     assert json.dumps(found.as_json()) == json.dumps(wanted.as_json())
     pair = (LINES[0], "Ein Buch.")
     assert there.score([pair])[0].as_json() == here.score([pair])[0].as_json()
-    with pytest.raises(LineError, match="input line 8: .*prefix"):
+    with pytest.raises(LineError, match=r"input line 8: .*prefix"):
         there.search([Request("a"), Request("b", prefix="x y " * 3_000)], first_line=7)
 
     # A process that is killed is said and replaced.
@@ -83,9 +83,9 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
 
     # A connection that says nothing is closed.
     port = int(running.address.rsplit(":", 1)[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as silent:
-        with suppress(ConnectionResetError):
-            assert silent.recv(1) == b""
+    silent = socket.create_connection(("127.0.0.1", port), timeout=30)
+    with silent, suppress(ConnectionResetError):
+        assert silent.recv(1) == b""
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(60) == 0
     assert LINES[0] not in running.log.read_text("utf-8")
