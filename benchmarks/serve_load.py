@@ -2,8 +2,8 @@
 
     python benchmarks/serve_load.py --model FOLDER --source FILE [--callers 1 8 64 256] [--seconds 10]
 
-Needs wrk (`apt-get install wrk`). Both are measured in turn, `--rounds` times, on one machine; the ratio counts. Each
-caller sends one line to /translate and waits for its answer.
+Needs wrk (`apt-get install wrk`). Both are measured in turn, `--rounds` times, on one machine; the
+ratio counts. Each caller sends one line to /translate and waits for its answer.
 """
 
 import argparse
