@@ -1,6 +1,6 @@
 """Throughput and latency of `mtkit serve` under load, beside `mtkit translate` on the same lines.
 
-    python benchmarks/serve_load.py --model FOLDER --source FILE [--callers 1 8 64 256] [--seconds 10]
+    python benchmarks/serve_load.py --model FOLDER --source FILE [--callers 1 8 64 256]
 
 Needs wrk (`apt-get install wrk`). Both are measured in turn, `--rounds` times, on one machine; the
 ratio counts. Each caller sends one line to /translate and waits for its answer.
