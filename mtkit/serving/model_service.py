@@ -209,7 +209,10 @@ class ModelService:
     def _pump(self) -> None:
         """Gives batches to the process: full ones, and what has waited long enough."""
         settings, loop = self._settings, asyncio.get_running_loop()
-        while self._worker is not None and self._worker.num_running < BATCHES_AT_ONCE:
+        while (worker := self._worker) is not None and worker.num_running < BATCHES_AT_ONCE:
+            if worker.death.done():
+                # Whoever watches it hasn't heard yet; no line is to be blamed for a second death.
+                return
             oldest = self._queue.oldest
             if len(self._queue) == 0:
                 return
@@ -221,7 +224,7 @@ class ModelService:
                     return
             lines = self._queue.take(settings.batch_lines, settings.batch_characters)
             # So that the process counts it at once.
-            work = self._worker.work([line.ask for line in lines])
+            work = worker.work([line.ask for line in lines])
             task = asyncio.create_task(self._run(lines, work))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)

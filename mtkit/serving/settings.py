@@ -20,6 +20,8 @@ class Serving(Section):
     """Bytes of a request without a file."""
     max_file_bytes: CountFromZero = 20_000_000
     """Bytes of an uploaded file; 0 turns the translation of files off."""
+    max_unpacked_bytes: Count = 50_000_000
+    """Bytes of all that a file holds which is an archive, as `.docx` is."""
     max_alternatives: Annotated[int, Field(ge=0, le=50)] = 10
     """Alternatives of a text that may be asked for."""
     max_beam_size: Annotated[int, Field(ge=1, le=1_000)] = 20

@@ -244,13 +244,13 @@ class TextTranslation:
                 else (_FORMATS.translate_markup)
             )
             found: str | bytes = await asyncio.to_thread(run, content, kind, translate, languages)
-            return found
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
             # Where the caller has left, the thread ends with what it waits for.
             for waiting in running:
                 waiting.cancel()
+        return found
 
 
 def list_endings() -> dict[str, str]:

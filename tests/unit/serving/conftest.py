@@ -54,6 +54,9 @@ class FakeWorker:
     def work(self, asks: list[Ask]) -> "asyncio.Future[list[Answer]]":
         loop = asyncio.get_running_loop()
         answers: asyncio.Future[list[Answer]] = loop.create_future()
+        if self.death.done():
+            answers.set_exception(WorkerDiedError(self.death.result()))
+            return answers
         self.batches.append(asks)
         self._running.append((answers, asks))
         if not self.is_held:
@@ -72,6 +75,12 @@ class FakeWorker:
     def die(self) -> None:
         if not self.death.done():
             self.death.set_result("was killed by SIGKILL")
+
+    def kill_running(self) -> None:
+        running, self._running = self._running, []
+        self.die()
+        for answers, _ in running:
+            answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
 
     def answer(self, ask: Ask) -> Answer:
         if not isinstance(ask, Request):

@@ -1,5 +1,7 @@
 """Answers, errors and statuses as LibreTranslate 1.9.6 gives them (libretranslate/app.py)."""
 
+import io
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -150,6 +152,16 @@ def test_a_line_that_kills_the_process_harms_no_other(
     assert (status, found["line"]) == (500, 2)
     assert len(workers.started) > 1
     assert post(client, q="c")[1] == {"translatedText": "m:C"}
+
+
+def test_an_archive_that_unpacks_to_too_much(serve: Serve) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b" " * 100_000)
+    file = {"file": ("a.docx", packed.getvalue())}
+    response = serve(max_unpacked_bytes=99_999).post("/translate_file", files=file, data=HELLO)
+    assert response.status_code == 413
+    assert "unpacks to 100,000 bytes" in response.json()["error"]
 
 
 def test_a_file_that_no_one_can_translate(serve: Serve) -> None:

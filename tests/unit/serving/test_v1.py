@@ -165,6 +165,24 @@ def test_callers_share_batches_and_one_who_leaves_is_dropped(workers: type[FakeW
     asyncio.run(main())
 
 
+def test_two_batches_of_a_process_that_is_killed_are_answered(workers: type[FakeWorker]) -> None:
+    async def main() -> None:
+        office = make_office([make_model("m")], Serving(log="none", batch_lines=2))
+        service = office.catalogue.services["m"]
+        await service.start()
+        worker = workers.started[0]
+        worker.is_held = True
+        texts = ["a", "b", "c", "d", "e"]
+        asking = asyncio.create_task(office.translation.translate_texts(texts, "en", "de"))
+        while len(worker.batches) < 2:
+            await asyncio.sleep(0.001)
+        worker.kill_running()
+        assert (await asking).texts == [f"m:{text.upper()}" for text in texts]
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
 def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         office = make_office([make_model("m")], Serving(log="none"))
