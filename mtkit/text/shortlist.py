@@ -7,6 +7,7 @@ A search that looks at a sentence's short list alone multiplies by a part of the
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -88,7 +89,7 @@ class Shortlist:
         Raises:
             OSError: The disk is full, or the like.
         """
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "frequent": self.frequent.astype(np.int32),
             "translations": self.translations.astype(np.int32),
             "ends": self.ends.astype(np.int64),

@@ -41,7 +41,7 @@ class BatchVocabulary:
             device: Where the search runs.
         """
         vocab_size = is_listed.shape[1]
-        is_needed = is_listed.any(axis=0)
+        is_needed: NDArray[np.bool_] = np.any(is_listed, axis=0)
         size = _round_up(int(is_needed.sum()))
         is_part = size <= _MAX_SHARE * vocab_size
         if is_part:
@@ -74,5 +74,5 @@ class BatchVocabulary:
 
 def _round_up(size: int) -> int:
     """Returns a number of few different ones, at most a quarter greater."""
-    step = max(1, 2 ** (size.bit_length() - 1) // _STEPS_PER_OCTAVE)
+    step = max(1, (1 << size.bit_length() - 1) // _STEPS_PER_OCTAVE)
     return -(-size // step) * step
