@@ -162,7 +162,7 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
 
 
 def _train_start(folder: Path, name: str, *overrides: str) -> str:
-    """Trains what stands in for the public model that a recipe starts from; returns the override."""
+    """Trains what stands in for a recipe's public model; returns the override that names it."""
     without = ["~training.start_from"]
     if load_recipe(name, overrides).training.lora is not None:
         without.append("~training.lora")
