@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
 
-_MAX_BYTES = 512 << 20
-"""Of all parts together, uncompressed."""
+_MAX_XML_BYTES = 64 << 20
+"""Of all parts together when unpacked, beside twice the archive's own size: pictures hardly shrink,
+and of XML this is thousands of pages."""
 _MAX_PARTS = 10_000
 
 
@@ -63,7 +64,7 @@ def translate_archive(content: bytes, form: str, translate_part: Callable[[bytes
             zipfile.ZipFile(written, "w") as target,
         ):
             members = source.infolist()
-            _check(members, kind, form)
+            _check(members, kind, form, _MAX_XML_BYTES + 2 * len(content))
             target.comment = source.comment
             for member in members:
                 part = _read(source, member)
@@ -77,15 +78,15 @@ def translate_archive(content: bytes, form: str, translate_part: Callable[[bytes
     return written.getvalue()
 
 
-def _check(members: list[zipfile.ZipInfo], kind: Archive, form: str) -> None:
+def _check(members: list[zipfile.ZipInfo], kind: Archive, form: str, max_bytes: int) -> None:
     names = [member.filename for member in members]
     if kind.needed not in names:
         raise MtkitError(f"no {form} document: it has no part {kind.needed}")
     if len(names) > _MAX_PARTS or len(set(names)) < len(names):
         raise MtkitError(f"more than {_MAX_PARTS:,} parts, or two of the same name")
     num_bytes = sum(member.file_size for member in members)
-    if num_bytes > _MAX_BYTES:
-        raise MtkitError(f"{num_bytes:,} bytes when unpacked, expected {_MAX_BYTES:,} at most")
+    if num_bytes > max_bytes:
+        raise MtkitError(f"{num_bytes:,} bytes when unpacked, expected {max_bytes:,} at most")
     if any(member.flag_bits & 1 for member in members):
         raise MtkitError("encrypted", "remove its password first")
 

@@ -19,6 +19,7 @@ from mtkit.inference.streams.windows import (
     take_windows,
 )
 from mtkit.inference.translation import Request, Translation
+from mtkit.model.alignment_head import ALIGNMENT_FILE
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
@@ -108,6 +109,7 @@ class Translator:
             ).with_default(source_language, target_language)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
+        self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
         self._lines: AnswersLines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
@@ -145,6 +147,7 @@ class Translator:
         """
         translator = cls.__new__(cls)
         translator._warns = warns
+        translator._has_alignment_head = False
         translator._lines = LineTranslator(
             engine,
             tokenizer,
@@ -181,8 +184,8 @@ class Translator:
 
     @property
     def aligns(self) -> bool:
-        """Whether a request may ask for `inference.alignments`."""
-        return self._lines.aligns
+        """Whether alignments are read from a head that was chosen for them."""
+        return self._has_alignment_head and self._lines.aligns
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]

@@ -59,6 +59,7 @@ class RemoteTranslator(Translator):
         settings: Inference | None = None,
     ) -> None:
         self._warns = True
+        self._has_alignment_head = False
         asked = {"source": source, "target": target, "model": model}
         self._lines = _RemoteLines(address, key, asked, settings)
 

@@ -174,10 +174,13 @@ def test_faults_are_told(form: str, content: bytes, fault: str) -> None:
         translate_bytes(content, form, keep_text, LANGUAGES)
 
 
-def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.documents.archives._MAX_BYTES", 1_000)
+def test_a_bomb_is_refused() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b" " * (65 << 20))
+    assert len(packed.getvalue()) < 1 << 20
     with pytest.raises(MtkitError, match="when unpacked"):
-        translate_bytes(pack(**{"word/document.xml": " " * 2_000}), "docx", keep_text, LANGUAGES)
+        translate_bytes(packed.getvalue(), "docx", keep_text, LANGUAGES)
 
 
 def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> None:
