@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from mtkit.documents.translate_file import ENDINGS
 from mtkit.serving.access import check_lengths
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import DetectBody, TranslateBody, read_body
@@ -16,7 +17,6 @@ from mtkit.serving.catalogue import name_language
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
 from mtkit.serving.stored_files import check_archive
-from mtkit.serving.translate_texts import list_endings
 
 
 def list_routes(office: Office) -> list[Route]:
@@ -178,7 +178,7 @@ def _describe_settings(office: Office) -> dict[str, Any]:
     codes = catalogue.list_languages()
     first = catalogue.sources[0]
     target = next((each for each in catalogue.list_targets(first) if each != first), codes[-1])
-    endings = sorted(list_endings()) if settings.max_file_bytes else []
+    endings = sorted(ENDINGS) if settings.max_file_bytes else []
     return {
         "charLimit": settings.max_characters,
         "frontendTimeout": 500,

@@ -16,6 +16,7 @@ from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
@@ -43,13 +44,18 @@ class ServedModel:
         """Returns a folder's model; torch isn't loaded here.
 
         Raises:
-            MtkitError: There is no translator in the folder.
+            MtkitError: There is no translator in the folder, or one of many languages.
         """
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
             raise MtkitError(
                 f'{folder}: not a translator (objective = "{config.objective}")',
                 "mtkit serve serves translators; mtkit translate takes any model",
+            )
+        if SubwordTokenizer.load(folder).has_language_pieces:
+            raise MtkitError(
+                f"{folder}: a model of many languages, which mtkit serve can't serve yet",
+                "serve models of one pair; mtkit translate --from CODE --to CODE takes this one",
             )
         return cls(name, ModelSource(folder, settings, device), config)
 

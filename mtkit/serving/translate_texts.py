@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
 
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.segment import cut_line, join_parts
 from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
@@ -17,17 +17,6 @@ from mtkit.serving.detection import Detected, Detector
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
-
-
-def _find_documents(name: str) -> Any:
-    """Returns a module of the room of documents; None in a version without it."""
-    try:
-        return import_module(f"mtkit.documents.{name}")
-    except ModuleNotFoundError:
-        return None
-
-
-_FORMATS, _DOCUMENT = _find_documents("translate_file"), _find_documents("document")
 
 
 @dataclass(frozen=True)
@@ -181,7 +170,7 @@ class TextTranslation:
         """Returns texts of HTML translated, their tags kept.
 
         Raises:
-            RequestError: It can't be parsed, or this version has no documents.
+            RequestError: It can't be parsed, or is nested too deeply.
         """
         way = self.catalogue.find_way(source, target)
         languages = (source, target)
@@ -203,7 +192,7 @@ class TextTranslation:
             RequestError: Its format isn't known, it is damaged, or has too much text.
         """
         way = self.catalogue.find_way(source, target)
-        kind = list_endings().get(ending.lower())
+        kind = ENDINGS.get(ending.lower())
         if kind is None:
             raise RequestError(400, "Invalid request: file format not supported")
         result = await self._document(content, kind, way, (source, target), max_characters)
@@ -219,13 +208,11 @@ class TextTranslation:
         max_characters: int | None = None,
     ) -> str | bytes:
         """Runs what parses documents in a thread of its own, its texts through the queue."""
-        if _FORMATS is None:
-            raise RequestError(400, "html and files are not available on this server")
         loop = asyncio.get_running_loop()
         num_characters = 0
         running: list[Future[list[Translation]]] = []
 
-        def translate(texts: Sequence[str]) -> list[Any]:
+        def translate(texts: Sequence[str]) -> list[TranslatedText]:
             nonlocal num_characters
             num_characters += sum(map(len, texts))
             if max_characters is not None and num_characters > max_characters:
@@ -234,16 +221,19 @@ class TextTranslation:
                 )
             waiting = asyncio.run_coroutine_threadsafe(self.translate_paragraphs(texts, way), loop)
             running.append(waiting)
-            return [_DOCUMENT.TranslatedText(each.text) for each in waiting.result()]
+            return [TranslatedText(each.text) for each in waiting.result()]
 
-        languages = _DOCUMENT.Languages(*pair)
+        languages = Languages(*pair)
         try:
-            run = (
-                _FORMATS.translate_bytes
-                if isinstance(content, bytes)
-                else (_FORMATS.translate_markup)
-            )
-            found: str | bytes = await asyncio.to_thread(run, content, kind, translate, languages)
+            found: str | bytes
+            if isinstance(content, bytes):
+                found = await asyncio.to_thread(
+                    translate_bytes, content, kind, translate, languages
+                )
+            else:
+                found = await asyncio.to_thread(
+                    translate_markup, content, kind, translate, languages
+                )
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
@@ -251,11 +241,6 @@ class TextTranslation:
             for waiting in running:
                 waiting.cancel()
         return found
-
-
-def list_endings() -> dict[str, str]:
-    """Returns the formats of files that can be translated, by the ending of their names."""
-    return {} if _FORMATS is None else dict(_FORMATS.ENDINGS)
 
 
 def decoding_settings(service: ModelService) -> Inference:
