@@ -40,7 +40,7 @@ OPTIONS = {
         "--score-only",
         "--json",
     ],
-    "import": ["source", "--output"],
+    "import": ["source", "--output", "--keep-pieces-of"],
     "export": [*RUN, "--model", "--output", "--quantization", "--lines"],
     "score": [
         *RUN,
@@ -110,7 +110,7 @@ KEYS = {
     "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
     "masking denoising classification precision optimizer schedule clipping early_stopping "
-    "moving_average recovery start_from freeze checkpoint_every checkpoint_minutes keep_last "
+    "moving_average recovery start_from freeze lora checkpoint_every checkpoint_minutes keep_last "
     "keep_best keep_every keep_minutes validation averaging log_every log_digests trackers "
     "stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
@@ -124,6 +124,7 @@ KEYS = {
     "training.classification": "kind auxiliary",
     "training.clipping": "max_norm",
     "training.early_stopping": "patience",
+    "training.lora": "rank alpha maps dropout train_embeddings release",
     "training.moving_average": "decay",
     "training.recovery": "max_skipped rate_factor max_returns",
     "training.start_from": "model encoder decoder vocabulary",
