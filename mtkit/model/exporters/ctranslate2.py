@@ -141,7 +141,7 @@ def move_head_first(
     prefix = f"decoder.layers.{layer - 1}.cross_attention."
 
     def move(weight: Tensor, widths: Sequence[int]) -> Tensor:
-        parts = weight.split([shape.num_heads * width for width in widths])
+        parts = torch.split(weight, [shape.num_heads * width for width in widths])
         return torch.cat(
             [part.unflatten(0, (shape.num_heads, -1))[order].flatten(0, 1) for part in parts]
         )
