@@ -12,11 +12,12 @@ import argparse
 import gzip
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import WordAlignment
-from mtkit.model.alignment_head import AlignmentHead
+from mtkit.model.alignment_head import AlignmentHead, Position
 from mtkit.model.config import read_config, read_settings
 from mtkit.model.folder import load_model_folder
 
@@ -113,7 +114,8 @@ def show(name: str, found: Iterable[Pairs], gold: Sequence[Gold]) -> None:
 def list_heads(model: Path) -> list[AlignmentHead]:
     shape = read_config(model).model
     return [
-        AlignmentHead(layer=layer, head=head)
+        AlignmentHead(layer=layer, head=head, at=at)
+        for at in get_args(Position)
         for layer in range(1, shape.num_decoder_layers + 1)
         for head in (None, *range(1, shape.num_heads + 1))
     ]
@@ -161,7 +163,9 @@ def main() -> None:
     if options.heads:
         for head in list_heads(options.model):
             each = open_with_head(options.model, head)
-            name = f"layer {head.layer}, " + ("mean" if head.head is None else f"head {head.head}")
+            name = f"{head.at}, layer {head.layer}, " + (
+                "mean" if head.head is None else f"head {head.head}"
+            )
             show(name, align(each, sources, targets, languages), gold)
 
 

@@ -15,7 +15,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span, find_owners, find_words
 
 _MIN_SHARE = 0.35
-"""Share of a target word's attention from which on a source word is linked to it: two may be."""
+"""Share of a target word's attention from which on a source word is linked beside the first."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,9 @@ def align_words(
 ) -> WordAlignment:
     """Returns the links of a target's words.
 
-    A word is linked to each source word that has a good share of its pieces' attention: to one, to
-    two, or to none. Attention to `</s>` and tags is to no word.
+    A word is linked to the source word that has most of its pieces' attention, and to any other
+    that has a good share of it. Attention to `</s>` and tags is to no word; a word none of whose
+    attention is known has no link.
 
     Args:
         source: The source's words.
@@ -174,7 +175,8 @@ def align_words(
     np.add.at(shares, np.ix_(target.owners, source.owners), weights)
     sizes = np.bincount(np.array(target.owners) + 1, minlength=len(target.words) + 1)[1:]
     to_words = shares[:-1, :-1] / np.maximum(sizes, 1)[:, None]
-    rows, columns = np.nonzero(to_words >= _MIN_SHARE)
+    most = to_words.max(axis=1, keepdims=True, initial=0.0)
+    rows, columns = np.nonzero((to_words > 0.0) & (to_words >= np.minimum(most, _MIN_SHARE)))
     pairs = sorted(zip(columns.tolist(), rows.tolist(), strict=True))
     return WordAlignment(source.words, target.words, tuple(pairs))
 

@@ -1,7 +1,7 @@
 """Which attention tells a translator's alignments: a small file in its model folder."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -11,27 +11,32 @@ from mtkit.foreign_files import describe_fault
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 
+Position = Literal["input", "output"]
 ALIGNMENT_FILE = "alignment.json"
 _MAX_BYTES = 1 << 16
 _COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is taken"
 
 
 class AlignmentHead(Section):
-    """The head of the decoder's attention to the source that alignments are read from.
-
-    A target token's row is that of the position whose input the token is (Chen et al. 2020, arXiv
-    2004.14675, section 3.1).
-    """
+    """The head of the decoder's attention to the source that alignments are read from."""
 
     layer: Annotated[int, Field(ge=1)]
     """The decoder's layer, from 1."""
     head: Annotated[int, Field(ge=1)] | None = None
     """The layer's head, from 1; absent for the mean of all."""
+    at: Position
+    """The position that a target token's attention is read at: where it is the decoder's input, and
+    known (Chen et al. 2020, arXiv 2004.14675, section 3.1), or where it is predicted."""
+
+    @property
+    def first_row(self) -> int:
+        """The position, of those whose inputs are `<s>` and the target, of the first token."""
+        return 1 if self.at == "input" else 0
 
 
 def default_head(model: Model) -> AlignmentHead:
     """Returns what alignments are read from where a folder doesn't say: the last layer's mean."""
-    return AlignmentHead(layer=model.num_decoder_layers)
+    return AlignmentHead(layer=model.num_decoder_layers, at="output")
 
 
 def read_alignment_head(folder: Path, model: Model) -> AlignmentHead:

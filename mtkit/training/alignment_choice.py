@@ -1,6 +1,7 @@
 """The head that a translator's alignments are read from, chosen on the development set."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepared import PreparedData
 from mtkit.inference.engines.torch_engine import pad
-from mtkit.model.alignment_head import AlignmentHead
+from mtkit.model.alignment_head import AlignmentHead, Position
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.weights import load_weights
@@ -55,9 +56,9 @@ def choose_head(
     """Returns the head whose links say most of the words that they link; None without pairs.
 
     Each head, and the mean of each layer's, links every target token to the source token that it
-    attends to most. The best predicts target tokens best by the relative frequencies of its own
-    other links: one that looks at random, or always at the same token, predicts no more than how
-    frequent a token is. No alignment made by hand is needed.
+    attends to most, at either position. The best predicts target tokens best by the relative
+    frequencies of its own other links: one that looks at random, or always at the same token,
+    predicts no more than how frequent a token is. No alignment made by hand is needed.
 
     Args:
         network: In evaluation mode, on its device.
@@ -74,10 +75,12 @@ def choose_head(
         targets.append(target_tokens)
         for layer, of_layer in enumerate(weights, start=1):
             # A head before the mean that says the same.
-            for head in (*range(1, of_layer.shape[0] + 1), None):
-                chosen = of_layer.mean(axis=0) if head is None else of_layer[head - 1]
-                found = sources[chosen.argmax(axis=1)]
-                linked.setdefault(AlignmentHead(layer=layer, head=head), []).append(found)
+            for number in (*range(1, of_layer.shape[0] + 1), None):
+                chosen = of_layer.mean(axis=0) if number is None else of_layer[number - 1]
+                for at in get_args(Position):
+                    head = AlignmentHead(layer=layer, head=number, at=at)
+                    rows_of = chosen[head.first_row :][: len(target_tokens)]
+                    linked.setdefault(head, []).append(sources[rows_of.argmax(axis=1)])
     if not targets:
         return None
     all_targets = np.concatenate(targets)
@@ -108,10 +111,7 @@ def measure_links(sources: Indices, targets: Indices) -> float:
 def _attend(
     network: EncoderDecoder, store: TokenStore, rows: Indices, device: torch.device
 ) -> Iterator[tuple[Indices, Indices, list[NDArray[np.float32]]]]:
-    """Yields each pair's tokens, without `</s>`, and of each layer [heads, targets, sources].
-
-    A target token's row is that of the position whose input it is.
-    """
+    """Yields each pair's tokens, without `</s>`, and of each layer [heads, inputs, sources]."""
     lengths = store.lengths(rows)
     order = np.lexsort((lengths["source"], lengths["target"]))
     batches = cut(order, lengths["source"], lengths["target"], max_tokens=_MAX_TOKENS)
@@ -140,5 +140,5 @@ def _attend_together(
         yield (
             np.array(source[:-1], np.int64),
             np.array(target[:-1], np.int64),
-            [each[index, :, 1 : len(target), : len(source) - 1] for each in weights],
+            [each[index, :, : len(target), : len(source) - 1] for each in weights],
         )

@@ -25,10 +25,10 @@ SOURCES = [[5, 9, 7, 30, EOS], [8, EOS], [11, 12, 13, 14, 15, 16, EOS]]
 # The second was cut at a length limit; the last is empty.
 TARGETS = [[6, 7, 8, EOS], [20, 21, 22, 23, 24], [EOS]]
 HEADS = [
-    AlignmentHead(layer=3),
-    AlignmentHead(layer=2),
-    AlignmentHead(layer=1, head=3),
-    AlignmentHead(layer=3, head=4),
+    AlignmentHead(layer=3, at="output"),
+    AlignmentHead(layer=2, at="input"),
+    AlignmentHead(layer=1, head=3, at="input"),
+    AlignmentHead(layer=3, head=4, at="output"),
 ]
 
 
@@ -46,7 +46,7 @@ def model() -> EncoderDecoder:
 
 @pytest.mark.parametrize("head", HEADS)
 @torch.no_grad()
-def test_a_tokens_row_is_marians_where_it_is_the_input(
+def test_a_tokens_row_is_marians(
     model: EncoderDecoder, marian_twin: Callable, head: AlignmentHead
 ) -> None:
     twin = marian_twin(model)
@@ -60,9 +60,10 @@ def test_a_tokens_row_is_marians_where_it_is_the_input(
             output_attentions=True,
         ).cross_attentions[head.layer - 1][0]
         chosen = theirs.mean(dim=0) if head.head is None else theirs[head.head - 1]
+        expected = chosen[1:] if head.at == "input" else chosen[:-1]
         assert weights.shape == (len(target), len(source))
-        np.testing.assert_allclose(weights[: len(inputs) - 1], chosen[1:], atol=1e-5)
-        assert not weights[len(inputs) - 1 :].any()
+        np.testing.assert_allclose(weights[: len(expected)], expected, atol=1e-5)
+        assert not weights[len(expected) :].any()
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -86,7 +87,8 @@ def test_ctranslate2_says_the_same(
     if head != default_head(model.model):
         with pytest.raises(MtkitError, match="alignment_"):
             check_network(files["chosen"] / "model.bin", model.model, sizes, 12)
-    engine = CTranslate2Engine(files["chosen"], has_coverage=False)
+    is_default = head == default_head(model.model)
+    engine = CTranslate2Engine(files["chosen"], alignment_head=None if is_default else head)
     ours = TorchEngine(model, "cpu", alignment_heads=[head]).align(SOURCES, TARGETS)
     for found, expected in zip(engine.align(SOURCES, TARGETS), ours, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-6)
@@ -96,17 +98,24 @@ def test_ctranslate2_says_the_same(
         engine.score(SOURCES, TARGETS), plain.score(SOURCES, TARGETS), strict=True
     ):
         np.testing.assert_allclose(found, expected, atol=1e-4)
-    with pytest.raises(MtkitError, match="coverage_penalty"):
-        engine.search([EncodedSource(SOURCES[0])], Inference(coverage_penalty=0.2))
+    if not is_default:
+        with pytest.raises(MtkitError, match="coverage_penalty"):
+            engine.search([EncodedSource(SOURCES[0])], Inference(coverage_penalty=0.2))
 
 
 def test_as_long_as_the_positions_reach(model: EncoderDecoder, tmp_path: Path) -> None:
+    head = AlignmentHead(layer=1, head=2, at="input")
     write_ctranslate2(
-        model, tmp_path, pieces=(PIECES, PIECES), max_tokens=8, quantization="float32"
+        model,
+        tmp_path,
+        pieces=(PIECES, PIECES),
+        max_tokens=8,
+        quantization="float32",
+        alignment_head=head,
     )
     longest = [[*range(4, 11), EOS]], [[*range(4, 12)]]
-    ours = TorchEngine(model, "cpu").align(*longest)[0]
-    theirs = CTranslate2Engine(tmp_path).align(*longest)[0]
+    [ours] = TorchEngine(model, "cpu", alignment_heads=[head]).align(*longest)
+    [theirs] = CTranslate2Engine(tmp_path, alignment_head=head).align(*longest)
     # The last token is none of eight inputs that begin with <s>.
     np.testing.assert_allclose(theirs[:7], ours[:7], atol=2e-6)
     assert not theirs[7].any()

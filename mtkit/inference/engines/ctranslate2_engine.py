@@ -12,7 +12,7 @@ from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Hypothesis
-from mtkit.model.alignment_head import default_head, read_alignment_head
+from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head
 from mtkit.model.config import read_config
 from mtkit.model.exporters.ctranslate2_files import (
     ENGINE_FOLDER,
@@ -39,8 +39,8 @@ class CTranslate2Engine:
     Args:
         folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        has_coverage: Whether the attention that it returns is the mean of the last layer's heads,
-            by which coverage is counted, not that of a head for alignments.
+        alignment_head: Whose attention the files return; the mean of the last layer's heads where
+            None, by which coverage is counted.
         stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
             limit alone, which finds what our own search finds, and is slow.
 
@@ -61,10 +61,10 @@ class CTranslate2Engine:
         device: str = "cpu",
         *,
         stops_early: bool = True,
-        has_coverage: bool = True,
+        alignment_head: AlignmentHead | None = None,
     ) -> None:
         library = load_library()
-        self._stops_early, self._has_coverage = stops_early, has_coverage
+        self._stops_early, self._alignment_head = stops_early, alignment_head
         self.max_tokens, self._source_names, self._target_names = read_names(folder)
         check_engine_folder(folder)
         self.vocab_size = len(self._target_names)
@@ -104,7 +104,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
         check_settings(settings)
-        if settings.coverage_penalty and not self._has_coverage:
+        if settings.coverage_penalty and self._alignment_head is not None:
             raise MtkitError(
                 "inference.coverage_penalty: this export keeps the attention of the head that "
                 "alignments are read from alone",
@@ -169,6 +169,7 @@ class CTranslate2Engine:
         ]
         if not indices:
             return found
+        first_row = 0 if self._alignment_head is None else self._alignment_head.first_row
         results = self.start(
             [EncodedSource(source_batch[index], prefix=prefixes[index]) for index in indices],
             beam_size=1,
@@ -179,7 +180,7 @@ class CTranslate2Engine:
         )
         for index, result in zip(indices, results, strict=True):
             attention = np.array(result.result().attention[0], np.float32)
-            rows = attention[1 : len(prefixes[index]) + 1]
+            rows = attention[first_row : first_row + len(prefixes[index])]
             found[index] = fill_rows(rows, len(target_batch[index]))
         return found
 
@@ -208,8 +209,9 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
         raise MtkitError(f"{path}: its vocabulary differs from {folder}'s", EXPORT_AGAIN)
     head = read_alignment_head(folder, config.model)
     check_network(path, config.model, config.vocab_sizes, max_tokens, head)
-    has_coverage = head == default_head(config.model)
-    return CTranslate2Engine(folder / ENGINE_FOLDER, device, has_coverage=has_coverage)
+    is_default = head == default_head(config.model)
+    chosen = None if is_default else head
+    return CTranslate2Engine(folder / ENGINE_FOLDER, device, alignment_head=chosen)
 
 
 def check_settings(settings: Inference) -> None:

@@ -117,9 +117,8 @@ class AligningEngine(Protocol):
     ) -> list[NDArray[np.float32]]:
         """Returns how much each token of each target attends to each source token.
 
-        The attention is that of the head that the model's folder names, where the token is the
-        decoder's input: there it is known (arXiv 2004.14675, section 3.1). A row of zeros is of a
-        token that is no input: `</s>`, or one at the end of the model's positions.
+        The attention is that of the head that the model's folder names. `</s>` has a row of zeros,
+        and so has a last token that is beyond the model's positions as an input.
 
         Args:
             source_batch: Source tokens of each sentence, closed by `</s>`.

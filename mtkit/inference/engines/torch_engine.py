@@ -268,10 +268,11 @@ class TorchEngine:
                 # Of each layer the weights of its attention to itself, then to the source.
                 weights = layout.weights[2 * head.layer - 1]
                 chosen = weights.mean(dim=1) if head.head is None else weights[:, head.head - 1]
-                found.append(chosen)
+                end = chosen.shape[1] - 1 + head.first_row
+                found.append(chosen[:, head.first_row : end])
         means = torch.stack(found).mean(dim=0).cpu().numpy()
         return [
-            fill_rows(weights[1 : len(begun), : len(source)], len(target))
+            fill_rows(weights[: len(begun) - 1, : len(source)], len(target))
             for weights, begun, source, target in zip(
                 means, inputs, source_batch, target_batch, strict=True
             )

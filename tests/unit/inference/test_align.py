@@ -30,18 +30,20 @@ def test_links_worked_out_by_hand() -> None:
             [0.1, 0.3, 0.3, 0.2, 0.1],  # x: 0.6 to ab, 0.2 to c
             [0.0, 0.1, 0.0, 0.9, 0.0],  # yz: (0.1 + 0.8) / 2 to ab, (0.9 + 0.2) / 2 to c
             [0.0, 0.4, 0.4, 0.2, 0.0],
-            [0.3, 0.2, 0.0, 0.2, 0.3],  # w: nothing has a good share
+            [0.3, 0.1, 0.0, 0.2, 0.4],  # w: 0.1 to ab, 0.2 to c: the most, though little
             [0.0, 0.0, 0.0, 0.0, 1.0],
         ],
         np.float32,
     )
     found = align_words(source, target, weights)
-    assert found.pairs == ((0, 0), (0, 1), (1, 1))
+    assert found.pairs == ((0, 0), (0, 1), (1, 1), (1, 2))
     assert found.links[2] == Link((8, 9), (2, 4))
-    assert found.pharaoh == "0-0 0-1 1-1"
+    assert found.pharaoh == "0-0 0-1 1-1 1-2"
+    nothing = align_words(source, target, np.zeros((5, 5), np.float32))
+    assert nothing.pairs == ()
     assert found.as_json() == {
-        "pharaoh": "0-0 0-1 1-1",
-        "links": [[0, 0], [0, 1], [1, 1]],
+        "pharaoh": "0-0 0-1 1-1 1-2",
+        "links": [[0, 0], [0, 1], [1, 1], [1, 2]],
         "source_words": [[5, 7], [8, 9]],
         "target_words": [[0, 1], [2, 4], [5, 6]],
     }

@@ -10,12 +10,13 @@ MODEL = Model(num_decoder_layers=3, num_heads=8)
 
 
 def test_a_folder_of_before_has_the_last_layers_mean(tmp_path: Path) -> None:
-    assert read_alignment_head(tmp_path, MODEL) == AlignmentHead(layer=3)
+    assert read_alignment_head(tmp_path, MODEL) == AlignmentHead(layer=3, at="output")
 
 
 def test_what_the_file_says(tmp_path: Path) -> None:
-    (tmp_path / ALIGNMENT_FILE).write_text('{"layer": 2, "head": 8}')
-    assert read_alignment_head(tmp_path, MODEL) == AlignmentHead(layer=2, head=8)
+    (tmp_path / ALIGNMENT_FILE).write_text('{"layer": 2, "head": 8, "at": "input"}')
+    found = read_alignment_head(tmp_path, MODEL)
+    assert found == AlignmentHead(layer=2, head=8, at="input")
 
 
 @pytest.mark.parametrize(
@@ -25,11 +26,11 @@ def test_what_the_file_says(tmp_path: Path) -> None:
         "[]",
         "{",
         "{}",
-        '{"layer": 4}',
-        '{"layer": 0}',
-        '{"layer": 1, "head": 9}',
-        '{"layer": "1"}',
-        '{"layer": 1, "what": 2}',
+        '{"layer": 4, "at": "input"}',
+        '{"layer": 0, "at": "input"}',
+        '{"layer": 1, "head": 9, "at": "input"}',
+        '{"layer": 1, "at": "end"}',
+        '{"layer": 1, "at": "input", "what": 2}',
     ],
 )
 def test_damaged(tmp_path: Path, content: str) -> None:

@@ -56,7 +56,9 @@ def test_the_head_that_looks_at_the_translation_is_chosen(tmp_path) -> None:
         cross.query.weight[32:64] = eye
         cross.key_value.weight[32:64] = eye
     store = TokenStore(tmp_path, columns)
-    assert choose_head(network, store, torch.device("cpu")) == AlignmentHead(layer=1, head=2)
+    assert choose_head(network, store, torch.device("cpu")) == AlignmentHead(
+        layer=1, head=2, at="input"
+    )
 
 
 def test_without_pairs_there_is_none(tmp_path) -> None:
