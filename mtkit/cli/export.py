@@ -37,10 +37,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="ctranslate2: a folder that translates faster and needs no PyTorch. transformers: "
-            "a folder that AutoModelForSeq2SeqLM and AutoTokenizer load, and that the Hugging Face "
-            "hub takes. argos: an .argosmodel package, which Argos Translate and LibreTranslate "
-            "run.",
+            help="Whose form: ctranslate2 (faster, without PyTorch), transformers (as the Hugging "
+            "Face hub takes it) or argos (a package for Argos Translate and LibreTranslate).",
         ),
     ] = "ctranslate2",
     quantization: Annotated[

@@ -77,8 +77,8 @@ def translate(
         declare_option(
             "--model",
             "FOLDER",
-            "Model folder, or a run's checkpoint; repeat it for an ensemble of model folders. Or "
-            "the address of `mtkit serve`, http://... No recipe or workspace needed.",
+            "Model folder (repeat it for an ensemble), a run's checkpoint, or the http:// address "
+            "of `mtkit serve`. No recipe or workspace needed.",
         ),
     ] = None,
     engine: Annotated[
@@ -104,10 +104,9 @@ def translate(
         typer.Option(
             "--input",
             show_default=False,
-            help="Input format: text (source only), tsv (source, tab, target) or jsonl (objects "
-            "with source, target, source_language, target_language). The target is a prefix "
-            "to continue, or is scored. The others are documents: all of stdin is one, and so is "
-            "FILE, whose ending says which.",
+            help="Lines of stdin: text, tsv (source, tab, target) or jsonl (objects with source, "
+            "target, source_language, target_language), where the target is a prefix or is "
+            "scored. Or the format of a document: FILE, or all of stdin.",
         ),
     ] = None,
     output: Annotated[

@@ -10,6 +10,7 @@ selection/            which of the rest is like one's own text, by two language 
 phrasebook/           the embedded English-German corpus
 
 tokenizer_choice.py   which tokenizer a recipe gets: another model's, one that it names, or its own
+lexical_table.py      which target pieces a source piece is translated by, for short lists
 normalization.py      how a recipe's tokenizer normalises, and what a reader should know of it
 subword_sampling.py   another segmentation of each sentence in each epoch
 

@@ -13,10 +13,14 @@ search/             greedy search, beam search, sampling; scoring of given outpu
 engines/            engines that run the network
 classify.py         lines to labels, by a classifier
 attention.py        what a translator attends to, and what each head does on average
+align.py            links between the words of a line and of its translation
 attention_report/   that as a page, a picture and numbers
 parse.py            a parser's output as a tree of the sentence's words
 identity.py         identifies what translates: model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
+export_transformers.py  that of `--format transformers`
+transformers_parity.py  checks that transformers then translates as the model does
+export_argos.py     that of `--format argos`
 engine_comparison.py  compares an export with its model: outputs, quality, speed
 
 An engine's library is loaded with the engine: this file and translate.py import neither torch nor

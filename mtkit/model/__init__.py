@@ -1,6 +1,7 @@
 """What a model is: a config, weights, a folder that holds both.
 
 config.py       all that a model is built from but its weights; decoding defaults; both on disk
+alignment_head.py  which attention tells alignments
 parameters.py   the one map of a network's weights: names, shapes, parts
 build.py        a network from its config
 weights.py      the codec of weights: packed, written, read, checked before memory is taken
@@ -11,6 +12,7 @@ card.py         the README.md in the folder
 trim.py         a model with fewer pieces
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT
+m2m100_config.py   configs of M2M100 and NLLB, both ways
 transformers_names.py   a language model's weights by transformers' names
 translator_names.py     a translator's weights by transformers' names
 importers/      a model from the forms of other programs

@@ -26,6 +26,7 @@ validation.py      loss and score on the development set, on the path that `tran
 text_validation.py  the same of language models: loss, perplexity, accuracy
 label_validation.py  the same of classifiers: loss, accuracy, F1
 release.py         checkpoints in `model/`: the best one, at the end
+alignment_choice.py  the head that alignments are read from, chosen on the development set
 
 distributed.py     processes: joined, gradients summed
 launch.py          torchrun: workers started, started again, what they died of

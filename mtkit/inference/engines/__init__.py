@@ -3,6 +3,8 @@
 engine.py              the interface of an engine
 torch_engine.py        PyTorch, on a CPU or one GPU
 parallel_engine.py     an engine in several processes
+aligning.py            inputs and rows of the attention that alignments are read from
+short_lists.py         a table of likely translations, and the tokens that a batch may need
 ctranslate2_engine.py  CTranslate2, on what `mtkit export` made
 ctranslate2_search.py  its search, made to find what ours finds
 """

@@ -52,6 +52,7 @@ def test_help_names_the_commands_in_the_order_of_the_road() -> None:
         "train",
         "average",
         "translate",
+        "serve",
         "attend",
         "export",
         "import",
