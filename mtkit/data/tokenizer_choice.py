@@ -117,6 +117,7 @@ def find_tokenizer(
             read_reused(folder, recipe),
             tags=tags,
             symbols=list_symbols(recipe),
+            languages=recipe.data.languages if extends_vocabulary(recipe) else (),
             punctuation=punctuation,
         )
     if recipe.tokenizer.pretrained is None:

@@ -3,7 +3,7 @@
 Pieces keep their ids, and so their vectors; what is added comes behind them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import sentencepiece
 
@@ -11,6 +11,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
+from mtkit.text.languages import ModelLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
@@ -19,6 +20,7 @@ def extend_vocabulary(
     *,
     tags: Sequence[str] = (),
     symbols: Sequence[str] = (),
+    languages: Sequence[str] = (),
     punctuation: tuple[str, str] | None = None,
 ) -> SubwordTokenizer:
     """Returns a tokenizer that knows more symbols; the pieces that it had keep their ids.
@@ -28,24 +30,56 @@ def extend_vocabulary(
         tags: Strings that may stand before a source, beside those that it knows; added to the
             target's vocabulary only where that is the source's too.
         symbols: Strings that shall always be one piece, on both sides.
+        languages: Codes of languages that shall have pieces, where all others have.
         punctuation: As `SubwordTokenizer` takes it.
 
     Raises:
-        MtkitError: A symbol is a special piece of the vocabulary.
+        MtkitError: A symbol is a special piece of the vocabulary, or a language's a piece of it.
     """
     source, target = tokenizer.models
     of_source = list(dict.fromkeys((*tags, *symbols)))
     of_target = of_source if tokenizer.is_joint else list(dict.fromkeys(symbols))
+    known = tokenizer.languages if tokenizer.has_language_pieces else None
+    added = {} if known is None else _name_pieces(languages, known)
+    if known is not None and added:
+        known = ModelLanguages.of_pieces({**known.target, **added}, known.source_place)
     return SubwordTokenizer(
-        _add_symbols(source, of_source),
-        _add_symbols(target, of_target),
+        _add_controls(_add_symbols(source, of_source), added.values()),
+        _add_controls(_add_symbols(target, of_target), added.values()),
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
         looks_up_unknown=tokenizer.looks_up_unknown,
         # Those of tags are found again, with the new ones.
-        languages=tokenizer.languages if tokenizer.has_language_pieces else None,
+        languages=known,
         foreign_rows=tokenizer.foreign_rows,
     )
+
+
+def _name_pieces(codes: Sequence[str], known: ModelLanguages) -> dict[str, str]:
+    """Returns the piece of each language that has none, named as the others are."""
+    is_underlined = all(piece == f"__{code}__" for code, piece in known.target.items())
+    return {
+        code: f"__{code}__" if is_underlined else code
+        for code in codes
+        if not find_language(code, tuple(known.target))
+    }
+
+
+def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
+    """Returns a SentencePiece model with more pieces that no text is cut into."""
+    proto = ModelProto()
+    proto.ParseFromString(model)
+    indices = {piece.piece: index for index, piece in enumerate(proto.pieces)}
+    wanted = list(pieces)
+    for piece in wanted:
+        if piece in indices:
+            raise MtkitError(
+                f"'{piece}' is a piece of the vocabulary that training starts from already",
+                "choose another code for the language",
+            )
+        proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.CONTROL)
+    content: bytes = proto.SerializeToString() if wanted else model
+    return content
 
 
 def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:

@@ -62,12 +62,8 @@ def learn_pieces(
         for model, text, side in zip(models, of_sides, ("source", "target"), strict=True):
             learned = _train(settings, model, text, f"{side} tokenizer")
             extended.append(_add_pieces(model, learned, _find_lacking(model, learned)))
-    return SubwordTokenizer(
-        *extended,
-        tags=tokenizer.tags,
-        punctuation=tokenizer.punctuation,
-        looks_up_unknown=tokenizer.looks_up_unknown,
-    )
+    first, second = extended
+    return tokenizer.with_models(first, second, tokenizer.foreign_rows)
 
 
 def spell_pieces(model: bytes, pieces: Sequence[str]) -> list[list[int]]:

@@ -181,15 +181,30 @@ class SubwordTokenizer:
             raise MtkitError(f"{folder}: damaged tokenizer: {error}", MAKE_AGAIN) from error
         return tokenizer
 
-    def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
-        """Returns the same tokenizer with a record of where its pieces come from."""
+    def with_models(
+        self, source_model: bytes, target_model: bytes, foreign_rows: ForeignRows | None = None
+    ) -> "SubwordTokenizer":
+        """Returns the same with other models.
+
+        Args:
+            source_model: Has its tags and the pieces of its languages.
+            target_model: The target's.
+            foreign_rows: As for `SubwordTokenizer`.
+        """
         return SubwordTokenizer(
-            *self.models,
+            source_model,
+            target_model,
             tags=self.tags,
             punctuation=self._punctuation,
             looks_up_unknown=self._looks_up_unknown,
+            # Those of tags are found again.
+            languages=self._languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
         )
+
+    def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
+        """Returns the same tokenizer with a record of where its pieces come from."""
+        return self.with_models(*self.models, foreign_rows)
 
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder: one model where it serves both sides, else two."""

@@ -63,12 +63,7 @@ def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> Trimme
         both = sorted({*kept[0], *kept[1]})
         kept = [both, both]
     models = [_cut(proto, of_side) for proto, of_side in zip(protos, kept, strict=True)]
-    trimmed = SubwordTokenizer(
-        *models,
-        tags=tokenizer.tags,
-        punctuation=tokenizer.punctuation,
-        looks_up_unknown=tokenizer.looks_up_unknown,
-    )
+    trimmed = tokenizer.with_models(models[0], models[1])
     return TrimmedTokenizer(trimmed, tuple(kept[0]), tuple(kept[1]))
 
 

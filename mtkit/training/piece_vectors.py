@@ -15,8 +15,8 @@ def find_spelling(
 ) -> dict[int, list[int]]:
     """Returns the ids of a model's pieces that spell each piece that it lacks, by our id.
 
-    A tag is made of all of the model's tags, where it has any. A piece of which the model knows no
-    letter isn't there.
+    A tag is made of all of the model's tags, where it has any, and a language's piece of those of
+    all its languages. A piece of which the model knows no letter isn't there.
 
     Args:
         side: The side whose vocabularies are meant.
@@ -30,13 +30,19 @@ def find_spelling(
     spelled = spell_pieces(model, [pieces[token] for token in lacking])
     ids, hidden = find_vocabulary(side, theirs).ids, _find_hidden(loaded)
     tags = [ids[tag] for tag in theirs.tags if tag in ids]
+    languages = [ids[piece] for piece in _list_language_pieces(theirs)]
+    alike = dict.fromkeys(_list_language_pieces(ours), languages) | dict.fromkeys(ours.tags, tags)
     found = {
-        token: tags
-        if tags and pieces[token] in ours.tags
-        else [part for part in parts if part not in hidden]
+        token: alike.get(pieces[token]) or [part for part in parts if part not in hidden]
         for token, parts in zip(lacking, spelled, strict=True)
     }
     return {token: parts for token, parts in found.items() if parts}
+
+
+def _list_language_pieces(tokenizer: SubwordTokenizer) -> list[str]:
+    """Returns the pieces that stand for languages, in a model of M2M100's kind."""
+    languages = tokenizer.languages if tokenizer.has_language_pieces else None
+    return [] if languages is None else list(languages.target.values())
 
 
 def _find_hidden(loaded: LoadedModel) -> set[int]:

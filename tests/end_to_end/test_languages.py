@@ -19,6 +19,8 @@ from mtkit.pipeline.export import export_model
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.text.token_ids import BOS
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.trim_vocabulary import trim_vocabulary
 from mtkit.training.train import train
 from mtkit.workspace import Workspace
 
@@ -228,6 +230,42 @@ def test_a_recipe_of_a_language_that_it_lacks(project, tmp_path):
     )
     with pytest.raises(MtkitError, match=r"data\.target_language = hsb: not one of the 7"):
         prepare(recipe, Workspace(tmp_path / "run"))
+
+
+def test_a_new_language_gets_a_piece(project):
+    overrides = [
+        f"data.data_root={project}",
+        "data.target_language=hsb",
+        "data.cleaning.script.enabled=false",
+        "tokenizer.vocab_size=150",
+    ]
+    model = project / "imported"
+    recipe = load_recipe(
+        project / "captions.toml",
+        [*overrides, f"training.start_from={{model='{model}', vocabulary='extend'}}"],
+    )
+    workspace = Workspace(project / "extended")
+    prepare(recipe, workspace)
+    assert train(recipe, workspace, device="cpu")
+    old, new = SubwordTokenizer.load(model), SubwordTokenizer.load(workspace.model)
+    pieces = old.target_vocabulary.pieces
+    assert new.target_vocabulary.pieces[: len(pieces)] == pieces
+    assert new.target_vocabulary.pieces[-1] == "hsb"
+    # The code in a text is no language.
+    assert new.mark_languages("hsb", "hsb").begin[0] not in new.encode_target(["hsb"])[0]
+    translator = Translator(workspace.model, engine="torch")
+    assert translator.resolve_languages() == ("eng_Latn", "hsb")
+    assert len(translator.translate(ENGLISH[:2])) == 2
+
+
+def test_cut_to_some_text_it_knows_its_languages(project):
+    tokenizer = SubwordTokenizer.load(project / "imported")
+    trimmed = trim_vocabulary(tokenizer, ENGLISH[:5]).tokenizer
+    assert trimmed.target_vocab_size < tokenizer.target_vocab_size
+    assert trimmed.languages == tokenizer.languages
+    for marked in (tokenizer, trimmed):
+        [begin] = marked.mark_languages("eng_Latn", "deu_Latn").begin
+        assert marked.target_vocabulary.pieces[begin] == "deu_Latn"
 
 
 def test_a_request_that_is_wrong_names_its_line(project):

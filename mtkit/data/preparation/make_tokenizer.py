@@ -98,12 +98,13 @@ def _draw_samples(
 def _extend(
     recipe: Recipe, folder: Path, samples: tuple[Iterable[str], Iterable[str]]
 ) -> SubwordTokenizer:
-    """Returns the tokenizer of a model folder with pieces of samples, tags and symbols added."""
+    """Returns the tokenizer of a model folder with pieces of samples, tags, symbols and languages added."""
     tokenizer = read_reused(folder, recipe)
     learned = learn_pieces(tokenizer, recipe.tokenizer, *samples, seed=recipe.seed)
     return extend_vocabulary(
         learned,
         tags=list_tags(recipe),
         symbols=list_symbols(recipe),
+        languages=recipe.data.languages,
         punctuation=punctuation_languages(recipe),
     )
