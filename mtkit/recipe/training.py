@@ -256,7 +256,8 @@ class StartFrom(Section):
     and `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
     `extend`: the same, with pieces behind that the model's vocabulary lacks, of a vocabulary of
     `tokenizer.vocab_size` pieces that is learned from the recipe's text; each starts from the mean
-    of the vectors of the pieces that spell it, and a tag from the mean of the other tags' vectors.
+    of the vectors of the pieces that spell it, and a tag or a language of NLLB's kind from the mean
+    of the others' vectors.
     `new`: a new vocabulary as the recipe says; embeddings of pieces that the model knows are
     copied, the others start from random vectors."""
 
