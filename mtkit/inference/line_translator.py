@@ -118,32 +118,44 @@ class LineTranslator:
         ]
         encoded, warnings = self._encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
-        translations = []
-        for index, (line, parts) in enumerate(zip(lines, encoded, strict=True)):
+        ranked: list[list[list[Hypothesis]]] = []
+        for line, parts in zip(lines, encoded, strict=True):
             found = list(itertools.islice(searched, len(parts)))
             for hypotheses in found:
-                _check_finite(hypotheses, settings[index], line)
-            if not parts:
-                answer = self._answer_without_search(requests[index], warnings.get(index))
-                if settings[index].alignments:
-                    answer = replace(answer, candidates=_UNALIGNED)
-                translations.append(answer)
-                continue
-            ranked = [
-                self._rerank(part, [self._decode(each, part) for each in hypotheses])
-                for part, hypotheses in zip(parts, found, strict=True)
-            ]
-            if settings[index].alignments:
-                ranked = self._align(requests[index].text, parts, ranked)
-            candidates = join_parts(ranked, self._target_language)
-            if self._trees is not None:
-                candidates = self._make_trees(requests[index].text, candidates, parts[0])
-            of_line = [warnings[index]] if index in warnings else []
-            of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
-            translations.append(
-                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(of_line))
+                _check_finite(hypotheses, settings[len(ranked)], line)
+            ranked.append(
+                [
+                    self._rerank(part, [self._decode(each, part) for each in hypotheses])
+                    for part, hypotheses in zip(parts, found, strict=True)
+                ]
             )
-        return translations
+        self._align(requests, encoded, ranked, [each.alignments for each in settings])
+        return [
+            self._finish(request, line, parts, of_parts, warnings.get(index), each)
+            for index, (request, line, parts, of_parts, each) in enumerate(
+                zip(requests, lines, encoded, ranked, settings, strict=True)
+            )
+        ]
+
+    def _finish(  # noqa: PLR0917 (what is known of one line)
+        self,
+        request: Request,
+        line: int,
+        parts: Sequence[EncodedSource],
+        ranked: Sequence[list[Hypothesis]],
+        warning: LineWarning | None,
+        settings: Inference,
+    ) -> Translation:
+        """Returns a line's translation, given the hypotheses of its parts."""
+        if not parts:
+            answer = self._answer_without_search(request, warning)
+            return replace(answer, candidates=_UNALIGNED) if settings.alignments else answer
+        candidates = join_parts(ranked, self._target_language)
+        if self._trees is not None:
+            candidates = self._make_trees(request.text, candidates, parts[0])
+        of_line = [] if warning is None else [warning]
+        of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
+        return Translation(candidates, was_split=len(parts) > 1, warnings=tuple(of_line))
 
     def score(self, pairs: Sequence[tuple[str, str]], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations with their scores, as `Translator.score` does."""
@@ -215,27 +227,45 @@ class LineTranslator:
 
     def _align(
         self,
-        line: str,
-        parts: Sequence[EncodedSource],
-        ranked: Sequence[Sequence[Hypothesis]],
-    ) -> list[list[Hypothesis]]:
-        """Returns each part's hypotheses with the links of their words to the line's."""
-        sources = [self._aligner.locate_source(line, part) for part in parts]
-        rows = [(index, each) for index, found in enumerate(ranked) for each in found]
+        requests: Sequence[Request],
+        encoded: Sequence[Sequence[EncodedSource]],
+        ranked: Sequence[list[list[Hypothesis]]],
+        is_wanted: Sequence[bool],
+    ) -> None:
+        """Adds to hypotheses the links of their words to their lines' words.
+
+        Args:
+            requests: The lines.
+            encoded: The parts of each.
+            ranked: The hypotheses of each part of each line, which are replaced.
+            is_wanted: Whether a line is aligned.
+        """
+        located = [
+            [self._aligner.locate_source(request.text, part) for part in parts] if wanted else []
+            for request, parts, wanted in zip(requests, encoded, is_wanted, strict=True)
+        ]
+        rows = [
+            (line, number, rank)
+            for line, parts in enumerate(located)
+            for number in range(len(parts))
+            for rank in range(len(ranked[line][number]))
+        ]
         weights = self._attend_to_sources(
-            [parts[index].tokens for index, _ in rows], [each.token_ids for _, each in rows]
+            [encoded[line][number].tokens for line, number, _ in rows],
+            [ranked[line][number][rank].token_ids for line, number, rank in rows],
         )
-        aligned: list[list[Hypothesis]] = [[] for _ in parts]
-        for (index, each), of_pieces in zip(rows, weights, strict=True):
-            target = self._aligner.locate_output(each.text, each.token_ids)
-            found = align_words(sources[index], target, of_pieces)
-            aligned[index].append(replace(each, alignment=found))
-        return aligned
+        for (line, number, rank), of_pieces in zip(rows, weights, strict=True):
+            hypothesis = ranked[line][number][rank]
+            target = self._aligner.locate_output(hypothesis.text, hypothesis.token_ids)
+            found = align_words(located[line][number], target, of_pieces)
+            ranked[line][number][rank] = replace(hypothesis, alignment=found)
 
     def _attend_to_sources(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
         """Returns what each target attends to, in batches."""
+        if not targets:
+            return []
         assert isinstance(self._engine, AligningEngine), "checked before"
         lengths = [len(pair[0]) + len(pair[1]) for pair in zip(sources, targets, strict=True)]
         found: dict[int, NDArray[np.float32]] = {}

@@ -143,7 +143,10 @@ def move_head_first(
     def move(weight: Tensor, widths: Sequence[int]) -> Tensor:
         parts = torch.split(weight, [shape.num_heads * width for width in widths])
         return torch.cat(
-            [part.unflatten(0, (shape.num_heads, -1))[order].flatten(0, 1) for part in parts]
+            [
+                part.reshape(shape.num_heads, -1, *part.shape[1:])[order].flatten(0, 1)
+                for part in parts
+            ]
         )
 
     moved = dict(weights)
