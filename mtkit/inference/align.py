@@ -74,29 +74,27 @@ class LineAligner:
                 "remove it: --set inference.alignments=false",
             )
 
-    def align_parts(
+    def align_lines(
         self,
-        line: str,
-        parts: Sequence[EncodedSource],
-        ranked: Sequence[Sequence[Hypothesis]],
+        lines: Sequence[tuple[str, Sequence[EncodedSource], Sequence[Sequence[Hypothesis]]]],
         batch_tokens: int,
-    ) -> list[list[Hypothesis]]:
+    ) -> list[list[list[Hypothesis]]]:
         """Returns each part's hypotheses with the links of their words to the line's.
 
         Args:
-            line: The line.
-            parts: What of it was translated.
-            ranked: The decoded hypotheses of each part.
+            lines: Each line, what of it was translated, and the decoded hypotheses of each part.
             batch_tokens: Source and target tokens that the network reads together.
         """
-        located = [self._locate_source(line, part) for part in parts]
-        rows = [
-            _Row(part, words, each, self._locate_output(each.text, each.token_ids))
-            for part, words, found in zip(parts, located, ranked, strict=True)
-            for each in found
-        ]
+        rows = []
+        for line, parts, ranked in lines:
+            for part, found in zip(parts, ranked, strict=True):
+                located = self._locate_source(line, part)
+                rows += [
+                    _Row(part, located, each, self._locate_output(each.text, each.token_ids))
+                    for each in found
+                ]
         aligned = iter(self._align(rows, batch_tokens))
-        return [[next(aligned) for _ in found] for found in ranked]
+        return [[[next(aligned) for _ in found] for found in ranked] for _, _, ranked in lines]
 
     def align_given(
         self,
@@ -107,7 +105,7 @@ class LineAligner:
 
         Args:
             given: A line, its tokens, and its target.
-            batch_tokens: As `align_parts` takes it.
+            batch_tokens: As `align_lines` takes it.
         """
         rows = []
         for line, source, hypothesis in given:

@@ -113,32 +113,40 @@ class LineTranslator:
         ]
         encoded, warnings = self._encoder.encode(requests, lines, limits)
         searched = iter(self._search(encoded, settings))
-        translations = []
-        for index, (line, parts) in enumerate(zip(lines, encoded, strict=True)):
+        ranked: list[list[list[Hypothesis]]] = []
+        for line, parts, each in zip(lines, encoded, settings, strict=True):
             found = list(itertools.islice(searched, len(parts)))
             for hypotheses in found:
-                _check_finite(hypotheses, settings[index], line)
+                _check_finite(hypotheses, each, line)
+            ranked.append(
+                [
+                    self._rerank(part, [self._decode(one, part) for one in hypotheses])
+                    for part, hypotheses in zip(parts, found, strict=True)
+                ]
+            )
+        aligned = [index for index, each in enumerate(settings) if each.alignments]
+        if aligned:
+            found_links = self._aligner.align_lines(
+                [(requests[index].text, encoded[index], ranked[index]) for index in aligned],
+                self.settings.batch_tokens,
+            )
+            for index, of_line in zip(aligned, found_links, strict=True):
+                ranked[index] = of_line
+        translations = []
+        for index, (request, line, parts) in enumerate(zip(requests, lines, encoded, strict=True)):
             if not parts:
-                answer = self._answer_without_search(requests[index], warnings.get(index))
+                answer = self._answer_without_search(request, warnings.get(index))
                 if settings[index].alignments:
                     answer = replace(answer, candidates=UNALIGNED)
                 translations.append(answer)
                 continue
-            ranked = [
-                self._rerank(part, [self._decode(each, part) for each in hypotheses])
-                for part, hypotheses in zip(parts, found, strict=True)
-            ]
-            if settings[index].alignments:
-                ranked = self._aligner.align_parts(
-                    requests[index].text, parts, ranked, self.settings.batch_tokens
-                )
-            candidates = join_parts(ranked, self._choose_joining(requests[index]))
+            candidates = join_parts(ranked[index], self._choose_joining(request))
             if self._trees is not None:
-                candidates = self._make_trees(requests[index].text, candidates, parts[0])
-            of_line = [warnings[index]] if index in warnings else []
-            of_line += [_cut_warning(line)] if candidates[0].reached_limit else []
+                candidates = self._make_trees(request.text, candidates, parts[0])
+            told = [warnings[index]] if index in warnings else []
+            told += [_cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
-                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(of_line))
+                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
             )
         return translations
 
