@@ -55,24 +55,21 @@ def save_model(
     names = ", ".join(map(str, record.steps))
     several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
-    lora, adapter = recipe.training.lora, None
+    lora, adapter, base_digest = recipe.training.lora, None, chosen[-1].base_digest
+    whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels)).of(weights, base_digest)
     if lora is not None and lora.release == "adapter":
-        base, base_digest = find_base(recipe), chosen[-1].base_digest
-        adapter = AdapterConfig.of(base, workspace.model, lora, base_digest)
-    else:
-        whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels))
-        weights = whole.of(weights, chosen[-1].base_digest)
+        adapter = AdapterConfig.of(find_base(recipe), workspace.model, lora, base_digest)
     shortlist, told = _make_shortlist(recipe, data)
     save_model_folder(
         workspace.model,
         recipe=recipe,
-        weights=weights,
+        weights=whole if adapter is None else weights,
         adapter=adapter,
         tokenizer=data.tokenizer,
         labels=data.labels,
         origin=origin + remark,
         licence=find_start_licence(recipe),
-        alignment_head=find_alignment_head(recipe, data, weights),
+        alignment_head=find_alignment_head(recipe, data, whole),
         training_facts=describe_start(recipe)
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts()

@@ -214,8 +214,10 @@ def test_averages_at_once_are_each_whole(trained) -> None:
     # The digest of digests, by hand.
     files = {
         name: hashlib.sha256((trained.workspace.model / name).read_bytes()).hexdigest()[:16]
-        for name in ("config.json", "joint.spm", "model.safetensors", "tokenizer.json")
-    }
+        for name in (
+            "alignment.json", "config.json", "joint.spm", "model.safetensors", "tokenizer.json"
+        )
+    }  # fmt: skip
     canonical = json.dumps(files, sort_keys=True).encode()
     assert recorded["digest"] == hashlib.sha256(canonical).hexdigest()[:16]
     assert not list(trained.workspace.root.glob(".*"))

@@ -98,7 +98,7 @@ def _draw_samples(
 def _extend(
     recipe: Recipe, folder: Path, samples: tuple[Iterable[str], Iterable[str]]
 ) -> SubwordTokenizer:
-    """Returns the tokenizer of a model folder with pieces of samples, tags, symbols and languages added."""
+    """Returns a model folder's tokenizer with pieces of samples, tags, symbols, languages added."""
     tokenizer = read_reused(folder, recipe)
     learned = learn_pieces(tokenizer, recipe.tokenizer, *samples, seed=recipe.seed)
     return extend_vocabulary(
