@@ -67,6 +67,8 @@ def load_transformers() -> Any:
             "transformers isn't installed, and a folder for it is checked with it",
             "pip install 'mtkit[transformers]'",
         ) from error
+    # A bar for weights that are read in no time, also into files.
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return transformers
 
 
