@@ -40,7 +40,7 @@ from mtkit.data.selection.select_rows import LEFT_OUT_FILE
 from mtkit.data.sources.one_language import read_text
 from mtkit.errors import MtkitError
 from mtkit.evaluation.perplexity import PredictedText, measure_text
-from mtkit.inference.engines.torch_engine import open_torch_engine
+from mtkit.inference.engines.open_torch_engine import open_torch_engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import WEIGHTS_FILE, open_model_folder
 from mtkit.model.weights import read_shapes

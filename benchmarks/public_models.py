@@ -45,7 +45,8 @@ from transformers import (
 
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
+from mtkit.inference.engines.open_torch_engine import make_ready
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.model.importers.fairseq_languages import NLLB

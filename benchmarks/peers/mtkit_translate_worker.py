@@ -35,7 +35,7 @@ def main() -> None:
         # Loaded with the engine, and not with the other.
         import torch  # noqa: PLC0415
 
-        from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
+        from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
 
         facts["arithmetic"] = choose_precision(
             settings, torch.device("cpu"), read_config(folder).model

@@ -13,7 +13,7 @@ from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.torch_engine import choose_precision
+from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.model.config import ClassifierConfig, ModelConfig, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.folder import load_own_network

@@ -47,7 +47,7 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
     match name:
         case "torch":
             # Imported here: CTranslate2 translates without torch.
-            from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
+            from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
             from mtkit.network.device import find_device  # noqa: PLC0415
 
             found = find_device(device)

@@ -321,7 +321,7 @@ def _open_engine(
     """Returns an engine with its models; loads its library, and no other's."""
     match name:
         case "torch":
-            from mtkit.inference.engines.torch_engine import open_torch_engine
+            from mtkit.inference.engines.open_torch_engine import open_torch_engine
 
             return open_torch_engine(folders, settings, device)
         case "ctranslate2":

@@ -164,7 +164,7 @@ def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
     """Checks whether our engine would run a model in bf16 on this CPU."""
     if config.model.d_model < MIN_WIDTH_IN_BFLOAT16:
         return False  # Without loading torch.
-    from mtkit.inference.engines.torch_engine import choose_precision  # noqa: PLC0415
+    from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
     from mtkit.network.device import find_device as find_torch_device  # noqa: PLC0415
 
     ours = settings.model_copy(update={"allow_int8": False})

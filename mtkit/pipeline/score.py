@@ -218,7 +218,7 @@ def _open_predictor(
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
     """Returns what a language model makes of lines, given them and their documents' numbers."""
     # Imported here: CTranslate2 translates without torch.
-    from mtkit.inference.engines.torch_engine import open_torch_engine  # noqa: PLC0415
+    from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
 
     block_tokens = recipe.data.block_tokens

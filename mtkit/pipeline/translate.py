@@ -130,8 +130,9 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Translator:
     """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
+    from mtkit.inference.engines.open_torch_engine import check_generates, make_ready
     from mtkit.inference.engines.parallel_engine import open_processes
-    from mtkit.inference.engines.torch_engine import TorchEngine, check_generates, make_ready
+    from mtkit.inference.engines.torch_engine import TorchEngine
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 

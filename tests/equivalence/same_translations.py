@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.engines.torch_engine import TorchEngine, check_generates, make_ready
+from mtkit.inference.engines.open_torch_engine import check_generates, make_ready
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference

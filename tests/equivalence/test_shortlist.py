@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine, make_ready
+from mtkit.inference.engines.open_torch_engine import make_ready
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search import batch_vocabulary
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
-from mtkit.inference.engines import torch_engine
+from mtkit.inference.engines import open_torch_engine
 from mtkit.model.config import open_model_folder
 from mtkit.pipeline.engine_choice import find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
@@ -109,10 +109,10 @@ def test_eight_bits_must_be_allowed(trained) -> None:
 def test_a_float32_export_is_left_aside_where_torch_computes_in_bf16(trained, monkeypatch) -> None:
     call("export", trained.options)
     monkeypatch.setattr("mtkit.pipeline.engine_choice.MIN_WIDTH_IN_BFLOAT16", 0)
-    monkeypatch.setattr(torch_engine, "MIN_WIDTH_IN_BFLOAT16", 0)
-    monkeypatch.setattr(torch_engine, "suit_precision", lambda _: "bf16")
+    monkeypatch.setattr(open_torch_engine, "MIN_WIDTH_IN_BFLOAT16", 0)
+    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda _: "bf16")
     assert f"{LEFT}it computes in bf16" in translate(trained).stderr
-    monkeypatch.setattr(torch_engine, "suit_precision", lambda _: "fp32")
+    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda _: "fp32")
     assert CHOSEN in translate(trained).stderr
 
 

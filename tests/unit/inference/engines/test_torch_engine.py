@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import search_in_batches
-from mtkit.inference.engines import torch_engine
+from mtkit.inference.engines import open_torch_engine, torch_engine
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.engines.torch_engine import TorchEngine, choose_precision, pad
+from mtkit.inference.engines.open_torch_engine import choose_precision
+from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
 from mtkit.network.device import is_imitated
@@ -134,22 +135,22 @@ def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
 
 
 def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "bf16")
+    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "bf16")
     cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
     assert choose_precision(Inference(), cpu, narrow) == "fp32"
     assert choose_precision(Inference(), cpu, wide) == "bf16"
     assert choose_precision(Inference(), torch.device("cuda"), narrow) == "bf16"
     assert choose_precision(Inference(precision="bf16"), cpu, narrow) == "bf16"
-    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "fp32")
+    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "fp32")
     assert choose_precision(Inference(), cpu, wide) == "fp32"
 
 
 @pytest.mark.parametrize("gains", [False, True])
 def test_eight_bits_are_taken_where_they_gain_and_are_allowed(monkeypatch, gains: bool) -> None:
-    monkeypatch.setattr(torch_engine, "suit_precision", lambda device: "bf16")
+    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "bf16")
     tried = []
     monkeypatch.setattr(
-        torch_engine, "gains_by_quantizing", lambda precision: tried.append(precision) or gains
+        open_torch_engine, "gains_by_quantizing", lambda precision: tried.append(precision) or gains
     )
     cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
     allowed = Inference(allow_int8=True)
@@ -168,7 +169,7 @@ def test_eight_bits_are_taken_where_they_gain_and_are_allowed(monkeypatch, gains
 
 def test_eight_bits_do_not_depend_on_a_batch(make_recipe, make_model):
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision="int8")
-    ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    ready = open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert any(isinstance(part, QuantizedLinear) for part in ready.modules())
     engine = TorchEngine(ready, "cpu")
     together = engine.search(encoded(_SOURCES), settings)
@@ -184,9 +185,9 @@ def test_eight_bits_do_not_depend_on_a_batch(make_recipe, make_model):
 
 
 def test_a_processor_without_a_kernel_is_told(make_recipe, make_model, monkeypatch, capsys):
-    monkeypatch.setattr(torch_engine, "choose_kernel", lambda: PlainProduct)
+    monkeypatch.setattr(open_torch_engine, "choose_kernel", lambda: PlainProduct)
     settings = Inference(precision="int8")
-    torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert capsys.readouterr().err == (
         "warning: this processor has no exact product of 8-bit integers: int8 saves no time here "
         "(inference.precision)\n"
@@ -200,12 +201,12 @@ def test_a_network_made_ready_finds_the_same(
 ) -> None:
     if fixes and (not torch.backends.mkldnn.is_available() or is_imitated(torch.device("cpu"))):
         pytest.skip("no oneDNN, or none with products of bfloat16")
-    monkeypatch.setattr(torch_engine, "gains_by_prepacking", lambda device: fixes)
+    monkeypatch.setattr(open_torch_engine, "gains_by_prepacking", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
     model = make_model(make_recipe())
     plain = copy_in_bfloat16(model) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
-    ready = torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    ready = open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
     found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
     for ours, theirs in zip(found, expected, strict=True):

@@ -1,0 +1,150 @@
+"""A model folder opened for PyTorch: device, precision, processes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from mtkit.console import warn
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.parallel_engine import open_processes
+from mtkit.inference.engines.short_lists import open_shortlist
+from mtkit.inference.engines.torch_engine import GeneratingNetwork, TorchEngine
+from mtkit.model.alignment_head import read_alignment_head
+from mtkit.model.config import ModelConfig, read_config
+from mtkit.model.digest import reading
+from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
+from mtkit.network.cpu.prepacked import gains_by_prepacking
+from mtkit.network.cpu.quantized import (
+    PlainProduct,
+    choose_kernel,
+    gains_by_quantizing,
+    is_quantized,
+)
+from mtkit.network.device import find_device, limit_threads, suit_precision
+from mtkit.network.precision import in_precision
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
+
+
+def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
+    """Returns an engine with the model in a folder, or those of an ensemble.
+
+    Raises:
+        MtkitError: There is no such device; there is no model, or it is damaged.
+    """
+    limit_threads()
+    chosen = find_device(device)
+    loaded = [
+        load_model_folder(
+            folder,
+            device=chosen,
+            in_int8=choose_precision(settings, chosen, read_config(folder).model) == "int8",
+        )
+        for folder in folders
+    ]
+    models = [check_generates(each.model, each.config) for each in loaded]
+    language_model = _open_language_model(settings, loaded[0], chosen)
+    heads = [
+        read_alignment_head(folder, each.config.model)
+        for folder, each in zip(folders, loaded, strict=True)
+    ]
+    engine = TorchEngine(
+        [make_ready(model, settings, chosen) for model in models],
+        chosen,
+        language_model=language_model,
+        alignment_heads=heads,
+        shortlist=open_shortlist(folders[0], settings, loaded),
+    )
+    return open_processes(engine, chosen, settings.processes)
+
+
+def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
+    """Returns a network that emits text.
+
+    Raises:
+        MtkitError: It doesn't.
+    """
+    if isinstance(model, GeneratingNetwork):
+        return model
+    raise MtkitError(
+        f"{config.recipe} is a masked language model, which emits no text",
+        "start a translator's encoder from it (training.start_from), or score text with it",
+    )
+
+
+def _open_language_model(
+    settings: Inference, translator: LoadedModel, device: torch.device
+) -> CausalLanguageModel | None:
+    """Returns the language model that `inference.fusion` names, if it does.
+
+    Raises:
+        MtkitError: There is none, or it has another vocabulary than the translator's target.
+    """
+    if settings.fusion is None:
+        return None
+    folder = settings.fusion.model
+    with reading(folder):
+        opened = load_model_folder(folder, device=device)
+    if not isinstance(opened.model, CausalLanguageModel):
+        raise MtkitError(
+            f"{folder}: not a causal language model (inference.fusion.model)",
+            'train one: objective = "causal-lm"',
+        )
+    if not isinstance(translator.model, EncoderDecoder):
+        raise MtkitError(
+            "inference.fusion is for translators, and this is a language model itself",
+            "remove it: --set '~inference.fusion'",
+        )
+    if opened.tokenizer.target_vocabulary != translator.tokenizer.target_vocabulary:
+        raise MtkitError(
+            f"{folder}: another vocabulary than the translator's target (inference.fusion.model)",
+            "train the language model with tokenizer.pretrained.source = the .spm file of the "
+            "translator's target in its model folder",
+        )
+    ready = make_ready(opened.model, settings, device)
+    assert isinstance(ready, CausalLanguageModel)
+    return ready
+
+
+def make_ready(
+    model: GeneratingNetwork, settings: Inference, device: torch.device
+) -> GeneratingNetwork:
+    """Returns a network on `device` as it is quickest to search with; the one given is used up."""
+    precision = choose_precision(settings, device, model.model)
+    if precision == "int8":
+        if choose_kernel() is PlainProduct:
+            warn(
+                "this processor has no exact product of 8-bit integers: int8 saves no time here "
+                "(inference.precision)"
+            )
+        if not is_quantized(model):
+            model.quantize()
+        return model
+    ready = in_precision(model, precision)
+    if gains_by_prepacking(device):
+        ready.prepack()
+    return ready
+
+
+def choose_precision(settings: Inference, device: torch.device, model: Model) -> InferencePrecision:
+    """Returns the precision that is asked for, or for `auto` what a device is quickest in.
+
+    Raises:
+        MtkitError: int8 on a GPU.
+    """
+    if settings.precision == "int8" and device.type != "cpu":
+        raise MtkitError(
+            f"no products of 8-bit integers on {device.type} (inference.precision)",
+            "--device cpu, or --set inference.precision=auto",
+        )
+    if settings.precision != "auto":
+        return settings.precision
+    is_narrow = device.type == "cpu" and model.d_model < MIN_WIDTH_IN_BFLOAT16
+    precision = "fp32" if is_narrow else suit_precision(device)
+    if settings.allow_int8 and device.type == "cpu" and gains_by_quantizing(precision):
+        return "int8"
+    return precision
