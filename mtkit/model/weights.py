@@ -118,7 +118,7 @@ def read_weight(path: Path, name: str) -> Tensor:
         MtkitError: It isn't there, or is damaged.
     """
     try:
-        # The file is mapped anew each time: what was read of it leaves the process's memory again.
+        # The file is mapped again each time: what was read of it leaves the process's memory again.
         with for_library(path) as readable, safe_open(readable, framework="pt") as tensors:
             found: Tensor = tensors.get_tensor(name)
             return found

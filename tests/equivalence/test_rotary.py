@@ -41,7 +41,7 @@ def test_pairs_are_turned_by_the_paper_s_angles() -> None:
     positions = RotaryPositions(4, 1)
     states = torch.tensor([1.0, 0.0, 0.0, 1.0, 7.0]).expand(1, 4, 5)
     turned = positions(states, torch.arange(4)[None], end=4)[0, 3]
-    expected = [-0.9899924966, 0.1411200081, -0.0299955002, 0.9995500337, 7.0]
+    expected = [-0.9899924966, 0.1411200081, -0.0299955002, 0.9995500317, 7.0]
     torch.testing.assert_close(turned, torch.tensor(expected), rtol=0, atol=1e-7)
 
 
