@@ -157,10 +157,6 @@ class Languages:
         """Returns whether a text marked with a code is of the source language."""
         return not self.source or _main(code) in ("", _main(self.source))
 
-    def is_target(self, code: str) -> bool:
-        """Returns whether a text marked with a code is of the target language."""
-        return bool(self.target) and _main(code) == _main(self.target)
-
 
 def _main(code: str) -> str:
     return code.strip().lower().replace("_", "-").split("-")[0]

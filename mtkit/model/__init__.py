@@ -12,7 +12,7 @@ card.py         the README.md in the folder
 trim.py         a model with fewer pieces
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT
-m2m100_config.py   configs of M2M100 and NLLB, both ways
+m2m100_config.py   configs of M2M100 and NLLB
 transformers_names.py   a language model's weights by transformers' names
 translator_names.py     a translator's weights by transformers' names
 importers/      a model from the forms of other programs

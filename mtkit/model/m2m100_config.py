@@ -1,10 +1,9 @@
-"""The networks of M2M100 and NLLB-200 by transformers' names: `M2M100Config`, both ways."""
+"""The networks of M2M100 and NLLB-200 by transformers' names."""
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mtkit.errors import MtkitError
 from mtkit.recipe.model import Activation, Model
 from mtkit.text.vocabulary import MAX_PIECES
 
@@ -43,48 +42,6 @@ class M2M100Config(BaseModel):
     pad_token_id: Literal[1] = 1
     eos_token_id: int = 2
     decoder_start_token_id: int = 2
-
-    @classmethod
-    def of_model(cls, model: Model, *, vocab_size: int, max_positions: int = 1024) -> Self:
-        """Returns the config of a network that mtkit imported, or of one like it.
-
-        Args:
-            model: The network.
-            vocab_size: Rows of the embedding there.
-            max_positions: Positions that transformers makes a table of at first.
-
-        Raises:
-            MtkitError: transformers' class has no such network.
-        """
-        names = {value: key for key, value in reversed(ACTIVATIONS.items())}
-        if model.activation not in names:
-            raise MtkitError(
-                f'M2M100 has no such network (model.activation = "{model.activation}")'
-            )
-        found = cls(
-            vocab_size=vocab_size,
-            max_position_embeddings=max_positions,
-            encoder_layers=model.num_encoder_layers,
-            decoder_layers=model.num_decoder_layers,
-            encoder_ffn_dim=model.d_ff,
-            decoder_ffn_dim=model.d_ff,
-            encoder_attention_heads=model.num_heads,
-            decoder_attention_heads=model.num_heads,
-            activation_function=names[model.activation],
-            d_model=model.d_model,
-            dropout=model.dropout,
-            attention_dropout=model.attention_dropout,
-            activation_dropout=model.activation_dropout,
-            scale_embedding=model.scale_embeddings,
-        )
-        ours, theirs = dict(model), dict(found.to_model())
-        for name, value in theirs.items():
-            # A bias that hides `<s>` alone is none of theirs: whoever exports checks its values.
-            if name not in ("initial_std", "output_bias") and ours[name] != value:
-                raise MtkitError(
-                    f"M2M100 has no such network (model.{name} = {ours[name]}, expected {value})"
-                )
-        return found
 
     def to_model(self) -> Model:
         """Returns the network's section of a recipe.

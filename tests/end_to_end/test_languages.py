@@ -185,8 +185,8 @@ def test_a_long_line_has_its_language_in_each_part(project):
     parts = translator.search(
         [Request(line, settings=settings, **whole) for line in ENGLISH[:3]], warns=False
     )
-    if not any(each.was_split for each in parts):
-        assert found.text == " ".join(each.text for each in parts)
+    assert not any(each.was_split for each in parts)
+    assert found.text == " ".join(each.text for each in parts)
 
 
 def test_attention_is_that_of_marked_text(project):
