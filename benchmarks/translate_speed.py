@@ -26,7 +26,7 @@ from mtkit.files import read_json
 from mtkit.model.config import CONFIG_FILE, read_config, read_settings
 from mtkit.processors import count_processors
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 from mtkit.text.tokenizer import SETTINGS_FILE, SubwordTokenizer
 
 SYSTEMS = ("mtkit", "mtkit-ctranslate2", "ctranslate2", "onmt")

@@ -8,7 +8,7 @@ from translating import read_task, time_steady, versions_of
 from mtkit import Translator
 from mtkit.inference.streams.windows import WINDOW_LINES, take_windows
 from mtkit.model.config import read_config, read_settings
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 
 
 def main() -> None:

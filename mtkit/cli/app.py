@@ -1,5 +1,6 @@
 """The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from mtkit.version import __version__
 # What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130
 _NOBODY_READS = 141
+_NEW_OBJECTS_BEFORE_COLLECTION = 50_000
 
 
 @contextmanager
@@ -122,6 +124,8 @@ def describe(
 
 def main() -> None:
     """Runs the command line; the process ends with its exit code."""
+    # By default every 700 new objects: importing torch makes half a million, all of which stay.
+    gc.set_threshold(_NEW_OBJECTS_BEFORE_COLLECTION)
     try:
         open_standard_streams()
         app(prog_name="mtkit")

@@ -22,7 +22,7 @@ from mtkit.network import MaskedLanguageModel
 from mtkit.network.device import find_device, limit_threads
 from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.training import Masking
+from mtkit.recipe.masking import Masking
 
 
 class HiddenTokenPredictor:

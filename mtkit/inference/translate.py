@@ -1,6 +1,5 @@
 """Lines of text to lines of text: the front door of the room."""
 
-import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -15,7 +14,6 @@ from mtkit.inference.streams.windows import (
     WarningPrinter,
     answer_window,
     answer_windows,
-    take_arrivals,
     take_windows,
 )
 from mtkit.inference.translation import Request, Translation
@@ -234,6 +232,8 @@ class Translator:
 
     async def translate_async(self, lines: Sequence[str]) -> list[str]:
         """Returns the translation of each line; other tasks of the event loop run meanwhile."""
+        import asyncio
+
         return await asyncio.to_thread(self.translate, lines)
 
     async def stream_async(
@@ -251,6 +251,10 @@ class Translator:
         Raises:
             MtkitError: As `translate`; the lines before have been answered.
         """
+        import asyncio
+
+        from mtkit.inference.streams.arrivals import take_arrivals
+
         first_line = 1
         with WarningPrinter(is_silent=not self._warns) as printer:
             async with aclosing(take_arrivals(lines, window_lines)) as windows:

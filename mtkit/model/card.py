@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
@@ -11,7 +12,9 @@ from mtkit.foreign_files import read_file
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
 
 CARD_FILE = "README.md"
 _MAX_BYTES = 1 << 20
@@ -97,7 +100,7 @@ print("hidden:", [pieces.pieces[token] for token in best])
 
 
 def model_card(
-    recipe: Recipe,
+    recipe: "Recipe",
     *,
     num_parameters: int,
     vocab_sizes: tuple[int, int],

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -21,14 +21,17 @@ from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.masking import Masking
 from mtkit.recipe.model import Model
+from mtkit.recipe.objective import ENCODER_DECODERS, MAX_LABELS, ClassifierKind, Objective
 from mtkit.recipe.parsing import Linearization, Parsing
-from mtkit.recipe.recipe import ENCODER_DECODERS, Objective, Recipe
 from mtkit.recipe.section import Section
-from mtkit.recipe.training import MAX_LABELS, ClassifierKind, Masking
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import MAX_PIECES
+
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
 
 FORMAT_VERSION = 3
 """Raised when a folder that this version writes can't be read by older ones."""
@@ -105,7 +108,7 @@ class ModelConfig(Section):
 
     @classmethod
     def of(
-        cls, recipe: Recipe, tokenizer: SubwordTokenizer, labels: Sequence[str] = ()
+        cls, recipe: "Recipe", tokenizer: SubwordTokenizer, labels: Sequence[str] = ()
     ) -> "ModelConfig":
         """Returns the config of a recipe's model, for the vocabularies of a tokenizer.
 

@@ -19,7 +19,7 @@ from mtkit.model.parameters import (
 )
 from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import ENCODER_DECODERS, Objective
+from mtkit.recipe.objective import ENCODER_DECODERS, Objective
 from mtkit.recipe.training import FrozenPart
 
 PER_WEIGHT = 6

@@ -14,6 +14,7 @@ An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the w
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +46,12 @@ from mtkit.model.weights import (
     write_tensors,
 )
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
-from mtkit.recipe.recipe import LANGUAGE_MODELS, Recipe
+from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.text.shortlist import Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
+
+if TYPE_CHECKING:
+    from mtkit.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class LoadedModel(OpenedFolder):
 def save_model_folder(
     folder: Path,
     *,
-    recipe: Recipe,
+    recipe: "Recipe",
     weights: Mapping[str, Tensor],
     tokenizer: SubwordTokenizer,
     labels: Sequence[str] = (),

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 from mtkit.errors import MtkitError
 from mtkit.recipe.lora import Lora, MapKind
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import Objective
-from mtkit.recipe.training import ClassifierKind
+from mtkit.recipe.objective import ClassifierKind, Objective
 
 Shape = tuple[int, ...]
 Part = Literal["embeddings", "encoder", "decoder", "output"]

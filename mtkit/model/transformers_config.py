@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from mtkit.errors import MtkitError
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.model import Activation, Model
-from mtkit.recipe.recipe import ENCODER_DECODERS
+from mtkit.recipe.objective import ENCODER_DECODERS
 from mtkit.text.token_ids import BOS, EOS, PAD
 
 _GPT_ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu_tanh", "silu": "silu"}

@@ -20,7 +20,7 @@ from mtkit.inference.translation import Request
 from mtkit.model.config import open_model_folder, read_settings
 from mtkit.paths import as_text
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 
 MAX_LINES = 1_000
 """Lines that are read; each takes megabytes of a large model's weights."""

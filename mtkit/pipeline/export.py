@@ -22,7 +22,7 @@ from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 from mtkit.workspace import Workspace
 
 _NUM_PHRASES = 200

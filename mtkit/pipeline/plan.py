@@ -28,8 +28,8 @@ from mtkit.model.costs import (
 )
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
+from mtkit.recipe.objective import ENCODER_DECODERS
 from mtkit.recipe.precision import Precision
-from mtkit.recipe.recipe import ENCODER_DECODERS
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}

@@ -33,7 +33,7 @@ def open_remote(
         MtkitError: Several models, or another override.
     """
     from mtkit.recipe.inference import Inference
-    from mtkit.recipe.loading import override_section
+    from mtkit.recipe.override_section import override_section
     from mtkit.serving.client import RemoteTranslator
 
     if len(models) > 1:

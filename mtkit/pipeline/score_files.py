@@ -13,7 +13,7 @@ from mtkit.paths import as_text
 from mtkit.pipeline.system_names import name_systems
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 from mtkit.text.trees.brackets import read_trees, write_tree
 
 

@@ -71,7 +71,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise MtkitError(f"mtkit serve needs the package {error.name}", _INSTALL) from error
     from mtkit.model.config import read_settings
-    from mtkit.recipe.loading import override_section
+    from mtkit.recipe.override_section import override_section
 
     of_server = [each for each in overrides if each.lstrip("~").startswith("serve.")]
     of_models = [each for each in overrides if each not in of_server]

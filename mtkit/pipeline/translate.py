@@ -95,7 +95,7 @@ def load_models(
         return _load_checkpoint(models[0], overrides, device)
     settings = read_settings(models[0])
     if overrides:
-        from mtkit.recipe.loading import override_section
+        from mtkit.recipe.override_section import override_section
 
         settings = override_section(settings, "inference", overrides)
     return Translator(

@@ -13,7 +13,7 @@ from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.corpora import HubCorpus
 from mtkit.recipe.defaults import choose_defaults
 from mtkit.recipe.faults import explain, find_origin
-from mtkit.recipe.overrides import apply_override, override_key
+from mtkit.recipe.overrides import apply_override, list_changes, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.training import START_KEYS
 
@@ -25,7 +25,6 @@ _START_TABLES = ("training", "training.start_from")
 _TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
 
 Entry = TypeVar("Entry", bound=BaseModel)
-Part = TypeVar("Part", bound=BaseModel)
 
 
 def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recipe:
@@ -96,7 +95,7 @@ def check_recipe(
         recipe = Recipe.model_validate_json(text)
     except ValidationError as error:
         raise explain(
-            error, origin=origin, tables=tables, section=Recipe, changed=_by_key(overrides)
+            error, origin=origin, tables=tables, section=Recipe, changed=list_changes(overrides)
         ) from error
     _note_keys_of_file(recipe, overrides)
     return _with_absolute_paths(recipe, folder)
@@ -106,45 +105,13 @@ def _note_keys_of_file(recipe: Recipe, overrides: Sequence[str]) -> None:
     """Notes in COMET's section the keys that nobody typed: they may be a stranger's."""
     comet = recipe.evaluation.comet
     if comet is not None:
-        changed = _by_key(overrides)
+        changed = list_changes(overrides)
         untyped = {
             key
             for key in comet.model_fields_set
             if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
         }
         comet.note_keys_of_file(frozenset(untyped))
-
-
-def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
-    """Returns a copy of one section of a recipe with overrides applied, where no recipe is read.
-
-    Args:
-        section: The section.
-        name: Its name in a recipe.
-        overrides: As `load_recipe` takes them; each must begin with the section's name.
-
-    Raises:
-        MtkitError: An override of another section, an unknown key, or a value out of its range.
-    """
-    tables = {name: section.model_dump(mode="json", exclude_none=True)}
-    for override in overrides:
-        if not override_key(override).startswith(f"{name}."):
-            raise MtkitError(
-                f"--set {override}: no recipe is read here, so only {name} can be changed",
-                f"for example: --set {name}.{next(iter(type(section).model_fields))}=...",
-            )
-        apply_override(tables, override)
-    try:
-        return type(section).model_validate_json(json.dumps(tables[name], default=str))
-    except ValidationError as error:
-        raise explain(
-            error,
-            origin=f"--set {name}",
-            tables=tables[name],
-            section=type(section),
-            name=name,
-            changed=_by_key(overrides),
-        ) from error
 
 
 def _beyond_reading(origin: str) -> MtkitError:
@@ -159,16 +126,6 @@ def _start_from_working_directory(tables: dict[str, Any]) -> None:
     for key in START_KEYS:
         if isinstance(node, dict) and isinstance(node.get(key), str):
             node[key] = str(Path.cwd() / Path(node[key]).expanduser())
-
-
-def _by_key(overrides: Sequence[str]) -> dict[str, str]:
-    """Returns each override as it was typed, by the key that it changes, in order."""
-    changed: dict[str, str] = {}
-    for override in overrides:
-        key = override_key(override)
-        changed.pop(key, None)
-        changed[key] = f"--set {override}"
-    return changed
 
 
 def dump_recipe(recipe: Recipe) -> str:

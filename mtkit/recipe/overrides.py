@@ -1,12 +1,13 @@
 """`--set section.key=value` and `--set ~section.key`, applied to a recipe's tables."""
 
 import tomllib
+from collections.abc import Sequence
 from typing import Any
 
+import mtkit.recipe
 from mtkit.errors import MtkitError, suggest
 from mtkit.paths import without_surrogates
 from mtkit.recipe.faults import known_keys, list_keys
-from mtkit.recipe.recipe import Recipe
 
 
 def apply_override(tables: dict[str, Any], override: str) -> None:
@@ -43,6 +44,16 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
         _check_known(steps, override)
 
 
+def list_changes(overrides: Sequence[str]) -> dict[str, str]:
+    """Returns each override as it was typed, by the key that it changes, in order."""
+    changed: dict[str, str] = {}
+    for override in overrides:
+        key = override_key(override)
+        changed.pop(key, None)
+        changed[key] = f"--set {override}"
+    return changed
+
+
 def override_key(override: str) -> str:
     """Returns the key that an override changes or removes."""
     return ".".join(_parse(override, removes=override.startswith("~"))[0])
@@ -68,7 +79,7 @@ def _check_known(steps: list[str], override: str) -> None:
     """Checks that a key which is absent, as after its removal, is one that a recipe can have."""
     location = [int(step) if step.isdecimal() else step for step in steps]
     for depth, step in enumerate(location):
-        known = known_keys(Recipe, location[: depth + 1])
+        known = known_keys(mtkit.recipe.Recipe, location[: depth + 1])
         if isinstance(step, str) and step not in known:
             raise MtkitError(
                 f"--set {override}: unknown key '{step}'" + suggest(step, known),

@@ -1,6 +1,6 @@
 """The whole recipe: one section per idea, and what must hold between them."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -9,17 +9,12 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.model import Model
+from mtkit.recipe.objective import ENCODER_DECODERS, LANGUAGE_MODELS, Objective
 from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Section
 from mtkit.recipe.text_corpora import ClassifierCorpus, TextCorpus, TextTableCorpus
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Classification, FrozenPart, Training
-
-Objective = Literal["translation", "causal-lm", "masked-lm", "denoising", "classification"]
-LANGUAGE_MODELS: tuple[Objective, ...] = ("causal-lm", "masked-lm", "denoising")
-"""Objectives that learn from text in one language."""
-ENCODER_DECODERS: tuple[Objective, ...] = ("translation", "denoising")
-"""Objectives of networks with an encoder and a decoder."""
 
 
 class Recipe(Section):

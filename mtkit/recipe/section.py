@@ -1,6 +1,6 @@
 """The base of all sections of a recipe, and types of their values."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -12,6 +12,8 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
 )
+
+from mtkit.recipe.documented import read_docstrings
 
 _MAX_NUMBER = 1_000_000_000
 
@@ -61,7 +63,15 @@ class Section(BaseModel):
         frozen=True,
         extra="forbid",
         strict=True,
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        """Returns the section's JSON schema; the docstring under a key is its description."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for key, docstring in read_docstrings(cls).items():
+            properties.get(key, {}).setdefault("description", docstring)
+        return schema

@@ -18,8 +18,9 @@ from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageMod
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
+from mtkit.recipe.objective import ClassifierKind
 from mtkit.recipe.tables import relative_to_root
-from mtkit.recipe.training import ClassifierKind, StartKey
+from mtkit.recipe.training import StartKey
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.training.piece_vectors import find_spelling, find_vocabulary
 

@@ -12,8 +12,8 @@ from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
 from mtkit.network.device import is_imitated
 from mtkit.recipe import Recipe
+from mtkit.recipe.objective import Objective
 from mtkit.recipe.precision import Precision
-from mtkit.recipe.recipe import Objective
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner

@@ -14,7 +14,7 @@ from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.errors import MtkitError
 from mtkit.network import GridLayout, Layout, PackedLayout
 from mtkit.network.device import send
-from mtkit.recipe.training import ClassifierKind
+from mtkit.recipe.objective import ClassifierKind
 from mtkit.text.token_ids import BOS, CLOSING_PIECES, EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 

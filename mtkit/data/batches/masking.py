@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mtkit.data.batches.permutation import derive_keys_of, permute, scale_keys
 from mtkit.data.batches.ragged import Indices, join_ranges
 from mtkit.data.batches.segments import Segments
-from mtkit.recipe.training import Masking
+from mtkit.recipe.masking import Masking
 from mtkit.text.token_ids import SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -21,8 +21,8 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.objective import MAX_LABELS
 from mtkit.recipe.text_corpora import ClassifierCorpus
-from mtkit.recipe.training import MAX_LABELS
 
 LABELLED_COLUMNS = ("text", "second", "label")
 """Columns of a text store of labelled texts; `second` is empty where there are no pairs."""

@@ -33,7 +33,7 @@ from mtkit.data.preparation.tokenize_text import (
 from mtkit.data.prepared import SHORT_BLOCKS, choose_short_tokens
 from mtkit.digests import digest_file
 from mtkit.recipe import Recipe
-from mtkit.recipe.recipe import Objective
+from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.worker_processes import map_in_order
 

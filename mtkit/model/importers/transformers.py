@@ -21,7 +21,7 @@ from mtkit.model.transformers_names import TIED, list_counterparts, to_ours, to_
 from mtkit.model.weights import check_weights, load_weights, read_shapes, read_weights
 from mtkit.network import Network
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.recipe import Objective
+from mtkit.recipe.objective import Objective
 from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -16,7 +16,7 @@ from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, chec
 from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.data.prepared import PreparedData
 from mtkit.recipe import Recipe
-from mtkit.recipe.training import Masking
+from mtkit.recipe.masking import Masking
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
 from mtkit.training.objectives.stored import StoredBatches

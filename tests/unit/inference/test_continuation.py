@@ -19,7 +19,7 @@ from mtkit.recipe.corpora import TextTrainingCorpus
 from mtkit.recipe.data import Data
 from mtkit.recipe.inference import Fusion, Inference, Sampling
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import Objective
+from mtkit.recipe.objective import Objective
 from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.recipe.training import Training, Validation
 

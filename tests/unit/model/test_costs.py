@@ -30,7 +30,7 @@ from mtkit.network.cpu import attention as cpu_attention
 from mtkit.network.precision import copy_in_bfloat16
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
-from mtkit.recipe.recipe import Objective
+from mtkit.recipe.objective import Objective
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.training.learner import Learner, freeze
 from mtkit.training.text_loss import measure_causal, measure_masked

@@ -22,10 +22,11 @@ from mtkit.network import CausalLanguageModel, MaskedLanguageModel
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import TextTrainingCorpus
 from mtkit.recipe.data import Data
+from mtkit.recipe.masking import Masking
 from mtkit.recipe.model import Model
 from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.recipe.training import Masking, Training, Validation
+from mtkit.recipe.training import Training, Validation
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 

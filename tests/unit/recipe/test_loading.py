@@ -9,7 +9,7 @@ from mtkit.recipe import dump_recipe, load_recipe, shipped_recipes
 from mtkit.recipe.corpora import FileCorpus, PhrasebookTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 from mtkit.recipe.training import InverseSquareRootSchedule
 
 RECIPE = """\

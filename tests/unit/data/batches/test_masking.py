@@ -7,8 +7,8 @@ from mtkit.data.batches.masking import HiddenTokens, TokenMasker
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.segments import Segments
 from mtkit.errors import MtkitError
+from mtkit.recipe.masking import Masking
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.recipe.training import Masking
 from mtkit.text.token_ids import BOS, EOS
 from mtkit.text.train_tokenizer import train_tokenizer
 

@@ -1,0 +1,48 @@
+"""`--set` applied to one section, where no recipe is read.
+
+Apart from `loading.py`, which needs all sections: a translator waits for its own alone.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.recipe.faults import explain
+from mtkit.recipe.overrides import apply_override, list_changes, override_key
+
+Part = TypeVar("Part", bound=BaseModel)
+
+
+def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
+    """Returns a copy of one section of a recipe with overrides applied, where no recipe is read.
+
+    Args:
+        section: The section.
+        name: Its name in a recipe.
+        overrides: As `load_recipe` takes them; each must begin with the section's name.
+
+    Raises:
+        MtkitError: An override of another section, an unknown key, or a value out of its range.
+    """
+    tables = {name: section.model_dump(mode="json", exclude_none=True)}
+    for override in overrides:
+        if not override_key(override).startswith(f"{name}."):
+            raise MtkitError(
+                f"--set {override}: no recipe is read here, so only {name} can be changed",
+                f"for example: --set {name}.{next(iter(type(section).model_fields))}=...",
+            )
+        apply_override(tables, override)
+    try:
+        return type(section).model_validate_json(json.dumps(tables[name], default=str))
+    except ValidationError as error:
+        raise explain(
+            error,
+            origin=f"--set {name}",
+            tables=tables[name],
+            section=type(section),
+            name=name,
+            changed=list_changes(overrides),
+        ) from error
