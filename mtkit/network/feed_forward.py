@@ -1,5 +1,6 @@
 """The position-wise feed-forward sub-layer (arXiv 1706.03762, section 3.3)."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -30,6 +31,9 @@ class FeedForward(nn.Module):
         if self.activation == "swiglu":
             gate, linear = inner.chunk(2, dim=-1)
             activated = activate(gate, "swiglu") * linear
+        elif self.activation == "relu" and not torch.is_grad_enabled():
+            # In place: fresh memory of that size costs more than the activation.
+            activated = inner.relu_()
         else:
             activated = activate(inner, self.activation)
         mapped: Tensor = self.output(self.dropout(activated))
