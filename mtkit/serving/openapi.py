@@ -184,6 +184,7 @@ _ANSWERS = {
             "alternatives": {"anyOf": [_list(_TEXT), _list(_list(_TEXT))]},
             "pivot": _TEXT,
             "scores": _list({}),
+            "flags": _list({}),
         },
     ),
     "Detections": _list(_DETECTION),
