@@ -27,7 +27,6 @@ from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 
-
 FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
 
 
