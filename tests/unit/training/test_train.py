@@ -68,6 +68,29 @@ def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> 
     assert "already at step 2 of 2: nothing to do" in capsys.readouterr().err
 
 
+def test_a_kill_behind_the_last_score_leaves_no_checkpoint_too_many(tiny_run, monkeypatch) -> None:
+    settings = ("training.max_steps=3", "training.checkpoint_every=1", "training.keep_last=1")
+    settings += ("training.averaging.num_checkpoints=1", "training.validation.metric=loss")
+    whole = tiny_run(*settings, name="never killed")
+    assert whole.train()
+    run = tiny_run(*settings)
+    prune = CheckpointFolder.prune
+
+    def die_at_3(folder, training):
+        if folder.list()[-1].state.step == 3:
+            raise KeyboardInterrupt
+        prune(folder, training)
+
+    monkeypatch.setattr(CheckpointFolder, "prune", die_at_3)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    monkeypatch.undo()
+    kept = {path.name for path in whole.workspace.checkpoints.iterdir()}
+    assert {path.name for path in run.workspace.checkpoints.iterdir()} > kept
+    assert run.train()
+    assert {path.name for path in run.workspace.checkpoints.iterdir()} == kept
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
