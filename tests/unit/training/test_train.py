@@ -9,6 +9,9 @@ import pytest
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
+from mtkit.model.config import read_settings
+from mtkit.pipeline.engine_choice import with_length_ratio
+from mtkit.pipeline.translate import load_run
 from mtkit.training import loop
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
@@ -54,6 +57,22 @@ def test_the_model_is_the_checkpoint_with_the_best_score(tiny_run) -> None:
     assert (run.workspace.model / "model.safetensors").read_bytes() == (
         run.workspace.checkpoints / best / "model.safetensors"
     ).read_bytes()
+
+
+def test_a_model_with_flags_knows_how_long_translations_are(tiny_run) -> None:
+    run = tiny_run("inference.flags={}", "training.max_steps=1")
+    run.train()
+    data = run.workspace.data / "dev"
+    # English and German letters have a width of one.
+    lengths = [
+        sum(map(len, (data / f"{side}.txt").read_text("utf-8").splitlines()))
+        for side in ("source", "target")
+    ]
+    saved = read_settings(run.workspace.model)
+    assert saved.flags.length_ratio == pytest.approx(lengths[1] / lengths[0], abs=1e-4)
+    assert with_length_ratio(run.recipe.inference, run.workspace.model) == saved
+    [found] = load_run(run.recipe, run.workspace).search(["The old man sleeps."])
+    assert found.flags is not None
 
 
 def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> None:
