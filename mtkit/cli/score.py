@@ -46,7 +46,12 @@ def score(
     ] = None,
     source: Annotated[
         Path | None,
-        declare_option("--source", "FILE", "Source text; needed to detect untranslated sentences."),
+        declare_option(
+            "--source",
+            "FILE",
+            "Source text; needed to detect untranslated sentences. Without --reference, flags of "
+            "lines that look wrong are counted instead of scores.",
+        ),
     ] = None,
     test_set: Annotated[
         str,
@@ -73,8 +78,10 @@ def score(
 
     Scores go to stdout: a table on a terminal, tab-separated lines into a pipe or a file.
     """
-    if hypothesis is not None and not (reference or test_set):
-        raise typer.BadParameter("--hypothesis needs --reference or --test-set")
+    if hypothesis is not None and not (reference or test_set or source):
+        raise typer.BadParameter(
+            "--hypothesis needs --reference or --test-set; or --source, for flags without a score"
+        )
     if hypothesis is None and (reference or source):
         raise typer.BadParameter("--reference and --source need --hypothesis")
     if test_set and (reference or source):
@@ -82,6 +89,9 @@ def score(
     if hypothesis is not None and workspace is not None:
         raise typer.BadParameter("--hypothesis can't be combined with --workspace")
     check_stdout("mtkit score")
+    if hypothesis is not None and source is not None and not reference:
+        _flag(hypothesis, source, recipe, overrides or [], report=report, as_json=as_json)
+        return
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
 
@@ -111,6 +121,44 @@ def score(
         from mtkit.pipeline.score_report import write_reports
 
         write_reports(report, scored)
+
+
+def _flag(
+    hypotheses: list[Path],
+    source: Path,
+    recipe: str,
+    overrides: list[str],
+    *,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Counts flags of files of translations, where there is nothing to score them by."""
+    from mtkit.console import say
+    from mtkit.pipeline.score_flags import (
+        NOTE,
+        as_json_text,
+        as_tab_separated,
+        check_report_name,
+        flag_files,
+        load_flagging,
+        write_report,
+    )
+
+    if report is not None:
+        check_report_name(report)
+    flagging = load_flagging(recipe, overrides)
+    systems = flag_files(hypotheses, source, flagging)
+    if as_json:
+        takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+        sys.stdout.write(as_json_text(systems, flagging, is_ascii=not takes_all))
+    else:
+        sys.stdout.write(as_tab_separated(systems))
+    sys.stdout.flush()
+    say(NOTE)
+    for name, reason in flagging.not_told.items():
+        say(f"not looked for: {name} ({reason})")
+    if report is not None:
+        write_report(report, systems, flagging)
 
 
 def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:

@@ -14,6 +14,7 @@ engines/            engines that run the network
 classify.py         lines to labels, by a classifier
 attention.py        what a translator attends to, and what each head does on average
 align.py            links between the words of a line and of its translation
+flag_lines.py       flags on lines' translations
 attention_report/   that as a page, a picture and numbers
 parse.py            a parser's output as a tree of the sentence's words
 identity.py         identifies what translates: model, engine, device and precision

@@ -92,7 +92,7 @@ class AttentionReader:
         self._tokenizer = loaded.tokenizer
         self._trees = TreeMaker.of(loaded.config.linearization, loaded.tokenizer)
         settings = loaded.settings if settings is None else settings
-        plain = {"engine": "torch", "n_best": 1, "processes": 1}
+        plain = {"engine": "torch", "n_best": 1, "processes": 1, "flags": None}
         self._translator = Translator.of(
             TorchEngine(self._network, self._device),
             loaded.tokenizer,

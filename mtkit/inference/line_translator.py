@@ -5,6 +5,8 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.inference.align import UNALIGNED, LineAligner
@@ -22,10 +24,14 @@ from mtkit.inference.translation import (
     Request,
     Translation,
 )
+from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import split_words, write_tree
+
+if TYPE_CHECKING:
+    from mtkit.inference.flag_lines import LineFlagger
 
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
@@ -85,6 +91,16 @@ class LineTranslator:
         self._aligner = LineAligner(engine, tokenizer, can_align=trees is None and not continues)
         if settings.alignments:
             self._aligner.check()
+        if settings.flags is not None:
+            self._flagger.check(settings.flags)
+
+    @cached_property
+    def _flagger(self) -> "LineFlagger":
+        # Imported here: what looks at text takes a while to load, and most never ask for it.
+        from mtkit.inference.flag_lines import LineFlagger  # noqa: PLC0415
+
+        can_flag = self._trees is None and not self._continues
+        return LineFlagger(self.languages, self._tokenizer.split_tags, can_flag=can_flag)
 
     def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each line's translation; those with equal settings are searched together.
@@ -103,6 +119,8 @@ class LineTranslator:
         settings = [self._choose_settings(request) for request in requests]
         if any(each.alignments for each in settings):
             self._aligner.check()
+        for flags in {each.flags for each in settings if each.flags is not None}:
+            self._flagger.check(flags)
         if self._trees is not None:
             requests = [replace(request, text=self._spell(request.text)) for request in requests]
         max_tokens = self._engine.max_tokens or sys.maxsize
@@ -148,7 +166,18 @@ class LineTranslator:
             translations.append(
                 Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
             )
-        return translations
+        return [
+            self._flag(request, translation, each.flags)
+            for request, translation, each in zip(requests, translations, settings, strict=True)
+        ]
+
+    def _flag(
+        self, request: Request, translation: Translation, settings: Flags | None
+    ) -> Translation:
+        """Returns a translation with its flags, where they are asked for."""
+        return (
+            translation if settings is None else self._flagger.flag(request, translation, settings)
+        )
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations, the requests' prefixes, as `Translator.score` does."""
@@ -196,7 +225,11 @@ class LineTranslator:
             candidates = self._aligner.align_given(rows, self.settings.batch_tokens)
         for index, candidate in zip(indices, candidates, strict=True):
             scored[index] = Translation((candidate,))
-        return scored
+        flags = self.settings.flags
+        return [
+            self._flag(request, translation, flags)
+            for request, translation in zip(requests, scored, strict=True)
+        ]
 
     def _encode_given(
         self, requests: Sequence[Request], texts: Sequence[str], lines: Sequence[int]

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
 from mtkit.text.trees.restore import Repairs
 from mtkit.text.words import Span
+
+if TYPE_CHECKING:
+    # Loaded where flags are asked for.
+    from mtkit.evaluation.flags.flag import Flag
 
 
 @dataclass(frozen=True)
@@ -187,11 +191,13 @@ class Translation:
         candidates: The n-best list, best first; at least one.
         was_split: The line was too long for the model, and was translated in parts.
         warnings: For example that the line was split or the best candidate was cut.
+        flags: What looks wrong with the best candidate; None where flags weren't asked for.
     """
 
     candidates: tuple[Hypothesis, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
+    flags: "tuple[Flag, ...] | None" = None
 
     @property
     def text(self) -> str:
@@ -208,6 +214,7 @@ class Translation:
         return {
             **self.candidates[0].as_json(),
             "was_split": self.was_split,
+            **({} if self.flags is None else {"flags": [flag.as_json() for flag in self.flags]}),
             "n_best": [candidate.as_json() for candidate in self.candidates],
         }
 

@@ -8,7 +8,9 @@ weights.py      the codec of weights: packed, written, read, checked before memo
 folder.py       a model folder, saved whole and loaded
 adapter.py      what LoRA learned, as a folder beside the model that it updates
 digest.py       which model a folder holds, and whether it stays while it is read
-card.py         the README.md in the folder
+card.py         the README.md in the folder: its sections, read and written
+translator_cards.py  the cards of translators
+language_model_cards.py  those of language models and classifiers
 trim.py         a model with fewer pieces
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT

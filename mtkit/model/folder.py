@@ -24,7 +24,7 @@ from mtkit.folders import building
 from mtkit.model.adapter import AdapterConfig, is_adapter, read_adapted_weights
 from mtkit.model.alignment_head import ALIGNMENT_FILE, AlignmentHead
 from mtkit.model.build import build
-from mtkit.model.card import CARD_FILE, classifier_card, language_model_card, model_card
+from mtkit.model.card import CARD_FILE
 from mtkit.model.config import (
     ADAPTER_FILE,
     ADAPTER_WEIGHTS_FILE,
@@ -37,6 +37,8 @@ from mtkit.model.config import (
     open_model_folder,
     write_section,
 )
+from mtkit.model.language_model_cards import classifier_card, language_model_card
+from mtkit.model.translator_cards import model_card
 from mtkit.model.weights import (
     check_weights,
     distinct_weights,

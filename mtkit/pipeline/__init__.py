@@ -16,6 +16,7 @@ classify.py           a classifier opened for translate and score
 score.py              test sets translated and scored
 translation_files.py  a test set's translation in the workspace
 score_files.py        files of translations scored
+score_flags.py        files of translations flagged, without references
 system_names.py       short names of the systems whose files are scored
 score_report.py       scores as a page, a table or JSON
 attend.py             what a model attends to, measured and shown

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import check_settings
-from mtkit.model.config import CONFIG_FILE, ModelConfig, check_translates, read_config
+from mtkit.model.config import (
+    CONFIG_FILE,
+    ModelConfig,
+    check_translates,
+    read_config,
+    read_settings,
+)
 from mtkit.model.digest import digest_model
 from mtkit.model.exporters.ctranslate2_files import (
     ENGINE_FOLDER,
@@ -74,6 +80,22 @@ def choose_engine(recipe: "Recipe", workspace: Workspace, device: str = "auto") 
         return ChosenEngine(workspace.model, ours, reason)
     exported = settings.model_copy(update={"engine": "ctranslate2"})
     return ChosenEngine(workspace.export, exported, f"engine: ctranslate2 ({workspace.export})")
+
+
+def with_length_ratio(settings: Inference, folder: Path) -> Inference:
+    """Returns settings whose flags know the length ratio that is saved with a model, if one is.
+
+    Args:
+        settings: A recipe's.
+        folder: The model folder.
+    """
+    if settings.flags is None or settings.flags.length_ratio is not None:
+        return settings
+    saved = read_settings(folder).flags
+    if saved is None:
+        return settings
+    flags = settings.flags.model_copy(update={"length_ratio": saved.length_ratio})
+    return settings.model_copy(update={"flags": flags})
 
 
 def check_gains(config: ModelConfig, settings: Inference, quantization: str, device: str) -> None:

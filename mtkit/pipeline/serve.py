@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
-from mtkit.pipeline.engine_choice import choose_engine
+from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[lis
         MtkitError: There is no model.
     """
     choice = choose_engine(recipe, workspace, device)
-    return [choice.folder], choice.settings
+    return [choice.folder], with_length_ratio(choice.settings, choice.folder)
 
 
 def serve(

@@ -12,7 +12,7 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_settings
-from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
+from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -53,7 +53,7 @@ def load_run(
     return Translator(
         choice.folder,
         device=device,
-        settings=choice.settings,
+        settings=with_length_ratio(choice.settings, choice.folder),
         source_language=source_language,
         target_language=target_language,
         forks=True,

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from mtkit.recipe.flags import Flags
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.precision import InferencePrecisionChoice
 from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
@@ -110,6 +111,8 @@ class Inference(Section):
     alignments: Annotated[bool, Invalidates.NOTHING] = False
     """Also tell which word of a line each word of its translation stands for, in `--json` and from
     Python; takes one more pass of the network for each line."""
+    flags: Annotated[Flags | None, Invalidates.NOTHING] = None
+    """Flag translations that look wrong, in `--json`, by the server and from Python."""
     shortlist: Annotated[Shortlist | None, Invalidates.TRANSLATIONS] = None
     """Search among the pieces that a line may need, by `torch`; default: among all."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
@@ -139,10 +142,9 @@ class Inference(Section):
                 tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
-        if self.shortlist is None:
-            tables.pop("shortlist", None)
-        if self.max_output_tokens is None:
-            tables.pop("max_output_tokens", None)
+        for key in ("flags", "shortlist", "max_output_tokens"):
+            if getattr(self, key) is None:
+                tables.pop(key, None)
         return tables
 
     @model_validator(mode="after")

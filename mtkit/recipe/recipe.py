@@ -135,6 +135,8 @@ class Recipe(Section):
             raise ValueError(f'training.validation.metric = "{metric}" is for classification')
         if self.objective == "translation":
             return self
+        if self.inference.flags is not None:
+            raise ValueError('inference.flags is for objective = "translation": remove it')
         if self.objective in LANGUAGE_MODELS and metric != "loss":
             raise ValueError(
                 f'training.validation.metric = "{metric}" scores translations: a language model '
@@ -192,6 +194,8 @@ class Recipe(Section):
             )
         if self.objective != "translation":
             raise ValueError(f'objective = "{self.objective}" has no use for `trees`: remove it')
+        if self.inference.flags is not None:
+            raise ValueError("inference.flags is for translations, and trees are none: remove it")
         if metric not in ("f1", "loss"):
             raise ValueError(
                 f'training.validation.metric = "{metric}" scores text: trees need "f1" or "loss"'

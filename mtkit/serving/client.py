@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
     Hypothesis,
@@ -204,7 +205,19 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         for each in content["warnings"]
     )
     candidates = tuple(map(_read_hypothesis, content["n_best"]))
-    return Translation(candidates, was_split=content["was_split"], warnings=warnings)
+    return Translation(
+        candidates,
+        was_split=content["was_split"],
+        warnings=warnings,
+        flags=_read_flags(content["flags"]) if "flags" in content else None,
+    )
+
+
+def _read_flags(flags: Sequence[Mapping[str, Any]]) -> tuple[Flag, ...]:
+    return tuple(
+        Flag(each["name"], float(each["found"]), float(each["threshold"]), str(each["text"]))
+        for each in flags
+    )
 
 
 def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:

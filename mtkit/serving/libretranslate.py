@@ -118,6 +118,11 @@ async def _answer(office: Office, body: TranslateBody, texts: list[str]) -> dict
         content = {"translatedText": found.texts}
         if body.scores:
             content["scores"] = found.scores
+            if found.flags is not None:
+                content["flags"] = [
+                    [[flag.as_json() for flag in of_line] for of_line in of_text]
+                    for of_text in found.flags
+                ]
         alternatives = [each[: body.alternatives] for each in found.alternatives]
     if detected is not None:
         content["detectedLanguage"] = [each.as_json() for each in detected]

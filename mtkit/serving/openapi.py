@@ -164,13 +164,15 @@ _HYPOTHESIS = {
     "tokens": _list(_object({"piece": _TEXT, "log_probability": _NUMBER})),
     "reached_limit": {"type": "boolean"},
 }
+_FLAG = _object({"name": _TEXT, "found": _NUMBER, "threshold": _NUMBER, "text": _TEXT})
 _TRANSLATION = _object(
     {
         **_HYPOTHESIS,
         "was_split": {"type": "boolean"},
         "n_best": _list(_object(_HYPOTHESIS)),
         "warnings": _list(_object({"kind": _TEXT, "text": _TEXT})),
-    }
+    },
+    {"flags": _list(_FLAG)},
 )
 _ANSWERS = {
     "Error": _object({"error": _TEXT}, {"line": {"type": "integer"}}),
@@ -182,6 +184,7 @@ _ANSWERS = {
             "alternatives": {"anyOf": [_list(_TEXT), _list(_list(_TEXT))]},
             "pivot": _TEXT,
             "scores": _list({}),
+            "flags": _list({}),
         },
     ),
     "Detections": _list(_DETECTION),

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
 from mtkit.errors import MtkitError
+from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.segment import cut_line, join_parts
 from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
@@ -30,6 +32,7 @@ class TranslatedTexts:
             line.
         detected: Source language of each text, where it was to be detected.
         pivot: The language that they went through; None where they went directly.
+        flags: Of each text what looks wrong, line by line; None where the model doesn't flag.
     """
 
     texts: list[str]
@@ -37,6 +40,7 @@ class TranslatedTexts:
     scores: list[list[float | None]]
     detected: list[Detected] | None = None
     pivot: str | None = None
+    flags: list[list[list[Flag]]] | None = None
 
 
 class TextTranslation:
@@ -96,6 +100,7 @@ class TextTranslation:
         flat = [line for of_text in lines for line in of_text]
         found = await self.translate_paragraphs(flat, way, num_alternatives=num_alternatives)
         translated, alternatives, scores = [], [], []
+        flags: list[list[list[Flag]]] = []
         rest = iter(found)
         for of_text in lines:
             mine = [next(rest) for _ in of_text]
@@ -107,7 +112,10 @@ class TextTranslation:
             translated.append(best)
             alternatives.append([other for other in others if other and other != best])
             scores.append([_mean_log_probability(each) for each in mine])
-        return TranslatedTexts(translated, alternatives, scores, detected, way.pivot)
+            flags.append([list(each.flags or ()) for each in mine])
+        are_flagged = any(each.flags is not None for each in found)
+        told = flags if are_flagged else None
+        return TranslatedTexts(translated, alternatives, scores, detected, way.pivot, told)
 
     async def translate_paragraphs(
         self, paragraphs: Sequence[str], way: Way, *, num_alternatives: int = 0
@@ -129,8 +137,12 @@ class TextTranslation:
         target = way.steps[-1][2] if way.steps else ""
         translations = []
         for of_paragraph in spans:
-            parts = [next(found).candidates for _ in of_paragraph]
-            translations.append(Translation(join_parts(parts, target)) if parts else BLANK)
+            sentences_found = [next(found) for _ in of_paragraph]
+            parts = [each.candidates for each in sentences_found]
+            of_sentences = [each.flags for each in sentences_found if each.flags is not None]
+            flags = tuple(chain.from_iterable(of_sentences)) if of_sentences else None
+            joined = Translation(join_parts(parts, target), flags=flags) if parts else BLANK
+            translations.append(joined)
         return translations
 
     async def translate_lines(

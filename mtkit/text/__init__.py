@@ -11,6 +11,8 @@ vocabulary.py               pieces and their ids, whatever cuts text into them
 shortlist.py                target pieces that a source may need
 languages.py                the languages of a translator of several, and their pieces
 words.py                    words of a text by their characters
+widths.py                   how much text there is, whatever script it is written in
+language_identification.py  which language a text is in, by py3langid
 sentencepiece_segmenter.py  text to SentencePiece's pieces and back, by mtkit's ids
 segmentations.py            other segmentations of a sentence than the best, drawn at random
 tokenizer.py                text of two languages to token ids and back, and the files

@@ -1,7 +1,7 @@
 """The checkpoints of a run: saved whole or not at all, listed, kept, restored."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from mtkit.console import warn
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.folders import building, discard_folder, remove_folder, restore_retired
+from mtkit.locks import locked
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import load_weights, pack_weights, read_weights, write_tensors
 from mtkit.recipe.training import Training
@@ -126,6 +127,12 @@ class CheckpointFolder:
                 remove_folder(folder)
         for file in self._folder.glob(".step-*.draft.lock"):
             file.unlink(missing_ok=True)
+        # A kill between a draft's renaming and the end of its lock leaves the file of that.
+        for file in self._folder.glob(".step-*.lock"):
+            path = file.with_name(file.name.removeprefix(".").removesuffix(".lock"))
+            # Who gives a lock back removes its file; what someone else holds stays.
+            with suppress(BlockingIOError, PermissionError), locked(path, waits=False):
+                pass
 
     def restore_newest(self, learner: Learner[nn.Module]) -> Checkpoint | None:
         """Restores the learner from the newest intact checkpoint, and returns that.

@@ -62,7 +62,7 @@ def save_model(
     shortlist, told = _make_shortlist(recipe, data)
     save_model_folder(
         workspace.model,
-        recipe=recipe,
+        recipe=_with_length_ratio(recipe, data),
         weights=whole if adapter is None else weights,
         adapter=adapter,
         tokenizer=data.tokenizer,
@@ -101,6 +101,20 @@ def _make_shortlist(recipe: Recipe, data: PreparedData) -> tuple[Shortlist | Non
     )
     say(f"short lists: {told}")
     return table, {"short lists": told}
+
+
+def _with_length_ratio(recipe: Recipe, data: PreparedData) -> Recipe:
+    """Returns a recipe whose flags know how long the development set's translations are."""
+    inference = recipe.inference
+    if inference.flags is None or inference.flags.length_ratio is not None or recipe.data.is_text:
+        return recipe
+    # Imported here: scoring takes a while to load, and most recipes have no flags.
+    from mtkit.evaluation.flags.lengths import measure_length_ratio  # noqa: PLC0415
+
+    ratio = round(measure_length_ratio(zip(*data.dev_text, strict=True)), 4)
+    flags = inference.flags.model_copy(update={"length_ratio": ratio})
+    changed = inference.model_copy(update={"flags": flags})
+    return recipe.model_copy(update={"inference": changed})
 
 
 def is_released(recipe: Recipe, workspace: Workspace, checkpoints: CheckpointFolder) -> bool:

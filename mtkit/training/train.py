@@ -111,6 +111,10 @@ def _train(
         state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
     if processes.is_first and not (is_done and is_released(recipe, workspace, checkpoints)):
+        if is_done:
+            # It may have been killed between the last score and the removal of older checkpoints.
+            checkpoints.sweep()
+            checkpoints.prune(recipe.training)
         release(recipe, workspace, data, state, options=options)
     return is_finished(recipe, state)
 

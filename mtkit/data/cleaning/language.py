@@ -9,6 +9,7 @@ from mtkit.data.cleaning.characters import is_script
 from mtkit.data.cleaning.filters import Flags, RepairedRows
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import LanguageIdentification
+from mtkit.text.language_identification import WIDELY_WRITTEN, load_identifier, name_label
 
 _SCRIPTS_OF = {
     "Hans": ("Hani",),
@@ -24,16 +25,6 @@ _SCRIPTS_OF = {
     "Aran": ("Arab",),
 }
 """ISO 15924 codes of more than one script of Unicode, or of a variant of one."""
-
-_WIDELY_WRITTEN = (
-    "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi",
-    "hr", "hu", "id", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk",
-    "sl", "sr", "sv", "sw", "ta", "te", "th", "tr", "uk", "ur", "vi", "zh",
-)  # fmt: skip
-"""What stray text mostly is in. With all 140 languages of the model, dialects and neighbours of a
-pair's own languages take a tenth of its short or technical lines."""
-_LABELS = {"nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id"}
-"""The model's name of a language that has another one too."""
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
@@ -87,7 +78,7 @@ class Languages:
         ]
         others = [
             _label(language, known, "data.cleaning.language.candidates")
-            for language in settings.candidates or _WIDELY_WRITTEN
+            for language in settings.candidates or WIDELY_WRITTEN
         ]
         self._identifier.set_languages(sorted({*self._sides, *others}))
 
@@ -107,21 +98,17 @@ class Languages:
 
 def _load_model() -> Any:
     try:
-        # Imported here: the package is optional, and its model takes half a second to load.
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
+        return load_identifier()
     except ImportError as error:
         raise MtkitError(
             "data.cleaning.language needs the package py3langid, which isn't installed",
             'pip install "mtkit[language-id]", or --set data.cleaning.language.enabled=false',
         ) from error
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def _label(language: str, known: list[str], key: str) -> str:
     """Returns the model's label of a language."""
-    name = language.replace("-", "_").split("_", 1)[0].lower()
-    name = str(get_global("language_aliases").get(name, name))
-    name = _LABELS.get(name, name)
+    name = name_label(language)
     if name not in known:
         raise MtkitError(
             f'{key} = "{language}": the language identification model doesn\'t know this language'

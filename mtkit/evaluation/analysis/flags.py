@@ -3,13 +3,13 @@
 A flag is a reason to look at a sentence, not a verdict on it.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
 from mtkit.evaluation.analysis.words import split_words
+from mtkit.evaluation.repetition import count_repeats
 from mtkit.text.numbers import have_matching_numbers
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
@@ -25,10 +25,6 @@ FLAGS: Final[Mapping[Flag, str]] = {
 }
 """Every flag and its meaning."""
 
-_LONGEST_STRETCH = 20
-"""Words of the longest repeated stretch that is looked for: a whole clause."""
-_CHARACTER_LOOP = re.compile(r"(\D{1,4}?)\1{5,}")
-"""Six times in a row, so that neither `hahaha` nor `...` is one; nor are a number's zeros."""
 _MIN_COPIED = 0.6
 """Share of words that stand in the source. Of 8,860 references from English into French and German
 (newstest2014, FLORES-200, Tatoeba), 12 reach it: names and loans seldom make so much of a sentence.
@@ -62,8 +58,8 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
     if not hypothesis.strip():
         return frozenset(("empty",))
     found: set[Flag] = set()
-    repeats = _count_repeats(hypothesis)
-    if repeats > 1 and repeats > max(map(_count_repeats, (reference, source or ""))):
+    repeats = count_repeats(hypothesis)
+    if repeats > 1 and repeats > max(map(count_repeats, (reference, source or ""))):
         found.add("repeated")
     if source is not None and _is_untranslated(hypothesis, reference, source):
         found.add("untranslated")
@@ -84,31 +80,6 @@ def count_flags(flags: Sequence[frozenset[Flag]]) -> dict[str, int]:
     """Returns the number of sentences that have each flag, in the order of `FLAGS`."""
     counts = Counter(flag for found in flags for flag in found)
     return {flag: counts[flag] for flag in FLAGS}
-
-
-def _count_repeats(text: str) -> int:
-    """Returns the longest run of repeats of one stretch; 1 where none is a loop."""
-    loops = (
-        len(match.group()) // len(match.group(1))
-        for match in _CHARACTER_LOOP.finditer("".join(text.casefold().split()))
-    )
-    return max(_count_word_repeats(split_words(text)), *loops, 1)
-
-
-def _count_word_repeats(words: Sequence[str]) -> int:
-    if len(set(words)) == len(words):
-        return 1
-    max_repeats = 1
-    for size in range(1, min(_LONGEST_STRETCH, len(words) // 2) + 1):
-        # "No, no, no" is speech, and so is "on and on and on"; a clause said twice is not.
-        min_repeats = 4 if size == 1 else 3 if size < 5 else 2
-        num_same = 0
-        for word, earlier in zip(words[size:], words, strict=False):
-            num_same = num_same + 1 if word == earlier else 0
-            times = num_same // size + 1
-            if times >= min_repeats:
-                max_repeats = max(max_repeats, times)
-    return max_repeats
 
 
 def _is_untranslated(hypothesis: str, reference: str, source: str) -> bool:

@@ -19,6 +19,7 @@ from mtkit.inference.streams.input_format import (
 from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windows
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.recipe.inference import Inference
 
 
 def translate_stream(
@@ -46,9 +47,9 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    aligns = translator.settings.alignments
+    keys = _list_optional_keys(translator.settings)
     return _pass_through(
-        source, target, input_format, answer, _as_text, as_json=as_json, aligns=aligns
+        source, target, input_format, answer, _as_text, as_json=as_json, optional_keys=keys
     )
 
 
@@ -75,10 +76,16 @@ def score_stream(
         return translator.score(window, first_line=first_line)
 
     with_target = replace(input_format, needs_target=True)
-    aligns = translator.settings.alignments
+    keys = _list_optional_keys(translator.settings)
     return _pass_through(
-        source, target, with_target, answer, _as_score, as_json=as_json, aligns=aligns
+        source, target, with_target, answer, _as_score, as_json=as_json, optional_keys=keys
     )
+
+
+def _list_optional_keys(settings: Inference) -> list[str]:
+    """Returns the keys of `--json` that are there if they are asked for."""
+    asked = {"alignment": settings.alignments, "flags": settings.flags is not None}
+    return [key for key, is_there in asked.items() if is_there]
 
 
 def _pass_through(
@@ -89,12 +96,12 @@ def _pass_through(
     render: Callable[[Request, Translation], str],
     *,
     as_json: bool,
-    aligns: bool,
+    optional_keys: Sequence[str],
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
     if as_json:
         render = _as_json
-        reserved = {*BLANK.as_json(), *(("alignment",) if aligns else ())}
+        reserved = {*BLANK.as_json(), *optional_keys}
         input_format = replace(input_format, reserved_keys=reserved)
     num_lines = 0
     with WarningPrinter() as printer:

@@ -6,9 +6,10 @@ from pathlib import Path
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building
-from mtkit.model.card import CARD_FILE, language_model_card, with_use
+from mtkit.model.card import CARD_FILE, with_use
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.folder import LoadedModel
+from mtkit.model.language_model_cards import language_model_card
 from mtkit.model.transformers_config import MtkitKeys, describe
 from mtkit.model.transformers_names import list_counterparts, to_theirs
 from mtkit.model.weights import pack_weights, write_tensors

@@ -2,11 +2,13 @@
 
 const TYPING_PAUSE = 350; // Milliseconds without a key before a text is translated.
 const UNSURE = -0.5; // Mean natural log-probability of a token below which a line is marked.
+const UNSURE_TEXT = "The translator is unsure of this.";
 const NUM_ALTERNATIVES = 3;
+const QUOTED = 40; // Characters of a line that are shown beside what to check of it.
 const get = (id) => document.getElementById(id);
 const ui = Object.fromEntries(
   ["source", "target", "swap", "text", "translation", "detected", "count", "state", "copy", "error",
-    "others", "alternatives", "files", "file", "upload", "file-state", "key", "key-row", "form"]
+    "others", "alternatives", "to-check", "flags", "files", "file", "upload", "file-state", "key", "key-row", "form"]
     .map((id) => [id, get(id)]));
 let languages = [];
 let limits = {};
@@ -50,18 +52,35 @@ function fill_targets() {
   fill(ui.target, languages.filter(({ code }) => reached.includes(code) && code !== ui.source.value));
 }
 
+function shorten(text) {
+  const characters = [...text];
+  return characters.length > QUOTED ? `${characters.slice(0, QUOTED).join("")}…` : text;
+}
+
 function render(translations) {
   // Only text nodes: whatever a model says, none of it is markup.
-  const nodes = translations.flatMap(({ text, mean }, index) => {
-    const line = document.createElement("span");
+  const told = [];
+  const nodes = translations.flatMap(({ text, mean, flags }, index) => {
+    const reasons = (flags || []).map((flag) => `${flag.name}: ${flag.text}`);
+    if (!reasons.length && mean !== null && mean < UNSURE) reasons.push(UNSURE_TEXT);
+    const line = document.createElement(reasons.length ? "mark" : "span");
     line.textContent = text;
-    if (mean !== null && mean < UNSURE) {
+    if (reasons.length) {
       line.className = "unsure";
-      line.title = "The translator is unsure of this.";
+      line.title = reasons.join("\n");
+      if ((flags || []).length) {
+        const item = document.createElement("li");
+        item.id = `flag-${index}`;
+        item.textContent = `${shorten(text)} – ${reasons.join("; ")}`;
+        line.setAttribute("aria-describedby", item.id);
+        told.push(item);
+      }
     }
     return index ? ["\n", line] : [line];
   });
   ui.translation.replaceChildren(...nodes);
+  ui.flags.replaceChildren(...told);
+  ui["to-check"].hidden = !told.length;
   ui.copy.disabled = !translations.some(({ text }) => text);
 }
 
@@ -88,7 +107,8 @@ async function translate() {
     const found = await post("translate", body, mine.signal);
     if (mine !== running) return;
     const lines = found.translatedText.split("\n");
-    render(lines.map((line, index) => ({ text: line, mean: (found.scores || [])[index] ?? null })));
+    render(lines.map((line, index) => ({ text: line,
+      mean: (found.scores || [])[index] ?? null, flags: (found.flags || [])[index] || [] })));
     const { detectedLanguage: detected, alternatives, pivot } = found;
     ui.detected.textContent = detected ? `Detected: ${name_of(detected.language)}` : "";
     ui.state.textContent = pivot ? `Translated through ${name_of(pivot)}` : "Translated";

@@ -145,8 +145,10 @@ KEYS = {
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
-    "stop_margin min_length no_repeat_ngram sampling fusion alignments shortlist "
+    "stop_margin min_length no_repeat_ngram sampling fusion alignments flags shortlist "
     "max_extra_tokens max_output_tokens max_source_tokens batch_tokens processes",
+    "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
+    "max_ratio smoothing max_other_numbers max_other_addresses min_log_probability min_coverage",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.shortlist": "frequent translations",

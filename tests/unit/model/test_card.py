@@ -1,6 +1,7 @@
 import re
 
-from mtkit.model.card import model_card, with_export, with_scores
+from mtkit.model.card import with_export, with_scores
+from mtkit.model.translator_cards import model_card
 
 
 def test_tells_what_the_model_is(make_recipe):

@@ -21,6 +21,7 @@ def recipe_file(tmp_path):
     ("override", "fault"),
     [
         ("training.validation.metric=bleu", 'training.validation.metric = "bleu" scores transl'),
+        ("inference.flags={}", 'inference.flags is for objective = "translation"'),
         ("tokenizer.sampling={alpha=0.1}", "tokenizer.sampling is for translation"),
         ("training.masking.short_tokens=512", "short_tokens = 512 isn't less than data.block_tok"),
         ("training.masking.mask=0.95", "together at most 1"),

@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.flags import Flag
 from mtkit.inference.translation import Hypothesis, Request, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -26,9 +27,11 @@ from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 
+FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
+
 
 class FakeWorker:
-    """Answers at once, or when told; a line that says so is at fault, or kills it."""
+    """Answers at once, or when told; a line that says so is flagged, at fault, or kills it."""
 
     started: ClassVar[list["FakeWorker"]] = []
     fails_to_start = False
@@ -96,7 +99,8 @@ class FakeWorker:
                 if text
                 else Hypothesis((), 0.0, 0.0, is_finished=True)
                 for rank, text in enumerate(texts)
-            )
+            ),
+            flags=(FLAG,) if "FLAG" in ask.text else () if "CHECKED" in ask.text else None,
         )
 
     async def stop(self) -> None:

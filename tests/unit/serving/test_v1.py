@@ -25,6 +25,38 @@ def test_lines_are_told_with_all_there_is(serve: Serve) -> None:
     assert second["text"] == "m:B"
 
 
+def test_flags_are_told_where_the_model_flags(serve: Serve) -> None:
+    client = serve()
+    lines = {"lines": ["FLAG", "CHECKED", "a"]}
+    one, two, three = client.post("/v1/translate", json=lines).json()["translations"]
+    assert one["flags"] == [
+        {
+            "name": "numbers differ",
+            "found": 1,
+            "threshold": 0,
+            "text": "on one side only: <b>7</b>",
+        }
+    ]
+    assert two["flags"] == []
+    assert "flags" not in three
+    schema = client.get("/openapi.json").json()["components"]["schemas"]["Translations"]
+    described = schema["properties"]["translations"]["items"]["properties"]["flags"]["items"]
+    assert set(described["properties"]) == set(one["flags"][0])
+
+
+def test_the_page_gets_each_lines_flags_with_its_scores(serve: Serve) -> None:
+    client = serve()
+    ask = {"q": "CHECKED. A FLAG.\nCHECKED", "source": "en", "target": "de"}
+    assert "flags" not in client.post("/translate", json=ask).json()
+    found = client.post("/translate", json={**ask, "scores": True}).json()
+    assert [[flag["name"] for flag in line] for line in found["flags"]] == [["numbers differ"], []]
+    plain = client.post("/translate", json={**ask, "q": "a", "scores": True}).json()
+    assert "flags" not in plain
+    script = client.get("/static/page.js").text
+    # What a model says is text and never markup.
+    assert not any(way in script for way in ("innerHTML", "outerHTML", "insertAdjacentHTML"))
+
+
 def test_beams_are_asked_for_within_limits(serve: Serve) -> None:
     client = serve(max_beam_size=5)
     body = {"lines": ["a"], "settings": {"n_best": 3}}

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from mtkit.errors import MtkitError
+from mtkit.locks import locked
 from mtkit.recipe.training import Adam, Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
 from mtkit.training.checkpoint_folder import CheckpointFolder, restore
@@ -346,6 +347,19 @@ def test_a_kill_while_saving_a_step_again_loses_no_checkpoint(tmp_path: Path) ->
     (tmp_path / ".step-00000002.7-0123abcd.draft").mkdir()
     (tmp_path / ".step-00000002.7-0123abcd.draft.lock").touch()
     assert folder.list() == [saved]
+    folder.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_a_kill_behind_the_renaming_leaves_no_lock(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    save(folder, 2, None)
+    # The name stands already, and the lock on it was never given back.
+    (tmp_path / ".step-00000002.lock").touch()
+    with locked(tmp_path / "step-00000004"):
+        folder.sweep()
+        left = sorted(path.name for path in tmp_path.iterdir())
+        assert left == [".step-00000004.lock", "step-00000002"]
     folder.sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 

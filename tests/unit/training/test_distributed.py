@@ -47,14 +47,16 @@ def test_too_few_gpus(monkeypatch) -> None:
 
 
 def test_two_processes_train_and_a_workers_fault_is_told_once(tiny_run) -> None:
-    run = tiny_run("training.max_steps=2", "training.checkpoint_every=1")
+    run = tiny_run("training.max_steps=2", "training.validation.metric=loss")
     command = run.command("train", "--processes", "2")
     trained = subprocess.run(command, capture_output=True, text=True, check=True)
     assert trained.stderr.count("2 x cpu") == 1
     assert trained.stderr.count("finished at step 2") == 1
     assert trained.stdout == ""
     # Both workers find that the run is another; it is one fault to the user.
-    command = tiny_run("model.d_ff=64").command("train", "--processes", "2")
+    command = tiny_run("model.d_ff=64", "training.validation.metric=loss").command(
+        "train", "--processes", "2"
+    )
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     lines = failed.stderr.splitlines()

@@ -9,6 +9,9 @@ import pytest
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
+from mtkit.model.config import read_settings
+from mtkit.pipeline.engine_choice import with_length_ratio
+from mtkit.pipeline.translate import load_run
 from mtkit.training import loop
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
@@ -56,6 +59,22 @@ def test_the_model_is_the_checkpoint_with_the_best_score(tiny_run) -> None:
     ).read_bytes()
 
 
+def test_a_model_with_flags_knows_how_long_translations_are(tiny_run) -> None:
+    run = tiny_run("inference.flags={}", "training.max_steps=1")
+    run.train()
+    data = run.workspace.data / "dev"
+    # English and German letters have a width of one.
+    lengths = [
+        sum(map(len, (data / f"{side}.txt").read_text("utf-8").splitlines()))
+        for side in ("source", "target")
+    ]
+    saved = read_settings(run.workspace.model)
+    assert saved.flags.length_ratio == pytest.approx(lengths[1] / lengths[0], abs=1e-4)
+    assert with_length_ratio(run.recipe.inference, run.workspace.model) == saved
+    [found] = load_run(run.recipe, run.workspace).search(["The old man sleeps."])
+    assert found.flags is not None
+
+
 def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> None:
     run = tiny_run("training.max_steps=2")
     run.train()
@@ -66,6 +85,29 @@ def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> 
     assert run.weights() == before
     assert (run.workspace.model / "model.safetensors").is_file()
     assert "already at step 2 of 2: nothing to do" in capsys.readouterr().err
+
+
+def test_a_kill_behind_the_last_score_leaves_no_checkpoint_too_many(tiny_run, monkeypatch) -> None:
+    settings = ("training.max_steps=3", "training.checkpoint_every=1", "training.keep_last=1")
+    settings += ("training.averaging.num_checkpoints=1", "training.validation.metric=loss")
+    whole = tiny_run(*settings, name="never killed")
+    assert whole.train()
+    run = tiny_run(*settings)
+    prune = CheckpointFolder.prune
+
+    def die_at_3(folder, training):
+        if folder.list()[-1].state.step == 3:
+            raise KeyboardInterrupt
+        prune(folder, training)
+
+    monkeypatch.setattr(CheckpointFolder, "prune", die_at_3)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    monkeypatch.undo()
+    kept = {path.name for path in whole.workspace.checkpoints.iterdir()}
+    assert {path.name for path in run.workspace.checkpoints.iterdir()} > kept
+    assert run.train()
+    assert {path.name for path in run.workspace.checkpoints.iterdir()} == kept
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,220 @@
+"""Files of translations flagged without references: no score, but which lines to look at."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.console import say
+from mtkit.data.sources.lines import read_lines
+from mtkit.errors import MtkitError
+from mtkit.evaluation.flags import Flag, FlagFinder, Found, count_flags
+from mtkit.files import write_atomically
+from mtkit.paths import as_text
+from mtkit.pipeline.score_files import read_systems
+from mtkit.recipe import PROJECT_RECIPE, load_recipe
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.flags import FlagName, Flags
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.loading import override_section
+
+NOTE = (
+    "no references, so no score: flags are reasons to look at a line, and lines without any may be "
+    "wrong too"
+)
+_OF_MODELS: tuple[FlagName, ...] = ("unlikely", "poorly covered")
+"""Flags that a model alone can tell."""
+
+
+@dataclass(frozen=True)
+class Flagging:
+    """How files of translations are flagged.
+
+    Attributes:
+        settings: Thresholds, and the flags that can be told from files.
+        source_language: Code of the sources' language; empty where it isn't known.
+        target_language: That of the translations.
+        not_told: Flags that are left out, with the reason.
+    """
+
+    settings: Flags
+    source_language: str
+    target_language: str
+    not_told: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FlaggedSystem:
+    """A system's lines with their flags.
+
+    Attributes:
+        name: The system's name.
+        sources: The source lines.
+        hypotheses: Their translations.
+        flags: The flags of each line.
+        names: Flags that were looked for.
+    """
+
+    name: str
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    flags: Sequence[tuple[Flag, ...]]
+    names: tuple[FlagName, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many lines have each flag, and how many have any."""
+        return {**count_flags(self.flags, self.names), "any": sum(map(bool, self.flags))}
+
+
+def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
+    """Returns how files are flagged, by a recipe, or, where there is none, by the defaults.
+
+    Args:
+        recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
+        overrides: As `load_recipe` takes them; without a recipe, of `inference.flags` and of
+            `evaluation.language` alone.
+
+    Raises:
+        MtkitError: No such recipe, or faults in it or in an override.
+    """
+    source = ""
+    if recipe or PROJECT_RECIPE.is_file():
+        loaded = load_recipe(recipe, overrides)
+        flags = loaded.inference.flags
+        source = loaded.data.source_language
+        target = loaded.evaluation.language or loaded.data.target_language
+    else:
+        of_flags = [each for each in overrides if each.lstrip("~").startswith("inference.")]
+        others = [each for each in overrides if each not in of_flags]
+        flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
+        target = override_section(Evaluation(), "evaluation", others).language
+    flags = flags or Flags()
+    not_told = {name: "only a model can tell" for name in _OF_MODELS if name in flags.names}
+    if not target and "wrong language" in flags.names:
+        not_told["wrong language"] = "name the language: --set evaluation.language=de"
+    names = tuple(name for name in flags.names if name not in not_told)
+    return Flagging(flags.model_copy(update={"names": names}), source, target, not_told)
+
+
+def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> list[FlaggedSystem]:
+    """Returns the flags of each line of some files of translations.
+
+    Args:
+        hypotheses: A system each; one translation a line.
+        source: The source lines, as many.
+        flagging: Thresholds and languages.
+
+    Raises:
+        MtkitError: A file that can't be read, or files of unequal length.
+    """
+    sources = list(read_lines(source))
+    systems = read_systems(hypotheses)
+    for name, lines in systems.items():
+        if len(lines) != len(sources):
+            raise MtkitError(
+                f"{name} has {len(lines):,} lines, but {as_text(source)} has {len(sources):,}: "
+                "they must have the same number of lines",
+                "a translation has one line per source line, blank lines included",
+            )
+    if not sources:
+        raise MtkitError(f"{as_text(source)}: no lines", "is the file complete?")
+    finder = FlagFinder(flagging.settings)
+    languages = flagging.source_language, flagging.target_language
+    flagged = []
+    for name, lines in systems.items():
+        plain = [line.removesuffix("\r") for line in lines]
+        flags = [finder.find(Found(*pair, *languages)) for pair in zip(sources, plain, strict=True)]
+        flagged.append(FlaggedSystem(name, sources, plain, flags, flagging.settings.names))
+    return flagged
+
+
+def as_tab_separated(systems: Sequence[FlaggedSystem]) -> str:
+    """Returns a line per system and flag: system, flag, flagged lines, and their share in percent.
+
+    The last of a system is `any`. Flags that weren't looked for are in no line.
+    """
+    return "".join(
+        f"{system.name}\t{name}\t{count}\t{100 * count / len(system.flags):.2f}\n"
+        for system in systems
+        for name, count in system.counts.items()
+    )
+
+
+def as_json_text(
+    systems: Sequence[FlaggedSystem], flagging: Flagging, *, is_ascii: bool = False
+) -> str:
+    """Returns the counts as JSON.
+
+    Args:
+        systems: What was flagged.
+        flagging: How.
+        is_ascii: Whether all other characters are written as JSON's own escapes.
+    """
+    content = _list_facts(flagging) | {"systems": [_count(system) for system in systems]}
+    return json.dumps(content, indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
+
+
+def check_report_name(path: Path) -> None:
+    """Checks that a report on flags can be written to a file of this name.
+
+    Raises:
+        MtkitError: Another kind of report than flags have, or no such folder.
+    """
+    if path.suffix != ".json" or path.is_dir():
+        raise MtkitError(
+            f"--report {path}: without references, a report is a list of flagged lines",
+            "use a file with the ending .json, or give --reference",
+        )
+    if not path.absolute().parent.is_dir():
+        raise MtkitError(f"--report {path}: no folder {path.absolute().parent}", "create it first")
+
+
+def write_report(path: Path, systems: Sequence[FlaggedSystem], flagging: Flagging) -> None:
+    """Writes counts, and each flagged line with its flags, as JSON.
+
+    Args:
+        path: The file.
+        systems: What was flagged.
+        flagging: How.
+    """
+    content = _list_facts(flagging) | {
+        "systems": [_count(system) | {"lines": _list_lines(system)} for system in systems]
+    }
+    write_atomically(
+        path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    )
+    say(f"flagged lines: {path}")
+
+
+def _list_facts(flagging: Flagging) -> dict[str, Any]:
+    return {
+        "note": NOTE,
+        "settings": flagging.settings.model_dump(mode="json"),
+        "source_language": flagging.source_language or None,
+        "target_language": flagging.target_language or None,
+        "not_looked_for": dict(flagging.not_told),
+    }
+
+
+def _count(system: FlaggedSystem) -> dict[str, Any]:
+    counts = {
+        name: {"lines": count, "share": count / len(system.flags)}
+        for name, count in system.counts.items()
+    }
+    return {"system": system.name, "num_lines": len(system.flags), "flags": counts}
+
+
+def _list_lines(system: FlaggedSystem) -> list[dict[str, Any]]:
+    rows = zip(system.sources, system.hypotheses, system.flags, strict=True)
+    return [
+        {
+            "line": number,
+            "source": source,
+            "hypothesis": hypothesis,
+            "flags": [asdict(flag) for flag in flags],
+        }
+        for number, (source, hypothesis, flags) in enumerate(rows, start=1)
+        if flags
+    ]
