@@ -14,12 +14,14 @@ from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engin
 from mtkit.inference.parse import OutputAttention, TreeMaker
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
+from mtkit.inference.terms import GlossaryTerms
 from mtkit.inference.translation import (
     BLANK,
     Hypothesis,
     LineError,
     LineWarning,
     Request,
+    TermUse,
     Translation,
 )
 from mtkit.recipe.inference import Inference
@@ -30,7 +32,15 @@ from mtkit.text.trees.brackets import split_words, write_tree
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
 with the square of the length."""
-_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "shortlist")
+_ENGINE_KEYS = (
+    "engine",
+    "precision",
+    "processes",
+    "batch_tokens",
+    "fusion",
+    "shortlist",
+    "glossary",
+)
 """Settings that a request can't change."""
 """The candidates of a blank line where alignments are asked for."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
@@ -59,6 +69,7 @@ class LineTranslator:
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
+        terms: The terms of `inference.glossary`; None without one.
     """
 
     def __init__(
@@ -73,8 +84,9 @@ class LineTranslator:
         rerank: Reranker = keep_order,
         continues: bool = False,
         trees: TreeMaker | None = None,
+        terms: GlossaryTerms | None = None,
     ) -> None:
-        self._trees = trees
+        self._trees, self.terms = trees, terms
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._continues = continues
         self.languages = languages or TranslatorLanguages.of(
@@ -124,6 +136,8 @@ class LineTranslator:
                     for part, hypotheses in zip(parts, found, strict=True)
                 ]
             )
+        texts = [request.text for request in requests]
+        of_terms = self._insist_on_terms(texts, encoded, ranked, settings)
         aligned = [index for index, each in enumerate(settings) if each.alignments]
         if aligned:
             found_links = self._aligner.align_lines(
@@ -138,7 +152,7 @@ class LineTranslator:
                 answer = self._answer_without_search(request, warnings.get(index))
                 if settings[index].alignments:
                     answer = replace(answer, candidates=UNALIGNED)
-                translations.append(answer)
+                translations.append(replace(answer, terms=of_terms[index]))
                 continue
             candidates = join_parts(ranked[index], self._choose_joining(request))
             if self._trees is not None:
@@ -146,9 +160,51 @@ class LineTranslator:
             told = [warnings[index]] if index in warnings else []
             told += [_cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
-                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
+                Translation(
+                    candidates,
+                    was_split=len(parts) > 1,
+                    warnings=tuple(told),
+                    terms=of_terms[index],
+                )
             )
         return translations
+
+    def _insist_on_terms(
+        self,
+        texts: Sequence[str],
+        encoded: Sequence[Sequence[EncodedSource]],
+        ranked: Sequence[list[list[Hypothesis]]],
+        settings: Sequence[Inference],
+    ) -> list[tuple[TermUse, ...] | None]:
+        """Searches parts again whose translations lack terms, and puts what is found in place.
+
+        Returns what became of each line's terms.
+        """
+        if self.terms is None:
+            return [None] * len(texts)
+        found = self.terms.find(texts, encoded)
+        again = {
+            place: asked
+            for place, terms in found.items()
+            if (
+                asked := self.terms.require(
+                    encoded[place[0]][place[1]], terms, ranked[place[0]][place[1]]
+                )
+            )
+        }
+        searched = self._search(
+            [[part] for part in again.values()], [settings[line] for line, _ in again]
+        )
+        for ((line, number), part), hypotheses in zip(again.items(), searched, strict=True):
+            # Where no output has all that is asked for, what was found before stays.
+            if hypotheses and all(math.isfinite(each.score) for each in hypotheses):
+                decoded = [self._decode(one, part) for one in hypotheses]
+                ranked[line][number] = self._rerank(part, decoded)
+        told: list[list[TermUse]] = [[] for _ in texts]
+        for (line, number), terms in found.items():
+            translation = ranked[line][number][0].text
+            told[line] += self.terms.report(texts[line], terms, translation)
+        return list(map(tuple, told))
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations, the requests' prefixes, as `Translator.score` does."""

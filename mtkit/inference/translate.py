@@ -18,9 +18,10 @@ from mtkit.inference.streams.windows import (
     take_arrivals,
     take_windows,
 )
+from mtkit.inference.terms import GlossaryTerms
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.alignment_head import ALIGNMENT_FILE
-from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
+from mtkit.model.config import ModelConfig, OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
@@ -38,6 +39,11 @@ class AnswersLines(Protocol):
     @property
     def languages(self) -> TranslatorLanguages:
         """What it reads and writes."""
+        ...
+
+    @property
+    def terms(self) -> GlossaryTerms | None:
+        """The terms of `inference.glossary`, if there is one."""
         ...
 
     @property
@@ -107,6 +113,10 @@ class Translator:
             languages = TranslatorLanguages.of(
                 opened[0].tokenizer.languages, config.source_language, config.target_language
             ).with_default(source_language, target_language)
+            if settings.glossary is not None:
+                _check_glossary(opened[0].config, found)
+            # Before the model, which may take long.
+            terms = _open_terms(settings, opened[0].tokenizer)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
@@ -118,6 +128,7 @@ class Translator:
             languages=languages,
             continues=opened[0].config.objective == "causal-lm",
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
+            terms=terms,
         )
 
     @classmethod
@@ -156,6 +167,7 @@ class Translator:
             target_language=target_language,
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
+            terms=_open_terms(settings, tokenizer),
         )
         return translator
 
@@ -186,6 +198,12 @@ class Translator:
     def aligns(self) -> bool:
         """Whether alignments are read from a head that was chosen for them."""
         return self._has_alignment_head and self._lines.aligns
+
+    @property
+    def terms_summary(self) -> str:
+        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        terms = self._lines.terms
+        return "" if terms is None else terms.summarize()
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
@@ -328,6 +346,33 @@ def _open_engine(
             from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
 
             return open_ctranslate2_engine(folders, device)
+
+
+def _check_glossary(config: ModelConfig, engine: EngineName) -> None:
+    """Checks that a model's outputs can be made to contain terms.
+
+    Raises:
+        MtkitError: They can't.
+    """
+    check_translates(config, "inference.glossary")
+    if config.linearization is not None:
+        raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
+    if engine == "ctranslate2":
+        raise MtkitError(
+            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
+            'use engine = "torch" with the original model',
+        )
+
+
+def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
+    """Returns the terms of a glossary, where settings name one.
+
+    Raises:
+        MtkitError: It can't be read; outputs are sampled.
+    """
+    if settings.glossary is None:
+        return None
+    return GlossaryTerms.open(settings.glossary.path, tokenizer)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
@@ -180,6 +180,39 @@ class LineWarning:
 
 
 @dataclass(frozen=True)
+class TermUse:
+    """What became of a term of `inference.glossary` in a translation.
+
+    Attributes:
+        span: Where the term begins and ends in the line, in characters.
+        source: The term as it stands there.
+        target: Its translation by the glossary.
+        use: Whether the best candidate has it as it is given, in another form, or not at all;
+            `avoided` where one that is forbidden isn't there.
+        found: What the candidate has of it; None where it has nothing.
+        is_forbidden: Whether the target must not be used.
+    """
+
+    span: Span
+    source: str
+    target: str
+    use: Literal["used", "inflected", "missed", "avoided"]
+    found: str | None = None
+    is_forbidden: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as an object for a JSON line."""
+        return {
+            "span": list(self.span),
+            "source": self.source,
+            "target": self.target,
+            "use": self.use,
+            "found": self.found,
+            "forbidden": self.is_forbidden,
+        }
+
+
+@dataclass(frozen=True)
 class Translation:
     """A line's translation.
 
@@ -187,11 +220,13 @@ class Translation:
         candidates: The n-best list, best first; at least one.
         was_split: The line was too long for the model, and was translated in parts.
         warnings: For example that the line was split or the best candidate was cut.
+        terms: What became of the line's terms, in order; None without `inference.glossary`.
     """
 
     candidates: tuple[Hypothesis, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
+    terms: tuple[TermUse, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -208,6 +243,7 @@ class Translation:
         return {
             **self.candidates[0].as_json(),
             "was_split": self.was_split,
+            **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
             "n_best": [candidate.as_json() for candidate in self.candidates],
         }
 

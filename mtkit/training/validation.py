@@ -215,6 +215,7 @@ class Validator:
                 "n_best": 1,
                 "sampling": None,
                 "fusion": None,
+                "glossary": None,
             }
         )
         engine: Engine = _BeatingEngine(model, self._processes)

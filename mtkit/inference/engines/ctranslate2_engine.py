@@ -236,6 +236,11 @@ def check_settings(settings: Inference) -> None:
             "line's translation would depend on the lines beside it",
             "use engine = \"torch\" with the original model, or --set '~inference.shortlist'",
         )
+    if settings.glossary is not None:
+        raise MtkitError(
+            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
+            'use engine = "torch" with the original model',
+        )
     if settings.sampling is not None:
         raise MtkitError(
             "inference.sampling: CTranslate2 has one seed for the whole process, so a line's "

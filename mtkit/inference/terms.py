@@ -1,0 +1,217 @@
+"""Terms of a glossary in a translation: looked for, searched for where they are missing, reported.
+
+A part of a line is translated as ever first. Only where that lacks a term, or has one that is
+forbidden, it is searched again, among outputs that contain the tokens of its terms
+(search/constraints.py). So lines that have no term stay as they are, bit for bit, and so do those
+whose terms come out right by themselves, inflected forms among them.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from mtkit.console import warn
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.translation import Hypothesis, TermUse
+from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
+from mtkit.text.term_forms import Use, find_uses
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import Span
+
+_MAX_TOKENS = 64
+"""Tokens at most that an output of a part is made to contain: a search takes time and memory for
+each. Terms beyond are left to the model, and reported."""
+_MAX_NOTES = 5
+
+_Place = tuple[int, int]
+"""A line and its part."""
+
+
+@dataclass(frozen=True)
+class _PartTerms:
+    """The terms of a part: where they stand in the line, and what is said of them.
+
+    Attributes:
+        wanted: Terms that have a translation.
+        forbidden: Translations that must not be used, with the place of their source.
+    """
+
+    wanted: tuple[tuple[Span, Term], ...]
+    forbidden: tuple[tuple[Span, Term], ...]
+
+    @classmethod
+    def of(cls, found: Sequence[FoundTerm], start: int) -> "_PartTerms":
+        """Returns the terms that were found in a part that begins at `start`."""
+        placed = [
+            ((each.span[0] + start, each.span[1] + start), term)
+            for each in found
+            for term in each.terms
+        ]
+        return cls(
+            tuple(each for each in placed if not each[1].is_forbidden),
+            tuple(each for each in placed if each[1].is_forbidden),
+        )
+
+    def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
+        """Returns what a translation has of the terms, and of what is forbidden."""
+        wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
+        # Each by itself: a forbidden word may be part of what is wanted elsewhere.
+        forbidden = [
+            find_uses(text, [(term.target, term.is_case_sensitive)])[0]
+            for _, term in self.forbidden
+        ]
+        return find_uses(text, wanted), forbidden
+
+
+class GlossaryTerms:
+    """Looks for the terms of a glossary, and says what outputs must contain.
+
+    It may be shared by threads.
+
+    Args:
+        glossary: The terms.
+        tokenizer: The model's.
+    """
+
+    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer) -> None:
+        self._glossary, self._tokenizer = glossary, tokenizer
+        self._counts: Counter[tuple[bool, str]] = Counter()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path, tokenizer: SubwordTokenizer) -> "GlossaryTerms":
+        """Returns the terms of a file, and prints what is odd about it.
+
+        Raises:
+            MtkitError: It isn't there, or a line of it is at fault.
+        """
+        read = read_glossary(path)
+        for note in read.notes[:_MAX_NOTES]:
+            warn(note)
+        if len(read.notes) > _MAX_NOTES:
+            warn(f"{path}: {len(read.notes) - _MAX_NOTES:,} more terms with several targets")
+        return cls(Glossary(read.terms), tokenizer)
+
+    def find(
+        self, texts: Sequence[str], encoded: Sequence[Sequence[EncodedSource]]
+    ) -> dict[_Place, _PartTerms]:
+        """Returns the terms of each part that has any.
+
+        Args:
+            texts: The lines.
+            encoded: Their parts.
+        """
+        found: dict[_Place, _PartTerms] = {}
+        for line, (text, parts) in enumerate(zip(texts, encoded, strict=True)):
+            for number, part in enumerate(parts):
+                start, end = part.span
+                terms = self._glossary.find(text[start:end])
+                if terms:
+                    found[line, number] = _PartTerms.of(terms, start)
+        return found
+
+    def require(
+        self, part: EncodedSource, terms: _PartTerms, hypotheses: Sequence[Hypothesis]
+    ) -> EncodedSource | None:
+        """Returns a part with what its outputs must contain; None where those found do already.
+
+        A term that the best of them has in another form is asked for in that form.
+
+        Args:
+            part: The part.
+            terms: Its terms.
+            hypotheses: What was found for it, decoded.
+        """
+        uses = [terms.find_uses(each.text) for each in hypotheses]
+        if all(
+            all(use.form != "missed" for use in wanted)
+            and all(use.form == "missed" for use in forbidden)
+            for wanted, forbidden in uses
+        ):
+            return None
+        best, (wanted, forbidden) = hypotheses[0].text, uses[0]
+        required: list[tuple[int, ...]] = []
+        room = _MAX_TOKENS
+        for use, (_, term) in zip(wanted, terms.wanted, strict=True):
+            text = term.target if use.span is None else best[slice(*use.span)]
+            for phrase in self._encode([text]):
+                if len(phrase) <= room:
+                    required.append(phrase)
+                    room -= len(phrase)
+        spellings: dict[str, None] = {}
+        for use, (_, term) in zip(forbidden, terms.forbidden, strict=True):
+            target = term.target
+            spellings[target] = None
+            if not term.is_case_sensitive:
+                spellings |= dict.fromkeys((target.lower(), target[0].upper() + target[1:]))
+            if use.span is not None:
+                spellings[best[slice(*use.span)]] = None
+        return replace(
+            part, required=tuple(required), forbidden=tuple(self._encode(list(spellings)))
+        )
+
+    def report(self, text: str, terms: _PartTerms, translation: str) -> list[TermUse]:
+        """Returns what became of a part's terms, and counts it.
+
+        Args:
+            text: The line.
+            terms: The part's terms.
+            translation: That of the part.
+        """
+        wanted, forbidden = terms.find_uses(translation)
+        told = [
+            *_describe(text, terms.wanted, wanted, translation),
+            *_describe(text, terms.forbidden, forbidden, translation),
+        ]
+        with self._lock:
+            self._counts.update((each.is_forbidden, each.use) for each in told)
+        return sorted(told, key=lambda each: each.span)
+
+    def summarize(self) -> str:
+        """Returns in words what became of all terms so far; empty where there were none."""
+        return "; ".join(
+            filter(
+                None,
+                (
+                    self._summarize("terms", is_forbidden=False),
+                    self._summarize("forbidden terms", is_forbidden=True),
+                ),
+            )
+        )
+
+    def _summarize(self, what: str, *, is_forbidden: bool) -> str:
+        kinds = (
+            ("avoided", "used", "inflected") if is_forbidden else ("used", "inflected", "missed")
+        )
+        counts = {kind: self._counts[is_forbidden, kind] for kind in kinds}
+        if not any(counts.values()):
+            return ""
+        return f"{what}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+    def _encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Returns the tokens of texts, without `</s>`; what leaves none is left out."""
+        return [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts) if each[:-1]]
+
+
+def _describe(
+    text: str, placed: Sequence[tuple[Span, Term]], uses: Sequence[Use], translation: str
+) -> list[TermUse]:
+    told = []
+    for (span, term), use in zip(placed, uses, strict=True):
+        kind: Literal["used", "inflected", "missed", "avoided"] = use.form
+        if term.is_forbidden and kind == "missed":
+            kind = "avoided"
+        told.append(
+            TermUse(
+                span=span,
+                source=text[slice(*span)],
+                target=term.target,
+                use=kind,
+                found=None if use.span is None else translation[slice(*use.span)],
+                is_forbidden=term.is_forbidden,
+            )
+        )
+    return told
