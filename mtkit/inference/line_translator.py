@@ -86,7 +86,7 @@ class LineTranslator:
         trees: TreeMaker | None = None,
         terms: GlossaryTerms | None = None,
     ) -> None:
-        self._trees, self.terms = trees, terms
+        self._trees, self._terms = trees, terms
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._continues = continues
         self.languages = languages or TranslatorLanguages.of(
@@ -180,14 +180,14 @@ class LineTranslator:
 
         Returns what became of each line's terms.
         """
-        if self.terms is None:
+        if self._terms is None:
             return [None] * len(texts)
-        found = self.terms.find(texts, encoded)
+        found = self._terms.find(texts, encoded)
         again = {
             place: asked
             for place, terms in found.items()
             if (
-                asked := self.terms.require(
+                asked := self._terms.require(
                     encoded[place[0]][place[1]], terms, ranked[place[0]][place[1]]
                 )
             )
@@ -203,7 +203,7 @@ class LineTranslator:
         told: list[list[TermUse]] = [[] for _ in texts]
         for (line, number), terms in found.items():
             translation = ranked[line][number][0].text
-            told[line] += self.terms.report(texts[line], terms, translation)
+            told[line] += self._terms.report(texts[line], terms, translation)
         return list(map(tuple, told))
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mtkit.console import warn
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.translation import Hypothesis, TermUse
+from mtkit.inference.translation import Hypothesis, TermUse, Translation
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
 from mtkit.text.term_forms import Use, find_uses
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -154,7 +154,7 @@ class GlossaryTerms:
         )
 
     def report(self, text: str, terms: _PartTerms, translation: str) -> list[TermUse]:
-        """Returns what became of a part's terms, and counts it.
+        """Returns what became of a part's terms.
 
         Args:
             text: The line.
@@ -166,9 +166,16 @@ class GlossaryTerms:
             *_describe(text, terms.wanted, wanted, translation),
             *_describe(text, terms.forbidden, forbidden, translation),
         ]
-        with self._lock:
-            self._counts.update((each.is_forbidden, each.use) for each in told)
         return sorted(told, key=lambda each: each.span)
+
+    def count(self, translations: Sequence[Translation]) -> None:
+        """Counts what became of the terms of translations."""
+        with self._lock:
+            self._counts.update(
+                (each.is_forbidden, each.use)
+                for translation in translations
+                for each in translation.terms or ()
+            )
 
     def summarize(self) -> str:
         """Returns in words what became of all terms so far; empty where there were none."""

@@ -42,11 +42,6 @@ class AnswersLines(Protocol):
         ...
 
     @property
-    def terms(self) -> GlossaryTerms | None:
-        """The terms of `inference.glossary`, if there is one."""
-        ...
-
-    @property
     def aligns(self) -> bool:
         """Whether words can be aligned."""
         ...
@@ -87,6 +82,8 @@ class Translator:
             model hasn't.
     """
 
+    _terms: GlossaryTerms | None = None
+
     def __init__(
         self,
         model: str | Path | Sequence[str | Path],
@@ -116,7 +113,7 @@ class Translator:
             if settings.glossary is not None:
                 _check_glossary(opened[0].config, found)
             # Before the model, which may take long.
-            terms = _open_terms(settings, opened[0].tokenizer)
+            self._terms = _open_terms(settings, opened[0].tokenizer)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
@@ -128,7 +125,7 @@ class Translator:
             languages=languages,
             continues=opened[0].config.objective == "causal-lm",
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
-            terms=terms,
+            terms=self._terms,
         )
 
     @classmethod
@@ -159,6 +156,7 @@ class Translator:
         translator = cls.__new__(cls)
         translator._warns = warns
         translator._has_alignment_head = False
+        translator._terms = _open_terms(settings, tokenizer)
         translator._lines = LineTranslator(
             engine,
             tokenizer,
@@ -167,7 +165,7 @@ class Translator:
             target_language=target_language,
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
-            terms=_open_terms(settings, tokenizer),
+            terms=translator._terms,
         )
         return translator
 
@@ -202,8 +200,7 @@ class Translator:
     @property
     def terms_summary(self) -> str:
         """What became of the terms of `inference.glossary` so far; empty where there were none."""
-        terms = self._lines.terms
-        return "" if terms is None else terms.summarize()
+        return "" if self._terms is None else self._terms.summarize()
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
@@ -310,7 +307,10 @@ class Translator:
 
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
-        return self._lines.translate(lines, first_line=first_line)
+        found = self._lines.translate(lines, first_line=first_line)
+        if self._terms is not None:
+            self._terms.count(found)
+        return found
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1
@@ -368,7 +368,7 @@ def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTer
     """Returns the terms of a glossary, where settings name one.
 
     Raises:
-        MtkitError: It can't be read; outputs are sampled.
+        MtkitError: It can't be read.
     """
     if settings.glossary is None:
         return None

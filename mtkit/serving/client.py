@@ -71,11 +71,9 @@ class _RemoteLines:
         settings: Search settings of requests that have none of their own.
         languages: The languages that the server is asked for.
         aligns: The server tells no alignments.
-        terms: Nor does it take glossaries.
     """
 
     aligns = False
-    terms = None
 
     def __init__(
         self,
