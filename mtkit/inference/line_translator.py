@@ -33,6 +33,8 @@ with the square of the length."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "shortlist")
 """Settings that a request can't change."""
 """The candidates of a blank line where alignments are asked for."""
+CUT = "cut at the length limit"
+"""The kind of the warning that a translation was cut."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the decoded hypotheses of a part, best first.
 
@@ -144,7 +146,7 @@ class LineTranslator:
             if self._trees is not None:
                 candidates = self._make_trees(request.text, candidates, parts[0])
             told = [warnings[index]] if index in warnings else []
-            told += [_cut_warning(line)] if candidates[0].reached_limit else []
+            told += [cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
                 Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
             )
@@ -352,9 +354,10 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
     )
 
 
-def _cut_warning(line: int) -> LineWarning:
+def cut_warning(line: int) -> LineWarning:
+    """Returns the warning that a line's translation was cut."""
     return LineWarning(
-        "cut at the length limit",
+        CUT,
         f"input line {line}: the translation was cut at the length limit "
         "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,

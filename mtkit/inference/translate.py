@@ -10,6 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.parse import TreeMaker
+from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -110,14 +111,20 @@ class Translator:
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
-        self._lines: AnswersLines = LineTranslator(
+        continues = opened[0].config.objective == "causal-lm"
+        lines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
             settings,
             target_language=config.target_language,
             languages=languages,
-            continues=opened[0].config.objective == "causal-lm",
+            continues=continues,
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
+        )
+        self._lines: AnswersLines = ProtectingTranslator(
+            lines,
+            opened[0].tokenizer,
+            can_protect=not continues and opened[0].config.linearization is None,
         )
 
     @classmethod
@@ -148,7 +155,7 @@ class Translator:
         translator = cls.__new__(cls)
         translator._warns = warns
         translator._has_alignment_head = False
-        translator._lines = LineTranslator(
+        lines = LineTranslator(
             engine,
             tokenizer,
             settings,
@@ -156,6 +163,9 @@ class Translator:
             target_language=target_language,
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
+        )
+        translator._lines = ProtectingTranslator(
+            lines, tokenizer, can_protect=not continues and linearization is None
         )
         return translator
 
@@ -355,6 +365,7 @@ def _list_traits(opened: OpenedFolder) -> dict[str, object]:
         "another form of trees": config.linearization,
         "a different tokenizer": tokenizer.models,
         "different source tags": tokenizer.tags,
+        "different symbols for copying": tokenizer.masks,
         "other languages": tokenizer.languages,
         "different punctuation rules": tokenizer.punctuation,
     }
