@@ -21,7 +21,6 @@ from mtkit.inference.translation import (
     LineError,
     LineWarning,
     Request,
-    TermUse,
     Translation,
 )
 from mtkit.recipe.inference import Inference
@@ -43,6 +42,8 @@ _ENGINE_KEYS = (
 )
 """Settings that a request can't change."""
 """The candidates of a blank line where alignments are asked for."""
+CUT = "cut at the length limit"
+"""The kind of the warning that a translation was cut."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the decoded hypotheses of a part, best first.
 
@@ -137,7 +138,7 @@ class LineTranslator:
                 ]
             )
         texts = [request.text for request in requests]
-        of_terms = self._insist_on_terms(texts, encoded, ranked, settings)
+        self._insist_on_terms(texts, encoded, ranked, settings)
         aligned = [index for index, each in enumerate(settings) if each.alignments]
         if aligned:
             found_links = self._aligner.align_lines(
@@ -152,20 +153,15 @@ class LineTranslator:
                 answer = self._answer_without_search(request, warnings.get(index))
                 if settings[index].alignments:
                     answer = replace(answer, candidates=UNALIGNED)
-                translations.append(replace(answer, terms=of_terms[index]))
+                translations.append(answer)
                 continue
             candidates = join_parts(ranked[index], self._choose_joining(request))
             if self._trees is not None:
                 candidates = self._make_trees(request.text, candidates, parts[0])
             told = [warnings[index]] if index in warnings else []
-            told += [_cut_warning(line)] if candidates[0].reached_limit else []
+            told += [cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
-                Translation(
-                    candidates,
-                    was_split=len(parts) > 1,
-                    warnings=tuple(told),
-                    terms=of_terms[index],
-                )
+                Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
             )
         return translations
 
@@ -175,23 +171,15 @@ class LineTranslator:
         encoded: Sequence[Sequence[EncodedSource]],
         ranked: Sequence[list[list[Hypothesis]]],
         settings: Sequence[Inference],
-    ) -> list[tuple[TermUse, ...] | None]:
-        """Searches parts again whose translations lack terms, and puts what is found in place.
-
-        Returns what became of each line's terms.
-        """
+    ) -> None:
+        """Searches parts again whose translations lack terms, and puts what is found in place."""
         if self._terms is None:
-            return [None] * len(texts)
-        found = self._terms.find(texts, encoded)
-        again = {
-            place: asked
-            for place, terms in found.items()
-            if (
-                asked := self._terms.require(
-                    encoded[place[0]][place[1]], terms, ranked[place[0]][place[1]]
-                )
-            )
-        }
+            return
+        again: dict[tuple[int, int], EncodedSource] = {}
+        for line, number, terms in self._terms.find_in_parts(texts, encoded):
+            part = self._terms.require(encoded[line][number], terms, ranked[line][number])
+            if part is not None:
+                again[line, number] = part
         searched = self._search(
             [[part] for part in again.values()], [settings[line] for line, _ in again]
         )
@@ -200,11 +188,6 @@ class LineTranslator:
             if hypotheses and all(math.isfinite(each.score) for each in hypotheses):
                 decoded = [self._decode(one, part) for one in hypotheses]
                 ranked[line][number] = self._rerank(part, decoded)
-        told: list[list[TermUse]] = [[] for _ in texts]
-        for (line, number), terms in found.items():
-            translation = ranked[line][number][0].text
-            told[line] += self._terms.report(texts[line], terms, translation)
-        return list(map(tuple, told))
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations, the requests' prefixes, as `Translator.score` does."""
@@ -408,9 +391,10 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
     )
 
 
-def _cut_warning(line: int) -> LineWarning:
+def cut_warning(line: int) -> LineWarning:
+    """Returns the warning that a line's translation was cut."""
     return LineWarning(
-        "cut at the length limit",
+        CUT,
         f"input line {line}: the translation was cut at the length limit "
         "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,

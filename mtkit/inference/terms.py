@@ -8,14 +8,14 @@ whose terms come out right by themselves, inflected forms among them.
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from mtkit.console import warn
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.translation import Hypothesis, TermUse, Translation
+from mtkit.inference.translation import Hypothesis, Request, TermUse, Translation
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
 from mtkit.text.term_forms import Use, find_uses
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -26,13 +26,10 @@ _MAX_TOKENS = 64
 each. Terms beyond are left to the model, and reported."""
 _MAX_NOTES = 5
 
-_Place = tuple[int, int]
-"""A line and its part."""
-
 
 @dataclass(frozen=True)
-class _PartTerms:
-    """The terms of a part: where they stand in the line, and what is said of them.
+class TextTerms:
+    """The terms of a text: where they stand in it, and what is said of them.
 
     Attributes:
         wanted: Terms that have a translation.
@@ -43,13 +40,9 @@ class _PartTerms:
     forbidden: tuple[tuple[Span, Term], ...]
 
     @classmethod
-    def of(cls, found: Sequence[FoundTerm], start: int) -> "_PartTerms":
-        """Returns the terms that were found in a part that begins at `start`."""
-        placed = [
-            ((each.span[0] + start, each.span[1] + start), term)
-            for each in found
-            for term in each.terms
-        ]
+    def of(cls, found: Sequence[FoundTerm]) -> "TextTerms":
+        """Returns the terms that were found in a text."""
+        placed = [(each.span, term) for each in found for term in each.terms]
         return cls(
             tuple(each for each in placed if not each[1].is_forbidden),
             tuple(each for each in placed if each[1].is_forbidden),
@@ -64,6 +57,15 @@ class _PartTerms:
             for _, term in self.forbidden
         ]
         return find_uses(text, wanted), forbidden
+
+    def describe(self, text: str, translation: str) -> list[TermUse]:
+        """Returns what became of the terms of a text in its translation, in order."""
+        wanted, forbidden = self.find_uses(translation)
+        told = [
+            *_describe(text, self.wanted, wanted, translation),
+            *_describe(text, self.forbidden, forbidden, translation),
+        ]
+        return sorted(told, key=lambda each: each.span)
 
 
 class GlossaryTerms:
@@ -95,26 +97,27 @@ class GlossaryTerms:
             warn(f"{path}: {len(read.notes) - _MAX_NOTES:,} more terms with several targets")
         return cls(Glossary(read.terms), tokenizer)
 
-    def find(
+    def find_in_parts(
         self, texts: Sequence[str], encoded: Sequence[Sequence[EncodedSource]]
-    ) -> dict[_Place, _PartTerms]:
-        """Returns the terms of each part that has any.
+    ) -> Iterator[tuple[int, int, TextTerms]]:
+        """Yields the terms of each part that has any, with its line and its number in that.
 
         Args:
             texts: The lines.
             encoded: Their parts.
         """
-        found: dict[_Place, _PartTerms] = {}
         for line, (text, parts) in enumerate(zip(texts, encoded, strict=True)):
             for number, part in enumerate(parts):
-                start, end = part.span
-                terms = self._glossary.find(text[start:end])
-                if terms:
-                    found[line, number] = _PartTerms.of(terms, start)
-        return found
+                terms = self._find(text[slice(*part.span)])
+                if terms is not None:
+                    yield line, number, terms
+
+    def _find(self, text: str) -> TextTerms | None:
+        found = self._glossary.find(text)
+        return TextTerms.of(found) if found else None
 
     def require(
-        self, part: EncodedSource, terms: _PartTerms, hypotheses: Sequence[Hypothesis]
+        self, part: EncodedSource, terms: TextTerms, hypotheses: Sequence[Hypothesis]
     ) -> EncodedSource | None:
         """Returns a part with what its outputs must contain; None where those found do already.
 
@@ -153,29 +156,20 @@ class GlossaryTerms:
             part, required=tuple(required), forbidden=tuple(self._encode(list(spellings)))
         )
 
-    def report(self, text: str, terms: _PartTerms, translation: str) -> list[TermUse]:
-        """Returns what became of a part's terms.
-
-        Args:
-            text: The line.
-            terms: The part's terms.
-            translation: That of the part.
-        """
-        wanted, forbidden = terms.find_uses(translation)
-        told = [
-            *_describe(text, terms.wanted, wanted, translation),
-            *_describe(text, terms.forbidden, forbidden, translation),
-        ]
-        return sorted(told, key=lambda each: each.span)
-
-    def count(self, translations: Sequence[Translation]) -> None:
-        """Counts what became of the terms of translations."""
+    def report(
+        self, requests: Sequence[Request], translations: Sequence[Translation]
+    ) -> list[Translation]:
+        """Returns translations with what became of their lines' terms, and counts it."""
+        told = []
+        for request, translation in zip(requests, translations, strict=True):
+            terms = self._find(request.text)
+            uses = [] if terms is None else terms.describe(request.text, translation.text)
+            told.append(replace(translation, terms=tuple(uses)))
         with self._lock:
             self._counts.update(
-                (each.is_forbidden, each.use)
-                for translation in translations
-                for each in translation.terms or ()
+                (use.is_forbidden, use.use) for each in told for use in each.terms or ()
             )
+        return told
 
     def summarize(self) -> str:
         """Returns in words what became of all terms so far; empty where there were none."""

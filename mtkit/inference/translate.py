@@ -10,6 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.parse import TreeMaker
+from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -117,15 +118,21 @@ class Translator:
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
-        self._lines: AnswersLines = LineTranslator(
+        continues = opened[0].config.objective == "causal-lm"
+        lines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
             settings,
             target_language=config.target_language,
             languages=languages,
-            continues=opened[0].config.objective == "causal-lm",
+            continues=continues,
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
             terms=self._terms,
+        )
+        self._lines: AnswersLines = ProtectingTranslator(
+            lines,
+            opened[0].tokenizer,
+            can_protect=not continues and opened[0].config.linearization is None,
         )
 
     @classmethod
@@ -157,7 +164,7 @@ class Translator:
         translator._warns = warns
         translator._has_alignment_head = False
         translator._terms = _open_terms(settings, tokenizer)
-        translator._lines = LineTranslator(
+        lines = LineTranslator(
             engine,
             tokenizer,
             settings,
@@ -166,6 +173,9 @@ class Translator:
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
             terms=translator._terms,
+        )
+        translator._lines = ProtectingTranslator(
+            lines, tokenizer, can_protect=not continues and linearization is None
         )
         return translator
 
@@ -308,9 +318,7 @@ class Translator:
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
         found = self._lines.translate(lines, first_line=first_line)
-        if self._terms is not None:
-            self._terms.count(found)
-        return found
+        return found if self._terms is None else self._terms.report(lines, found)
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1
@@ -400,6 +408,7 @@ def _list_traits(opened: OpenedFolder) -> dict[str, object]:
         "another form of trees": config.linearization,
         "a different tokenizer": tokenizer.models,
         "different source tags": tokenizer.tags,
+        "different symbols for copying": tokenizer.masks,
         "other languages": tokenizer.languages,
         "different punctuation rules": tokenizer.punctuation,
     }

@@ -213,6 +213,27 @@ class TermUse:
 
 
 @dataclass(frozen=True)
+class Protection:
+    """What of a line had to stay, and how a translation was found that keeps it.
+
+    Attributes:
+        pieces: Kind and text of each piece, in the line's order.
+        way: `plain` where the translation kept all; `masked` or `n_best` where another one had to
+            be looked for; None where none was found.
+        lost: What the translation hasn't as often as the line.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+    way: Literal["plain", "masked", "n_best"] | None
+    lost: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the facts as an object for a JSON line."""
+        pieces = [{"kind": kind, "text": text} for kind, text in self.pieces]
+        return {"pieces": pieces, "way": self.way, "lost": list(self.lost)}
+
+
+@dataclass(frozen=True)
 class Translation:
     """A line's translation.
 
@@ -221,12 +242,14 @@ class Translation:
         was_split: The line was too long for the model, and was translated in parts.
         warnings: For example that the line was split or the best candidate was cut.
         terms: What became of the line's terms, in order; None without `inference.glossary`.
+        protection: What had to stay; None without `inference.protect`.
     """
 
     candidates: tuple[Hypothesis, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
     terms: tuple[TermUse, ...] | None = None
+    protection: Protection | None = None
 
     @property
     def text(self) -> str:
@@ -245,6 +268,7 @@ class Translation:
             "was_split": self.was_split,
             **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
             "n_best": [candidate.as_json() for candidate in self.candidates],
+            **({} if self.protection is None else {"protection": self.protection.as_json()}),
         }
 
 

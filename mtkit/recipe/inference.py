@@ -7,6 +7,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.precision import InferencePrecisionChoice
+from mtkit.recipe.protection import Protect
 from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
@@ -126,6 +127,9 @@ class Inference(Section):
     Python; takes one more pass of the network for each line."""
     shortlist: Annotated[Shortlist | None, Invalidates.TRANSLATIONS] = None
     """Search among the pieces that a line may need, by `torch`; default: among all."""
+    protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
+    """Check that numbers, addresses, placeholders and the like come out as they went in, and
+    translate a line in another way where they don't; `{}` for all kinds."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
@@ -154,10 +158,9 @@ class Inference(Section):
                 tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
-        if self.shortlist is None:
-            tables.pop("shortlist", None)
-        if self.max_output_tokens is None:
-            tables.pop("max_output_tokens", None)
+        for key in ("shortlist", "max_output_tokens", "protect"):
+            if getattr(self, key) is None:
+                tables.pop(key, None)
         return tables
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from mtkit.inference.translation import (
     Hypothesis,
     LineError,
     LineWarning,
+    Protection,
     Request,
     Translation,
 )
@@ -204,7 +205,22 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         for each in content["warnings"]
     )
     candidates = tuple(map(_read_hypothesis, content["n_best"]))
-    return Translation(candidates, was_split=content["was_split"], warnings=warnings)
+    return Translation(
+        candidates,
+        was_split=content["was_split"],
+        warnings=warnings,
+        protection=_read_protection(content.get("protection")),
+    )
+
+
+def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
+    if content is None:
+        return None
+    pieces = tuple((str(each["kind"]), str(each["text"])) for each in content["pieces"])
+    way = content["way"]
+    if way not in ("plain", "masked", "n_best", None):
+        raise ValueError(f"unknown way {way}")
+    return Protection(pieces, way, tuple(map(str, content["lost"])))
 
 
 def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:

@@ -7,8 +7,8 @@ longer word at least where the shorter has nothing else, and two thirds where bo
 `Handel` is taken for one of `Hand`.
 """
 
-import operator
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -42,50 +42,62 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
         text: A translation.
         targets: Terms, and whether capitals must be the same.
     """
-    words = list(split_words(text))
-    is_free = [True] * len(words)
+    words = _Words(list(split_words(text)))
     found: list[Use] = [Use("missed")] * len(targets)
     # What is there as given first, so that no other form takes its words; long terms before short.
     order = sorted(range(len(targets)), key=lambda index: -len(targets[index][0]))
-    for form in ("used", "inflected"):
+    forms: tuple[Literal["used", "inflected"], ...] = ("used", "inflected")
+    for form in forms:
         for index in order:
-            if found[index].form != "missed":
-                continue
-            target, is_case_sensitive = targets[index]
-            wanted = [word.text for word in split_words(target)]
-            start = _find(words, is_free, wanted, form, is_case_sensitive=is_case_sensitive)
-            if start is None:
-                continue
-            last = start + len(wanted) - 1
-            is_free[start : last + 1] = [False] * len(wanted)
-            found[index] = Use(form, (words[start].span[0], words[last].span[1]))
+            if found[index].form == "missed":
+                target, is_case_sensitive = targets[index]
+                span = words.take(target, form, is_case_sensitive=is_case_sensitive)
+                found[index] = Use("missed" if span is None else form, span)
     return found
 
 
-def _find(
-    words: Sequence[Word],
-    is_free: Sequence[bool],
-    wanted: Sequence[str],
-    form: Literal["used", "inflected"],
-    *,
-    is_case_sensitive: bool,
-) -> int | None:
-    """Returns the first word of a term that stands in a text, if it does."""
-    if form == "used":
-        spell = normalize if is_case_sensitive else fold
-        texts, terms = [spell(word.text) for word in words], list(map(spell, wanted))
-        fits: Callable[[str, str], bool] = operator.eq
-    else:
-        texts, terms = [_strip(word.text) for word in words], list(map(_strip, wanted))
-        fits = _are_forms
-    for start in range(len(words) - len(wanted) + 1):
-        stretch = range(start, start + len(wanted))
-        if all(
-            is_free[index] and fits(texts[index], term)
-            for index, term in zip(stretch, terms, strict=True)
-        ):
-            return start
-    return None
+class _Words:
+    """The words of a text, found by what they begin with; each is taken once."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._words = words
+        self._stripped = [_strip(word.text) for word in words]
+        self._is_free = [True] * len(words)
+        self._starts: defaultdict[str, list[int]] = defaultdict(list)
+        for index, word in enumerate(self._stripped):
+            self._starts[word[:_MIN_STEM]].append(index)
+
+    def take(
+        self, target: str, form: Literal["used", "inflected"], *, is_case_sensitive: bool
+    ) -> Span | None:
+        """Returns where a term stands, if it does, and takes its words."""
+        wanted = [word.text for word in split_words(target)]
+        spell = _strip if form == "inflected" else normalize if is_case_sensitive else fold
+        terms = list(map(spell, wanted))
+        if not terms:
+            return None
+        starts = self._starts[_strip(wanted[0])[:_MIN_STEM]]
+        for start in starts:
+            last = start + len(terms) - 1
+            if last < len(self._words) and all(
+                self._is_free[start + offset] and self._fits(start + offset, term, form, spell)
+                for offset, term in enumerate(terms)
+            ):
+                self._is_free[start : last + 1] = [False] * len(terms)
+                starts.remove(start)
+                return self._words[start].span[0], self._words[last].span[1]
+        return None
+
+    def _fits(
+        self,
+        index: int,
+        term: str,
+        form: Literal["used", "inflected"],
+        spell: Callable[[str], str],
+    ) -> bool:
+        if form == "inflected":
+            return _are_forms(self._stripped[index], term)
+        return spell(self._words[index].text) == term
 
 
 def _strip(word: str) -> str:

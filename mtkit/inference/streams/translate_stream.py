@@ -5,7 +5,7 @@ lines is whatever is there.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -46,9 +46,8 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    aligns = translator.settings.alignments
     return _pass_through(
-        source, target, input_format, answer, _as_text, as_json=as_json, aligns=aligns
+        source, target, input_format, answer, _as_text, as_json=as_json, keys=_list_keys(translator)
     )
 
 
@@ -75,10 +74,20 @@ def score_stream(
         return translator.score(window, first_line=first_line)
 
     with_target = replace(input_format, needs_target=True)
-    aligns = translator.settings.alignments
     return _pass_through(
-        source, target, with_target, answer, _as_score, as_json=as_json, aligns=aligns
+        source, target, with_target, answer, _as_score, as_json=as_json, keys=_list_keys(translator)
     )
+
+
+def _list_keys(translator: Translator) -> set[str]:
+    """Returns the keys of an answer's object, which a line's own can't have."""
+    settings = translator.settings
+    keys = set(BLANK.as_json())
+    if settings.alignments:
+        keys.add("alignment")
+    if settings.protect is not None:
+        keys.add("protection")
+    return keys
 
 
 def _pass_through(
@@ -89,13 +98,12 @@ def _pass_through(
     render: Callable[[Request, Translation], str],
     *,
     as_json: bool,
-    aligns: bool,
+    keys: Collection[str],
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
     if as_json:
         render = _as_json
-        reserved = {*BLANK.as_json(), *(("alignment",) if aligns else ())}
-        input_format = replace(input_format, reserved_keys=reserved)
+        input_format = replace(input_format, reserved_keys=keys)
     num_lines = 0
     with WarningPrinter() as printer:
         windows = read_requests(source, input_format, printer)
