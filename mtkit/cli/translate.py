@@ -1,5 +1,6 @@
 """`mtkit translate`: text on stdin becomes text on stdout, line by line."""
 
+import json
 import shlex
 import sys
 from enum import StrEnum
@@ -16,6 +17,7 @@ from mtkit.cli.options import (
     declare_option,
     open_run,
 )
+from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.standard_streams import check_stdin, check_stdout
 
@@ -113,6 +115,14 @@ def translate(
         Path | None,
         declare_option("--output", "FILE", "Where the translation of FILE goes.", "-o"),
     ] = None,
+    glossary: Annotated[
+        Path | None,
+        declare_option(
+            "--glossary",
+            "FILE",
+            "Terms to use (inference.glossary): a line is source, tab, target.",
+        ),
+    ] = None,
     errors: Annotated[
         Errors,
         typer.Option("--errors", help="On invalid UTF-8: stop (strict), or replace it."),
@@ -144,7 +154,9 @@ def translate(
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
-    changes = [*(overrides or []), *([f"inference.engine={engine}"] if engine else [])]
+    if glossary is not None and score_only:
+        raise typer.BadParameter("--glossary is for translating, not for --score-only")
+    changes = [*(overrides or []), *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     from mtkit.pipeline.remote import is_address, open_remote
 
@@ -164,7 +176,9 @@ def translate(
         classifier = open_classifier(folders, device=device, score_only=score_only)
         if classifier is not None:
             _check_labelling(
-                is_document=is_document, has_languages=bool(source_language or target_language)
+                is_document=is_document,
+                has_languages=bool(source_language or target_language),
+                has_glossary=glossary is not None,
             )
             _label_stdin(classifier, form, errors, as_json=as_json)
             return
@@ -179,9 +193,7 @@ def translate(
             # Before a line is waited for; each JSON object may name its own.
             translator.resolve_languages()
     if is_document:
-        from mtkit.pipeline.translate_documents import translate_given
-
-        translate_given(translator, file, output, form)
+        _translate_document(translator, file, output, form)
         return
     input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
     _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
@@ -193,8 +205,10 @@ def _describe_input(form: Form, errors: Errors) -> "InputFormat":
     return InputFormat(form=_LINES[form], replaces_errors=errors is Errors.REPLACE)
 
 
-def _check_labelling(*, is_document: bool, has_languages: bool) -> None:
+def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bool) -> None:
     """Checks that a classifier is asked for nothing that only translators do."""
+    if has_glossary:
+        raise typer.BadParameter("--glossary is for translators, not classifiers")
     if has_languages:
         raise typer.BadParameter("--from and --to are for translators, not classifiers")
     if is_document:
@@ -223,6 +237,31 @@ def _answer_stdin(
 
     run = score_stream if score_only else translate_stream
     run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
+    _tell_terms(translator)
+
+
+def _translate_document(
+    translator: "Translator", file: Path | None, output: Path | None, form: Form | None
+) -> None:
+    from mtkit.pipeline.translate_documents import translate_given
+
+    translate_given(translator, file, output, form)
+    _tell_terms(translator)
+
+
+def _tell_terms(translator: "Translator") -> None:
+    """Says what became of the terms of a glossary, if there were any."""
+    if translator.terms_summary:
+        say(translator.terms_summary)
+
+
+def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
+    """Returns what options change in a recipe, as `--set` takes it."""
+    changes = [f"inference.engine={engine}"] if engine else []
+    if glossary is not None:
+        # A path may hold what TOML would read otherwise.
+        changes.append(f"inference.glossary.path={json.dumps(str(glossary.absolute()))}")
+    return changes
 
 
 def _check_file(file: Path | None, output: Path | None, form: Form | None) -> None:

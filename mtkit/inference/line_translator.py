@@ -16,6 +16,7 @@ from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engin
 from mtkit.inference.parse import OutputAttention, TreeMaker
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
+from mtkit.inference.terms import GlossaryTerms
 from mtkit.inference.translation import (
     BLANK,
     Hypothesis,
@@ -36,9 +37,19 @@ if TYPE_CHECKING:
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
 with the square of the length."""
-_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "shortlist")
+_ENGINE_KEYS = (
+    "engine",
+    "precision",
+    "processes",
+    "batch_tokens",
+    "fusion",
+    "shortlist",
+    "glossary",
+)
 """Settings that a request can't change."""
 """The candidates of a blank line where alignments are asked for."""
+CUT = "cut at the length limit"
+"""The kind of the warning that a translation was cut."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the decoded hypotheses of a part, best first.
 
@@ -65,6 +76,7 @@ class LineTranslator:
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
+        terms: The terms of `inference.glossary`; None without one.
     """
 
     def __init__(
@@ -79,8 +91,9 @@ class LineTranslator:
         rerank: Reranker = keep_order,
         continues: bool = False,
         trees: TreeMaker | None = None,
+        terms: GlossaryTerms | None = None,
     ) -> None:
-        self._trees = trees
+        self._trees, self._terms = trees, terms
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._continues = continues
         self.languages = languages or TranslatorLanguages.of(
@@ -142,6 +155,8 @@ class LineTranslator:
                     for part, hypotheses in zip(parts, found, strict=True)
                 ]
             )
+        texts = [request.text for request in requests]
+        self._insist_on_terms(texts, encoded, ranked, settings)
         aligned = [index for index, each in enumerate(settings) if each.alignments]
         if aligned:
             found_links = self._aligner.align_lines(
@@ -162,7 +177,7 @@ class LineTranslator:
             if self._trees is not None:
                 candidates = self._make_trees(request.text, candidates, parts[0])
             told = [warnings[index]] if index in warnings else []
-            told += [_cut_warning(line)] if candidates[0].reached_limit else []
+            told += [cut_warning(line)] if candidates[0].reached_limit else []
             translations.append(
                 Translation(candidates, was_split=len(parts) > 1, warnings=tuple(told))
             )
@@ -178,6 +193,30 @@ class LineTranslator:
         return (
             translation if settings is None else self._flagger.flag(request, translation, settings)
         )
+
+    def _insist_on_terms(
+        self,
+        texts: Sequence[str],
+        encoded: Sequence[Sequence[EncodedSource]],
+        ranked: Sequence[list[list[Hypothesis]]],
+        settings: Sequence[Inference],
+    ) -> None:
+        """Searches parts again whose translations lack terms, and puts what is found in place."""
+        if self._terms is None:
+            return
+        again: dict[tuple[int, int], EncodedSource] = {}
+        for line, number, terms in self._terms.find_in_parts(texts, encoded):
+            part = self._terms.require(encoded[line][number], terms, ranked[line][number])
+            if part is not None:
+                again[line, number] = part
+        searched = self._search(
+            [[part] for part in again.values()], [settings[line] for line, _ in again]
+        )
+        for ((line, number), part), hypotheses in zip(again.items(), searched, strict=True):
+            # Where no output has all that is asked for, what was found before stays.
+            if hypotheses and all(math.isfinite(each.score) for each in hypotheses):
+                decoded = [self._decode(one, part) for one in hypotheses]
+                ranked[line][number] = self._rerank(part, decoded)
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations, the requests' prefixes, as `Translator.score` does."""
@@ -385,9 +424,10 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
     )
 
 
-def _cut_warning(line: int) -> LineWarning:
+def cut_warning(line: int) -> LineWarning:
+    """Returns the warning that a line's translation was cut."""
     return LineWarning(
-        "cut at the length limit",
+        CUT,
         f"input line {line}: the translation was cut at the length limit "
         "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,

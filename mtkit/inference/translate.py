@@ -9,6 +9,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.parse import TreeMaker
+from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -16,9 +17,10 @@ from mtkit.inference.streams.windows import (
     answer_windows,
     take_windows,
 )
+from mtkit.inference.terms import GlossaryTerms
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.alignment_head import ALIGNMENT_FILE
-from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
+from mtkit.model.config import ModelConfig, OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
@@ -79,6 +81,8 @@ class Translator:
             model hasn't.
     """
 
+    _terms: GlossaryTerms | None = None
+
     def __init__(
         self,
         model: str | Path | Sequence[str | Path],
@@ -105,17 +109,28 @@ class Translator:
             languages = TranslatorLanguages.of(
                 opened[0].tokenizer.languages, config.source_language, config.target_language
             ).with_default(source_language, target_language)
+            if settings.glossary is not None:
+                _check_glossary(opened[0].config, found)
+            # Before the model, which may take long.
+            self._terms = _open_terms(settings, opened[0].tokenizer)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
-        self._lines: AnswersLines = LineTranslator(
+        continues = opened[0].config.objective == "causal-lm"
+        lines = LineTranslator(
             engine_with_model,
             opened[0].tokenizer,
             settings,
             target_language=config.target_language,
             languages=languages,
-            continues=opened[0].config.objective == "causal-lm",
+            continues=continues,
             trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
+            terms=self._terms,
+        )
+        self._lines: AnswersLines = ProtectingTranslator(
+            lines,
+            opened[0].tokenizer,
+            can_protect=not continues and opened[0].config.linearization is None,
         )
 
     @classmethod
@@ -146,7 +161,8 @@ class Translator:
         translator = cls.__new__(cls)
         translator._warns = warns
         translator._has_alignment_head = False
-        translator._lines = LineTranslator(
+        translator._terms = _open_terms(settings, tokenizer)
+        lines = LineTranslator(
             engine,
             tokenizer,
             settings,
@@ -154,6 +170,10 @@ class Translator:
             target_language=target_language,
             continues=continues,
             trees=TreeMaker.of(linearization, tokenizer),
+            terms=translator._terms,
+        )
+        translator._lines = ProtectingTranslator(
+            lines, tokenizer, can_protect=not continues and linearization is None
         )
         return translator
 
@@ -184,6 +204,11 @@ class Translator:
     def aligns(self) -> bool:
         """Whether alignments are read from a head that was chosen for them."""
         return self._has_alignment_head and self._lines.aligns
+
+    @property
+    def terms_summary(self) -> str:
+        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        return "" if self._terms is None else self._terms.summarize()
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
@@ -296,7 +321,8 @@ class Translator:
 
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
-        return self._lines.translate(lines, first_line=first_line)
+        found = self._lines.translate(lines, first_line=first_line)
+        return found if self._terms is None else self._terms.report(lines, found)
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1
@@ -334,6 +360,33 @@ def _open_engine(
             return open_ctranslate2_engine(folders, device)
 
 
+def _check_glossary(config: ModelConfig, engine: EngineName) -> None:
+    """Checks that a model's outputs can be made to contain terms.
+
+    Raises:
+        MtkitError: They can't.
+    """
+    check_translates(config, "inference.glossary")
+    if config.linearization is not None:
+        raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
+    if engine == "ctranslate2":
+        raise MtkitError(
+            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
+            'use engine = "torch" with the original model',
+        )
+
+
+def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
+    """Returns the terms of a glossary, where settings name one.
+
+    Raises:
+        MtkitError: It can't be read.
+    """
+    if settings.glossary is None:
+        return None
+    return GlossaryTerms.open(settings.glossary.path, tokenizer)
+
+
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
     """Checks that models read and write the same, so that their probabilities can be averaged."""
     if not opened:
@@ -359,6 +412,7 @@ def _list_traits(opened: OpenedFolder) -> dict[str, object]:
         "another form of trees": config.linearization,
         "a different tokenizer": tokenizer.models,
         "different source tags": tokenizer.tags,
+        "different symbols for copying": tokenizer.masks,
         "other languages": tokenizer.languages,
         "different punctuation rules": tokenizer.punctuation,
     }

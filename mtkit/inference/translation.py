@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
@@ -184,6 +184,60 @@ class LineWarning:
 
 
 @dataclass(frozen=True)
+class TermUse:
+    """What became of a term of `inference.glossary` in a translation.
+
+    Attributes:
+        span: Where the term begins and ends in the line, in characters.
+        source: The term as it stands there.
+        target: Its translation by the glossary.
+        use: Whether the best candidate has it as it is given, in another form, or not at all;
+            `avoided` where one that is forbidden isn't there.
+        found: What the candidate has of it; None where it has nothing.
+        is_forbidden: Whether the target must not be used.
+    """
+
+    span: Span
+    source: str
+    target: str
+    use: Literal["used", "inflected", "missed", "avoided"]
+    found: str | None = None
+    is_forbidden: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as an object for a JSON line."""
+        return {
+            "span": list(self.span),
+            "source": self.source,
+            "target": self.target,
+            "use": self.use,
+            "found": self.found,
+            "forbidden": self.is_forbidden,
+        }
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What of a line had to stay, and how a translation was found that keeps it.
+
+    Attributes:
+        pieces: Kind and text of each piece, in the line's order.
+        way: `plain` where the translation kept all; `masked` or `n_best` where another one had to
+            be looked for; None where none was found.
+        lost: What the translation hasn't as often as the line.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+    way: Literal["plain", "masked", "n_best"] | None
+    lost: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the facts as an object for a JSON line."""
+        pieces = [{"kind": kind, "text": text} for kind, text in self.pieces]
+        return {"pieces": pieces, "way": self.way, "lost": list(self.lost)}
+
+
+@dataclass(frozen=True)
 class Translation:
     """A line's translation.
 
@@ -192,12 +246,16 @@ class Translation:
         was_split: The line was too long for the model, and was translated in parts.
         warnings: For example that the line was split or the best candidate was cut.
         flags: What looks wrong with the best candidate; None where flags weren't asked for.
+        terms: What became of the line's terms, in order; None without `inference.glossary`.
+        protection: What had to stay; None without `inference.protect`.
     """
 
     candidates: tuple[Hypothesis, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
     flags: "tuple[Flag, ...] | None" = None
+    terms: tuple[TermUse, ...] | None = None
+    protection: Protection | None = None
 
     @property
     def text(self) -> str:
@@ -215,7 +273,9 @@ class Translation:
             **self.candidates[0].as_json(),
             "was_split": self.was_split,
             **({} if self.flags is None else {"flags": [flag.as_json() for flag in self.flags]}),
+            **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
             "n_best": [candidate.as_json() for candidate in self.candidates],
+            **({} if self.protection is None else {"protection": self.protection.as_json()}),
         }
 
 

@@ -238,7 +238,9 @@ def read_settings(folder: Path) -> Inference:
             if (inside / CONFIG_FILE).is_file()
             else "train one with `mtkit train`, or let `mtkit run` run all missing steps",
         )
-    return _read_section(folder / INFERENCE_FILE, Inference)
+    settings = _read_section(folder / INFERENCE_FILE, Inference)
+    # A stranger's folder says nothing of files elsewhere.
+    return settings.model_copy(update={"glossary": None})
 
 
 def write_section(path: Path, section: BaseModel) -> None:

@@ -118,8 +118,8 @@ def save_model_folder(
             training_facts=facts,
             licence=licence,
         )
-    # Another model's path means nothing where this folder is copied to.
-    alone = recipe.inference.model_copy(update={"fusion": None})
+    # Paths of other files mean nothing where this folder is copied to.
+    alone = recipe.inference.model_copy(update={"fusion": None, "glossary": None})
     opened = OpenedFolder(tokenizer, alone, config)
     write_model_folder(
         folder,

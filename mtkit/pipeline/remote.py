@@ -43,6 +43,8 @@ def open_remote(
     allowed = ("inference.beam_size=", "inference.n_best=")
     for override in overrides:
         if not override.startswith(allowed):
+            if override.startswith("inference.glossary."):
+                raise MtkitError("a server takes no glossary", "give one with --model FOLDER")
             raise MtkitError(
                 f"--set {override}: a server has settings of its own",
                 "inference.beam_size and inference.n_best can be asked for",

@@ -17,7 +17,7 @@ from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.flags import FlagName, Flags
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.loading import override_section
+from mtkit.recipe.override_section import override_section
 
 NOTE = (
     "no references, so no score: flags are reasons to look at a line, and lines without any may be "
@@ -65,7 +65,9 @@ class FlaggedSystem:
     @property
     def counts(self) -> dict[str, int]:
         """How many lines have each flag, and how many have any."""
-        return {**count_flags(self.flags, self.names), "any": sum(map(bool, self.flags))}
+        counts: dict[str, int] = dict(count_flags(self.flags, self.names))
+        counts["any"] = sum(map(bool, self.flags))
+        return counts
 
 
 def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
@@ -91,7 +93,9 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
         target = override_section(Evaluation(), "evaluation", others).language
     flags = flags or Flags()
-    not_told = {name: "only a model can tell" for name in _OF_MODELS if name in flags.names}
+    not_told: dict[str, str] = {
+        name: "only a model can tell" for name in _OF_MODELS if name in flags.names
+    }
     if not target and "wrong language" in flags.names:
         not_told["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in not_told)

@@ -10,6 +10,7 @@ from pydantic import (
     model_validator,
 )
 
+from mtkit.recipe.augment import Augment
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import Corpus, HeldOutCorpus
 from mtkit.recipe.invalidation import Invalidates
@@ -47,6 +48,8 @@ class Data(Section):
     """How trees become targets, where corpora are `trees`."""
     cleaning: Cleaning = Cleaning()
     """Which training pairs, or lines of text in one language, are dropped."""
+    augment: Augment | None = None
+    """Training examples that are made of others, such as some without final punctuation."""
 
     @model_validator(mode="after")
     def _languages_agree(self) -> "Data":
@@ -70,6 +73,12 @@ class Data(Section):
                 )
             if self.cleaning.selection is not None:
                 raise ValueError("cleaning.selection chooses text, not trees: remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _augment_suits_pairs(self) -> "Data":
+        if self.augment is not None and (self.is_text or self.is_trees):
+            raise ValueError("augment makes pairs of pairs of sentences: remove it")
         return self
 
     @model_validator(mode="after")
@@ -123,14 +132,16 @@ class Data(Section):
     def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Returns the section without the keys of language models where it has no text of theirs.
 
-        Earlier versions don't know them, and a translator's data stay up to date.
+        And without later keys that it doesn't have: earlier versions don't know them, and a
+        translator's data stay up to date.
         """
         tables: dict[str, Any] = serialize(self)
         if not self.language:
             tables.pop("language", None)
             tables.pop("block_tokens", None)
-        if self.parsing is None:
-            tables.pop("parsing", None)
+        for key in ("parsing", "augment"):
+            if getattr(self, key) is None:
+                tables.pop(key, None)
         return tables
 
     @property

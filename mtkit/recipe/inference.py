@@ -8,6 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.precision import InferencePrecisionChoice
+from mtkit.recipe.protection import Protect
 from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
@@ -73,6 +74,18 @@ class Shortlist(Section):
     """Pieces that each source piece adds to a line's list: its likeliest translations."""
 
 
+class Glossary(Section):
+    """Terms with their translations, which `mtkit translate` uses and reports.
+
+    A line whose translation lacks a term's is searched again, among outputs that contain it, in the
+    form that the glossary has.
+    """
+
+    path: Path
+    """A file of UTF-8, a term a line: source, tab, target, and then `case_sensitive` or `forbidden`
+    if it is that; a relative path in a recipe starts from `data.data_root`."""
+
+
 class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
@@ -108,6 +121,8 @@ class Inference(Section):
     """Sample outputs instead of using a beam."""
     fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
     """A language model that helps to choose each token; not saved with the model."""
+    glossary: Annotated[Glossary | None, Invalidates.TRANSLATIONS] = None
+    """How terms are to be translated, by `torch`; not saved with the model."""
     alignments: Annotated[bool, Invalidates.NOTHING] = False
     """Also tell which word of a line each word of its translation stands for, in `--json` and from
     Python; takes one more pass of the network for each line."""
@@ -115,6 +130,9 @@ class Inference(Section):
     """Flag translations that look wrong, in `--json`, by the server and from Python."""
     shortlist: Annotated[Shortlist | None, Invalidates.TRANSLATIONS] = None
     """Search among the pieces that a line may need, by `torch`; default: among all."""
+    protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
+    """Check that numbers, addresses, placeholders and the like come out as they went in, and
+    translate a line in another way where they don't; `{}` for all kinds."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
@@ -135,14 +153,15 @@ class Inference(Section):
     def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Returns the section as older versions know it, where it says nothing that they don't."""
         tables: dict[str, Any] = serialize(self)
-        if self.fusion is None:
-            tables.pop("fusion", None)
+        for key in ("fusion", "glossary"):
+            if getattr(self, key) is None:
+                tables.pop(key, None)
         for key in ("allow_int8", "alignments"):
             if not getattr(self, key):
                 tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
-        for key in ("flags", "shortlist", "max_output_tokens"):
+        for key in ("flags", "shortlist", "max_output_tokens", "protect"):
             if getattr(self, key) is None:
                 tables.pop(key, None)
         return tables
@@ -158,4 +177,6 @@ class Inference(Section):
             raise ValueError(
                 "coverage_penalty ranks hypotheses of a beam: it can't be used with sampling"
             )
+        if self.sampling is not None and self.glossary is not None:
+            raise ValueError("glossary needs a beam: it can't be used with sampling")
         return self

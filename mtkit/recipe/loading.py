@@ -220,6 +220,10 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         model = root / inference.fusion.model.expanduser()
         fusion = inference.fusion.model_copy(update={"model": model})
         inference = inference.model_copy(update={"fusion": fusion})
+    if inference.glossary is not None:
+        path = root / inference.glossary.path.expanduser()
+        glossary = inference.glossary.model_copy(update={"path": path})
+        inference = inference.model_copy(update={"glossary": glossary})
     return recipe.model_copy(
         update={
             "data": data,

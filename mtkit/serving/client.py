@@ -13,6 +13,7 @@ from mtkit.inference.translation import (
     Hypothesis,
     LineError,
     LineWarning,
+    Protection,
     Request,
     Translation,
 )
@@ -210,6 +211,7 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         was_split=content["was_split"],
         warnings=warnings,
         flags=_read_flags(content["flags"]) if "flags" in content else None,
+        protection=_read_protection(content.get("protection")),
     )
 
 
@@ -218,6 +220,16 @@ def _read_flags(flags: Sequence[Mapping[str, Any]]) -> tuple[Flag, ...]:
         Flag(each["name"], float(each["found"]), float(each["threshold"]), str(each["text"]))
         for each in flags
     )
+
+
+def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
+    if content is None:
+        return None
+    pieces = tuple((str(each["kind"]), str(each["text"])) for each in content["pieces"])
+    way = content["way"]
+    if way not in ("plain", "masked", "n_best", None):
+        raise ValueError(f"unknown way {way}")
+    return Protection(pieces, way, tuple(map(str, content["lost"])))
 
 
 def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:

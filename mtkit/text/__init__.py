@@ -3,6 +3,8 @@
 addresses.py                web and e-mail addresses
 numbers.py                  whether two lines hold the same numbers
 numerals.py                 numbers written with units: 12万, 三百二十, 1.2 million
+placeholders.py             placeholders of programs: {name}, %s, $NAME
+protected.py                pieces that a translation must keep, and which of them it lost
 normalization.py            SentencePiece's normalisation of Unicode, without a model's pieces
 punctuation.py              Moses' normalisation of punctuation
 

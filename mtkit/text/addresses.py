@@ -1,13 +1,16 @@
 """Web and e-mail addresses in a text, in a form that is the same however they are written."""
 
 import re
+from collections.abc import Iterator
 
-_ADDRESS = re.compile(
-    r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
-    r"|[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
-)
+from mtkit.text.words import Span
+
+_URL = r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
+_EMAIL = r"[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
+_ADDRESS = re.compile(f"{_URL}|{_EMAIL}")
 """Of a case-folded text. Bounded, or a long run of letters would be read from each of its letters;
 64 is the greatest length of a mailbox name (RFC 5321, section 4.5.3.1.1)."""
+_ANY_CASE = re.compile(f"({_URL})|{_EMAIL}", re.IGNORECASE)
 _SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
 
 
@@ -22,3 +25,15 @@ def find_addresses(folded: str) -> list[str]:
 def remove_addresses(folded: str) -> str:
     """Returns a case-folded text with a space in place of each address."""
     return _ADDRESS.sub(" ", folded)
+
+
+def locate_addresses(text: str) -> Iterator[tuple[Span, bool]]:
+    """Yields where each address of a text stands, and whether it is one of the web.
+
+    Punctuation behind it, which ends a sentence, isn't part of it.
+    """
+    if not ("://" in text or "@" in text or "www." in text.lower()):
+        return
+    for found in _ANY_CASE.finditer(text):
+        end = found.start() + len(found.group().rstrip(".,;:!?*"))
+        yield (found.start(), end), found.group(1) is not None

@@ -14,12 +14,15 @@ from itertools import chain, product
 from math import prod
 
 from mtkit.text.numerals import HANGUL_UNITS, NUMERALS, UNITS, find_scales, read_numerals
+from mtkit.text.words import Span
 
 Reading = tuple[str, ...]
 """Numbers by their digits, without leading zeros."""
 
 _USUAL = re.compile(r"\d{1,3}(?:[.,'’´٬ \u00a0\u2007\u2009\u202f]\d{3})+(?!\d)|\d+")
 """Digits in a row; groups of three after a separator go on with the number before."""
+_WHOLE = re.compile(rf"(?:{_USUAL.pattern})(?:[.,٫](?:{_USUAL.pattern}))*")
+"""A number with its decimals, a date, a version."""
 _NO_DIGIT = re.compile(r"\D")
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _DECIMAL_POINTS = ".,٫．，"
@@ -64,6 +67,11 @@ class _Mention:
 def find_numbers(line: str, min_value: int = 0) -> Counter[str]:
     """Returns the numbers of a line that are written in digits and aren't less than `min_value`."""
     return Counter(_leave_out_small(_read_usual(line), min_value))
+
+
+def locate_numbers(line: str) -> list[Span]:
+    """Returns where the numbers of a line that are written in digits stand, decimals included."""
+    return [found.span() for found in _WHOLE.finditer(line)]
 
 
 def have_matching_numbers(one: str, other: str, *, share: float, min_value: int = 0) -> bool:

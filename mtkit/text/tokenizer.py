@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
@@ -90,6 +91,7 @@ class _Settings(BaseModel):
     looks_up_unknown: bool = False
     languages: _Languages | None = None
     foreign_rows: ForeignRows | None = None
+    masks: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = ()
 
 
 class SubwordTokenizer:
@@ -105,10 +107,11 @@ class SubwordTokenizer:
         languages: Languages whose pieces stand at the source and begin the output; the models know
             them.
         foreign_rows: Where the pieces of an imported model come from, for its way back.
+        masks: Symbols that training examples had in place of words; the models know them.
 
     Raises:
-        MtkitError: A model lacks a tag or a language's piece; sacremoses is wanted and isn't
-            installed.
+        MtkitError: A model lacks a tag, a mask or a language's piece; sacremoses is wanted and
+            isn't installed.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class SubwordTokenizer:
         looks_up_unknown: bool = False,
         languages: ModelLanguages | None = None,
         foreign_rows: ForeignRows | None = None,
+        masks: Sequence[str] = (),
     ) -> None:
         self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
         self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
@@ -129,6 +133,10 @@ class SubwordTokenizer:
         self._punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
         self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
+        self._masks = tuple(masks)
+        for mask in self._masks:
+            self._source.id_of_symbol(mask)
+            self._target.id_of_symbol(mask)
         self._languages = languages or ModelLanguages.of_tags(tags)
         of_languages = self._languages or ModelLanguages()
         # A tag stands before a source, whatever language it names.
@@ -174,6 +182,7 @@ class SubwordTokenizer:
                     settings.languages.pieces, settings.languages.source_place
                 ),
                 foreign_rows=settings.foreign_rows,
+                masks=settings.masks,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
@@ -200,6 +209,7 @@ class SubwordTokenizer:
             # Those of tags are found again.
             languages=self._languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
+            masks=self.masks,
         )
 
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
@@ -215,6 +225,8 @@ class SubwordTokenizer:
             (folder / _SOURCE_FILE).write_bytes(self._source.model)
             (folder / _TARGET_FILE).write_bytes(self._target.model)
         settings: dict[str, object] = {"tags": list(self._tags), "punctuation": self._punctuation}
+        if self._masks:
+            settings["masks"] = list(self._masks)
         if self._looks_up_unknown:
             settings["looks_up_unknown"] = True
         if self._languages is not None and self._languages.begins_output:
@@ -235,6 +247,11 @@ class SubwordTokenizer:
     def tags(self) -> tuple[str, ...]:
         """Strings that may stand before a source, each one token."""
         return tuple(self._tags)
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """Symbols that a model learned to copy, each one piece on both sides."""
+        return self._masks
 
     @property
     def punctuation(self) -> tuple[str, str] | None:

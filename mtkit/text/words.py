@@ -1,7 +1,7 @@
 """Words of a text by their characters, and stretches of a changed text in the one before."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 import regex
@@ -39,6 +39,15 @@ def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
                     start = end
         words.append((start, found.end()))
     return words
+
+
+def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
+    """Returns a text with stretches, in order, replaced by as many of a character."""
+    parts, position = [], 0
+    for start, end in spans:
+        parts += [text[position:start], gap * (end - start)]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:

@@ -216,6 +216,7 @@ class Validator:
                 "sampling": None,
                 "fusion": None,
                 "flags": None,
+                "glossary": None,
             }
         )
         engine: Engine = _BeatingEngine(model, self._processes)

@@ -5,6 +5,7 @@ time: of several it puts the lists together.
 """
 
 import copy
+import itertools
 import random
 
 import numpy as np
@@ -160,3 +161,17 @@ def test_ctranslate2_finds_the_same_by_its_map_of_the_vocabulary(beam_size, tmp_
     # Or else the lists left nothing out.
     assert num_changed
     assert EOS in ours[0][0].token_ids
+
+
+def test_what_an_output_must_contain_is_there_though_no_list_has_it(projected):
+    settings, phrase = Inference(beam_size=3, max_extra_tokens=8), (19, 18)
+    engine = TorchEngine(half_trained_model("pre"), "cpu", shortlist=draw_table())
+    sources = [
+        EncodedSource(source, required=(phrase,) * (place % 2), forbidden=((4, 5), (6,)))
+        for place, source in enumerate(_SOURCES)
+    ]
+    for place, (best,) in enumerate(engine.search(sources, settings)):
+        pairs = list(itertools.pairwise(best.token_ids))
+        assert (phrase in pairs) >= place % 2
+        assert (4, 5) not in pairs
+        assert 6 not in best.token_ids

@@ -104,6 +104,11 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
         check_settings(settings)
+        if any(source.required or source.forbidden for source in sources):
+            raise MtkitError(
+                "CTranslate2 can't search for outputs that contain given terms",
+                'use engine = "torch" with the original model',
+            )
         if settings.coverage_penalty and self._alignment_head is not None:
             raise MtkitError(
                 "inference.coverage_penalty: this export keeps the attention of the head that "
@@ -230,6 +235,11 @@ def check_settings(settings: Inference) -> None:
             "inference.shortlist: CTranslate2 takes the lists of a whole batch together, so a "
             "line's translation would depend on the lines beside it",
             "use engine = \"torch\" with the original model, or --set '~inference.shortlist'",
+        )
+    if settings.glossary is not None:
+        raise MtkitError(
+            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
+            'use engine = "torch" with the original model',
         )
     if settings.sampling is not None:
         raise MtkitError(

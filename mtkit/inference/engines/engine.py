@@ -26,6 +26,8 @@ class EncodedSource:
             and the seed alone.
         is_text: Whether it is text to continue.
         span: Where its text begins and ends in the line that it is a part of, in characters.
+        required: Sequences of target tokens that every output contains.
+        forbidden: Sequences of target tokens that no output contains.
     """
 
     tokens: Sequence[int]
@@ -34,6 +36,8 @@ class EncodedSource:
     span: tuple[int, int] = (0, 0)
     is_text: bool = False
     begin: Sequence[int] = ()
+    required: tuple[tuple[int, ...], ...] = ()
+    forbidden: tuple[tuple[int, ...], ...] = ()
 
     @property
     def forced(self) -> tuple[int, ...]:
@@ -159,7 +163,7 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
     """Returns the maximum length of a source's output, `</s>` counted.
 
     Args:
-        source: What is translated; a prefix longer than it counts instead.
+        source: What is translated; what its output must contain counts instead where it is longer.
         settings: How many more tokens an output may have.
         max_tokens: What the model can take; None without an end.
 
@@ -167,9 +171,11 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
         MtkitError: The source or its prefix is longer than what the model can take.
     """
     num_forced = len(source.forced)
-    limit = max(len(source.tokens), num_forced) + settings.max_extra_tokens
+    # As many as it may take, with the last </s>.
+    num_needed = num_forced + sum(len(phrase) + 1 for phrase in source.required)
+    limit = max(len(source.tokens), num_needed) + settings.max_extra_tokens
     if settings.max_output_tokens is not None:
-        limit = min(limit, max(settings.max_output_tokens, num_forced))
+        limit = min(limit, max(settings.max_output_tokens, num_needed))
     if max_tokens is None:
         return max(limit, 1)
     for what, length in (("source", len(source.tokens)), ("prefix", num_forced + 1)):

@@ -1,6 +1,7 @@
 """Short lists of a translator: its table, and the tokens that a batch of sources may need."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -40,7 +41,7 @@ def open_shortlist(
 def list_vocabulary(
     table: Shortlist, sources: Sequence[EncodedSource], vocab_size: int, device: torch.device
 ) -> BatchVocabulary:
-    """Returns the tokens that outputs of these sources may have: their lists, and their prefixes.
+    """Returns the tokens that outputs of these sources may have: their lists, and what they need.
 
     Args:
         table: The table of translations.
@@ -51,4 +52,5 @@ def list_vocabulary(
     is_listed = table.find([source.tokens for source in sources], vocab_size)
     for row, source in zip(is_listed, sources, strict=True):
         row[list(source.forced)] = True
+        row[list(chain.from_iterable(source.required))] = True
     return BatchVocabulary.of(is_listed, device)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -112,15 +112,14 @@ class TorchEngine:
             device=self._device,
         )
         vocabulary = self._list_vocabulary(sources)
-        forced = [source.forced for source in sources]
-        rules = OutputRules(
-            forced if vocabulary is None else [vocabulary.find(tokens) for tokens in forced],
-            num_certain=[len(source.begin) for source in sources],
-            min_length=settings.min_length,
-            no_repeat_ngram=settings.no_repeat_ngram,
-        )
+        constraints = _Constraints.of(sources, vocabulary)
+        if any(constraints.required) and settings.sampling is not None:
+            raise MtkitError(
+                "phrases that an output must contain need a beam, and inference.sampling has none",
+                "remove it: --set '~inference.sampling'",
+            )
         with self._lock, _evaluating(self._networks):
-            found = self._search(sources, settings, limits, rules, vocabulary)
+            found = self._search(sources, settings, limits, constraints, vocabulary)
             if vocabulary is not None:
                 found = [
                     [replace(each, token_ids=vocabulary.restore(each.token_ids)) for each in of_one]
@@ -138,10 +137,17 @@ class TorchEngine:
         sources: Sequence[EncodedSource],
         settings: Inference,
         limits: Int[Tensor, " batch"],
-        rules: OutputRules,
+        constraints: "_Constraints",
         vocabulary: BatchVocabulary | None,
     ) -> list[list[Hypothesis]]:
         model = self._read(sources, settings, vocabulary)
+        rules = OutputRules(
+            constraints.forced,
+            num_certain=[len(source.begin) for source in sources],
+            min_length=settings.min_length,
+            no_repeat_ngram=settings.no_repeat_ngram,
+            forbidden=constraints.forbidden,
+        )
         if settings.sampling is not None:
             return sample(
                 model,
@@ -152,7 +158,7 @@ class TorchEngine:
                 penalty=settings.length_penalty,
                 rules=rules,
             )
-        if settings.beam_size == 1:
+        if settings.beam_size == 1 and not any(constraints.required):
             return greedy_search(model, limits, settings.length_penalty, rules)
         return beam_search(
             model,
@@ -163,6 +169,7 @@ class TorchEngine:
             coverage=settings.coverage_penalty,
             stop_margin=settings.stop_margin,
             rules=rules,
+            required=constraints.required,
         )
 
     def _list_vocabulary(self, sources: Sequence[EncodedSource]) -> BatchVocabulary | None:
@@ -331,6 +338,41 @@ class TorchEngine:
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
         tokens, layout = pad(batch, multiple=self._width_multiple, max_width=self.max_tokens)
         return send(tokens, self._device), layout.to(self._device)
+
+
+@dataclass(frozen=True)
+class _Constraints:
+    """What each source's output begins with, must contain and may not contain."""
+
+    forced: list[tuple[int, ...]]
+    required: list[list[tuple[int, ...]]]
+    forbidden: list[list[tuple[int, ...]]]
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[EncodedSource], vocabulary: BatchVocabulary | None
+    ) -> "_Constraints":
+        """Returns the constraints of a batch.
+
+        Args:
+            sources: The batch.
+            vocabulary: The tokens that outputs may have, by whose indices constraints are; None for
+                all.
+        """
+        forced = [source.forced for source in sources]
+        required = [list(source.required) for source in sources]
+        forbidden = [list(source.forbidden) for source in sources]
+        if vocabulary is None:
+            return cls(forced, required, forbidden)
+        find = vocabulary.find
+        listed = set(vocabulary.tokens.tolist()) if any(forbidden) else set()
+        # What has a token that isn't listed can't occur.
+        possible = [filter(listed.issuperset, phrases) for phrases in forbidden]
+        return cls(
+            list(map(find, forced)),
+            [list(map(find, phrases)) for phrases in required],
+            [list(map(find, phrases)) for phrases in possible],
+        )
 
 
 def pad(

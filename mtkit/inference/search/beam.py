@@ -16,14 +16,18 @@ whatever a hypothesis becomes, and with the `power` penalty the rule of transfor
 longer output can overtake one that has ended, a beam of 1 is greedy search for alpha = 0 alone.
 
 At the length limit the first `beam` candidates enter the pool, ended or not, on equal terms.
+
+Where an output must contain phrases, constraints.py says which candidates come first.
 """
 
 import bisect
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mtkit.inference.search.constraints import RequiredPhrases
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel, compact
@@ -45,6 +49,7 @@ def beam_search(
     coverage: float = 0.0,
     stop_margin: int | None = None,
     rules: OutputRules = NO_RULES,
+    required: Sequence[Sequence[Sequence[int]]] = (),
 ) -> list[list[Hypothesis]]:
     """Returns each sentence's `n_best` best hypotheses found, best first.
 
@@ -63,18 +68,37 @@ def beam_search(
         stop_margin: Tokens within which a live hypothesis must be able to win, or else the sentence
             ends; as many as the limit allows where it isn't given.
         rules: What may not be emitted.
+        required: Phrases that each sentence's output must contain, each of at least one token. Such
+            a sentence has a wider beam. Where the length limit is too low for all of them, an
+            output has as many of their tokens as were found.
     """
     size = beam_size if n_best is None else n_best
     pools = [_Pool(size, penalty, limit, stop_margin) for limit in max_lengths.tolist()]
     beam = _Beam(pools, max_lengths.device)
+    if any(required):
+        beam.required = RequiredPhrases(required, max_lengths, beam_size, max_lengths.device)
+        beam_size = beam.required.max_width
     while beam.pools:
         log_probs_BWV = model.step(beam.newest_BW)
-        rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
+        if beam.required is None:
+            rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
+        else:
+            _apply_with_phrases(rules, beam.required, log_probs_BWV, beam)
         if coverage > 0.0:
             beam.attend(model.source_attention(), model.source_is_token(), coverage)
         parents_BW = beam.advance(log_probs_BWV, beam_size)
         model.select(*beam.drop_finished(parents_BW))
     return [pool.hypotheses for pool in pools]
+
+
+def _apply_with_phrases(
+    rules: OutputRules, required: RequiredPhrases, log_probs_BWV: Tensor, beam: "_Beam"
+) -> None:
+    """Writes -inf where a token may not follow, by the rules and for lack of phrases."""
+    rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences, required.find_advancing())
+    length = beam.history_BWT.shape[2]
+    is_forced = rules.find_forced_rows(beam.sentences, length)
+    required.restrict(log_probs_BWV, length, torch.tensor(is_forced, device=log_probs_BWV.device))
 
 
 class _Beam:
@@ -87,7 +111,10 @@ class _Beam:
         history_BWT: All its tokens.
         totals_BW: Its log-probability.
         penalties_BW: What is added to its score if it ends now.
+        required: The phrases that outputs must contain; None where there are none at all.
     """
+
+    required: RequiredPhrases | None = None
 
     def __init__(self, pools: list["_Pool"], device: torch.device) -> None:
         batch = len(pools)
@@ -120,6 +147,12 @@ class _Beam:
         extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
         # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
         candidates_BK, indices_BK = top_k(extended_BC, min(2 * beam_size, width * vocab))
+        length = self.history_BWT.shape[2] + 1
+        chosen = None
+        if self.required is not None:
+            best = candidates_BK, indices_BK
+            chosen = self.required.choose(log_probs_BWV, best, length)
+            candidates_BK, indices_BK = chosen.values, chosen.indices
         parents_BK, tokens_BK = indices_BK // vocab, indices_BK % vocab
         is_eos_BK = tokens_BK == EOS
         history_BKT = torch.cat(
@@ -128,10 +161,14 @@ class _Beam:
         cumulative_BKT = torch.cat(
             (_take(self._cumulative_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
         )
-        length = history_BKT.shape[2]
         is_last_B = torch.tensor([length >= pool.limit for pool in self.pools])
         may_enter_BK = is_eos_BK | is_last_B.to(is_eos_BK.device)[:, None]
-        may_enter_BK[:, beam_size:] = False
+        may_live_BK = ~is_eos_BK
+        if chosen is None:
+            may_enter_BK[:, beam_size:] = False
+        else:
+            may_enter_BK &= chosen.may_enter
+            may_live_BK = chosen.may_live
         # -inf marks what is no candidate at all: a token never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
         entering = may_enter_BK.nonzero(as_tuple=True)
@@ -144,7 +181,7 @@ class _Beam:
         ):
             self.pools[row].add(tokens, cumulative, adjustment)
 
-        unfinished_BK = candidates_BK.masked_fill(is_eos_BK, -torch.inf)
+        unfinished_BK = candidates_BK.masked_fill(~may_live_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
         parents_BW = parents_BK.gather(1, ranks_BW)
         self.newest_BW = tokens_BK.gather(1, ranks_BW)
@@ -153,6 +190,8 @@ class _Beam:
         self.penalties_BW = self.penalties_BW.gather(1, parents_BW)
         if self._coverage_BWS is not None:
             self._coverage_BWS = _take(self._coverage_BWS, parents_BW)
+        if self.required is not None:
+            self.required.keep(parents_BW, self.newest_BW)
         return parents_BW
 
     def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
@@ -174,6 +213,8 @@ class _Beam:
         self.penalties_BW = self.penalties_BW[rows]
         if self._coverage_BWS is not None:
             self._coverage_BWS = self._coverage_BWS[rows]
+        if self.required is not None:
+            self.required.select(rows)
         return kept, parents_BW[rows]
 
 

@@ -12,13 +12,15 @@ from mtkit.text.token_ids import BOS, EOS, PAD
 class OutputRules:
     """Takes away the probability of tokens that may not come next; what others have stays as it is.
 
-    Padding and `<s>` are never emitted. A prefix goes before every other rule.
+    Padding and `<s>` are never emitted. A prefix goes before every other rule, and a phrase that an
+    output must contain before repeats and forbidden phrases.
 
     Args:
         prefixes: Tokens that each sentence's output begins with.
         num_certain: How many of each prefix's have probability 1, whatever the model says of them.
         min_length: Minimum number of tokens of an output, `</s>` not counted.
         no_repeat_ngram: Length of the sequences that may come only once.
+        forbidden: Sequences that may not come in each sentence's output.
     """
 
     def __init__(
@@ -28,18 +30,21 @@ class OutputRules:
         num_certain: Sequence[int] = (),
         min_length: int = 0,
         no_repeat_ngram: int | None = None,
+        forbidden: Sequence[Sequence[Sequence[int]]] = (),
     ) -> None:
         self._prefixes = prefixes
         self._num_certain = num_certain or [0] * len(prefixes)
         self._max_prefix = max(map(len, prefixes), default=0)
         self._min_length = min_length
         self._no_repeat_ngram = no_repeat_ngram
+        self._forbidden = forbidden if any(forbidden) else ()
 
     def apply(
         self,
         log_probs: Float[Tensor, "batch beam vocab"],
         history: Int[Tensor, "batch beam tgt_len"],
         sentences: Sequence[int],
+        wanted: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> None:
         """Writes -inf where a token may not follow.
 
@@ -47,6 +52,7 @@ class OutputRules:
             log_probs: What the model says of the next token; written into.
             history: Each hypothesis's tokens so far, `<s>` not counted.
             sentences: Which prefix belongs to each row of the batch.
+            wanted: Row, hypothesis and token of what a phrase needs that must occur.
         """
         length = history.shape[2]
         log_probs[..., (PAD, BOS)] = -torch.inf
@@ -59,11 +65,23 @@ class OutputRules:
         ]
         if length < self._min_length:
             log_probs[..., EOS] = -torch.inf
+        needed = None if wanted is None else (wanted, log_probs[wanted])
         if self._no_repeat_ngram is not None and length >= self._no_repeat_ngram:
             _forbid_repeats(log_probs, history, self._no_repeat_ngram)
+        for row, sentence in enumerate(sentences) if self._forbidden else ():
+            for phrase in self._forbidden[sentence]:
+                _forbid_phrase(log_probs[row], history[row], phrase)
+        if needed is not None:
+            log_probs[needed[0]] = needed[1]
         for (row, token), values in zip(forced, kept, strict=True):
             log_probs[row] = -torch.inf
             log_probs[row, :, token] = values
+
+    def find_forced_rows(self, sentences: Sequence[int], length: int) -> list[bool]:
+        """Returns whose next token is one of a prefix."""
+        if length >= self._max_prefix:
+            return [False] * len(sentences)
+        return [length < len(self._prefixes[sentence]) for sentence in sentences]
 
     def _find_forced(self, sentences: Sequence[int], length: int) -> list[tuple[int, int]]:
         """Returns the rows whose prefix isn't complete, with its next token."""
@@ -89,3 +107,17 @@ def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
     log_probs_BWV[
         sentences, hypotheses, ngrams_BWGN[sentences, hypotheses, positions, -1]
     ] = -torch.inf
+
+
+def _forbid_phrase(log_probs_WV: Tensor, history_WT: Tensor, phrase: Sequence[int]) -> None:
+    """Takes away the last token of a phrase where all those before it have just come."""
+    *before, last = phrase
+    start = history_WT.shape[1] - len(before)
+    if start < 0:
+        return
+    if not before:
+        log_probs_WV[:, last] = -torch.inf
+        return
+    begun = torch.tensor(before, dtype=torch.int64, device=history_WT.device)
+    is_begun_W = (history_WT[:, start:] == begun).all(dim=1)
+    log_probs_WV[:, last].masked_fill_(is_begun_W, -torch.inf)

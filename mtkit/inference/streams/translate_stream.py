@@ -5,7 +5,7 @@ lines is whatever is there.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -19,7 +19,6 @@ from mtkit.inference.streams.input_format import (
 from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windows
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Request, Translation
-from mtkit.recipe.inference import Inference
 
 
 def translate_stream(
@@ -47,9 +46,8 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    keys = _list_optional_keys(translator.settings)
     return _pass_through(
-        source, target, input_format, answer, _as_text, as_json=as_json, optional_keys=keys
+        source, target, input_format, answer, _as_text, as_json=as_json, keys=_list_keys(translator)
     )
 
 
@@ -76,16 +74,24 @@ def score_stream(
         return translator.score(window, first_line=first_line)
 
     with_target = replace(input_format, needs_target=True)
-    keys = _list_optional_keys(translator.settings)
     return _pass_through(
-        source, target, with_target, answer, _as_score, as_json=as_json, optional_keys=keys
+        source, target, with_target, answer, _as_score, as_json=as_json, keys=_list_keys(translator)
     )
 
 
-def _list_optional_keys(settings: Inference) -> list[str]:
-    """Returns the keys of `--json` that are there if they are asked for."""
-    asked = {"alignment": settings.alignments, "flags": settings.flags is not None}
-    return [key for key, is_there in asked.items() if is_there]
+def _list_keys(translator: Translator) -> set[str]:
+    """Returns the keys of an answer's object, which a line's own can't have."""
+    settings = translator.settings
+    keys = set(BLANK.as_json())
+    if settings.alignments:
+        keys.add("alignment")
+    if settings.glossary is not None:
+        keys.add("terms")
+    if settings.flags is not None:
+        keys.add("flags")
+    if settings.protect is not None:
+        keys.add("protection")
+    return keys
 
 
 def _pass_through(
@@ -96,13 +102,12 @@ def _pass_through(
     render: Callable[[Request, Translation], str],
     *,
     as_json: bool,
-    optional_keys: Sequence[str],
+    keys: Collection[str],
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
     if as_json:
         render = _as_json
-        reserved = {*BLANK.as_json(), *optional_keys}
-        input_format = replace(input_format, reserved_keys=reserved)
+        input_format = replace(input_format, reserved_keys=keys)
     num_lines = 0
     with WarningPrinter() as printer:
         windows = read_requests(source, input_format, printer)

@@ -1,7 +1,9 @@
 """`mtkit translate` in several processes, as it is typed."""
 
+import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +77,39 @@ def test_model_folders_may_lie_in_a_folder_named_checkpoints(trained, tmp_path: 
     refused = translate("--model", run)
     assert refused.exit_code == 1
     assert f"hint: did you mean {run / 'model'}?" in refused.stderr
+
+
+def test_terms_of_a_glossary_are_used_and_told(trained, tmp_path: Path) -> None:
+    terms = tmp_path / 'terms "of" ours.tsv'
+    terms.write_text("number 7\tNummer\nsleeps\tschläft nie\n", encoding="utf-8")
+    short = ["-s", "inference.max_extra_tokens=2", "-s", "inference.processes=2"]
+    options = ["--model", trained.workspace.model, *short]
+    plain = translate(*options)
+    lines = [*plain.stdout.splitlines()]
+    found = translate(*options, "--glossary", terms, "--json")
+    assert found.exit_code == 0, found.stderr
+    answers = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(answers) == len(lines)
+    for number, answer in enumerate(answers):
+        assert "schläft nie" in answer["text"]
+        assert len(answer["terms"]) == 1 + (number == 7)
+    assert "Nummer" in answers[7]["text"]
+    # A model of one update goes on with whatever letters, as if a form had an ending.
+    uses = Counter(use["use"] for answer in answers for use in answer["terms"])
+    told = f"terms: {uses['used']} used, {uses['inflected']} inflected, {uses['missed']} missed"
+    assert told in found.stderr
+    # Where no line has a term, all is as it was.
+    terms.write_text("zebra\tZebra\n", encoding="utf-8")
+    assert translate(*options, "--glossary", terms).stdout == plain.stdout
+
+
+def test_a_faulty_glossary_is_told_before_a_line_is_read(trained, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("number\n", encoding="utf-8")
+    found = translate("--model", trained.workspace.model, "--glossary", terms)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert f"{terms}:1: one column" in found.stderr.replace("\n", "")
+    found = translate("--model", "http://127.0.0.1:9", "--glossary", terms)
+    assert found.exit_code == 1
+    assert "a server takes no glossary" in found.stderr
+    assert translate("--score-only", "--glossary", terms).exit_code == 2

@@ -30,6 +30,7 @@ class CharacterTokenizer:
         return line[: len(line) - len(rest)], rest
 
     languages = None
+    masks: tuple[str, ...] = ()
 
     def mark_languages(self, source: str, target: str) -> LanguageTokens:
         return NO_MARKS

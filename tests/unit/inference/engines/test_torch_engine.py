@@ -17,7 +17,7 @@ from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
 from mtkit.network.device import is_imitated
 from mtkit.network.precision import copy_in_bfloat16
-from mtkit.recipe.inference import Inference, LengthPenalty
+from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, PAD
 
@@ -258,3 +258,34 @@ def test_padding_leaves_every_sentence_as_it_was(sentences):
     assert [row[real].tolist() for row, real in zip(tokens, is_token, strict=True)] == sentences
     assert (tokens[~is_token] == PAD).all()
     assert tokens.shape == (len(sentences), max(map(len, sentences)))
+
+
+def _contains(tokens: tuple[int, ...], phrase: tuple[int, ...]) -> bool:
+    starts = range(len(tokens) - len(phrase) + 1)
+    return any(tokens[start : start + len(phrase)] == phrase for start in starts)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_outputs_contain_what_their_source_asks_for(make_recipe, make_model, beam_size):
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    settings = Inference(beam_size=beam_size, n_best=beam_size, max_output_tokens=3)
+    phrases = ((11, 12, 13), (14,))
+    sources = [EncodedSource(_SOURCES[0], required=phrases), EncodedSource(_SOURCES[1])]
+    first, second = engine.search(sources, settings)
+    assert first
+    for each in first:
+        # Longer than the limit, as a prefix may be.
+        assert all(_contains(each.token_ids, phrase) for phrase in phrases)
+    (alone,) = engine.search(sources[1:], settings)
+    assert [each.token_ids for each in second] == [each.token_ids for each in alone]
+    (plain,) = engine.search(encoded(_SOURCES[:1]), settings)
+    banned = plain[0].token_ids[:1]
+    (other,) = engine.search([EncodedSource(_SOURCES[0], forbidden=(banned,))], settings)
+    assert not any(set(banned) & set(each.token_ids) for each in other)
+
+
+def test_samples_can_t_be_made_to_contain_phrases(make_recipe, make_model):
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    source = EncodedSource(_SOURCES[0], required=((11,),))
+    with pytest.raises(MtkitError, match=r"inference\.sampling has none"):
+        engine.search([source], Inference(sampling=Sampling()))

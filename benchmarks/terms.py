@@ -1,0 +1,133 @@
+"""Terms that a model has never seen: what a glossary makes of their translations.
+
+    python benchmarks/terms.py FOLDER [--steps 1000]
+
+The phrasebook's pairs without every ninth noun are what a small model learns. It translates pairs
+that hold one of these nouns, with no glossary and with one that gives each noun's base form for its
+singular and its plural; the grammar inflects, so the references have the right forms. A right form
+is one that the reference has. Runs lie in FOLDER, and those that are done are not done again.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import sacrebleu
+
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.phrasebook.lexicon import Noun, read_noun, split_table
+from mtkit.data.phrasebook.tables import NOUNS
+from mtkit.text.glossary import Glossary, read_glossary
+from mtkit.text.term_forms import find_uses
+
+_NUM_TESTED = 400
+_BEAMS = (4, 8)
+
+
+def hold_out() -> list[Noun]:
+    """Returns the nouns that training never sees."""
+    nouns = [
+        read_noun(fields, group) for group, table in NOUNS.items() for fields in split_table(table)
+    ]
+    return [noun for noun in nouns if "mass" not in noun.flags][::9]
+
+
+def write_corpora(folder: Path, nouns: list[Noun]) -> None:
+    """Writes training pairs without the nouns, a development set, and pairs to test with them."""
+    words = {word for noun in nouns for word in (noun.english, noun.english_plural)}
+    german = {noun.german.lower()[:5] for noun in nouns}
+
+    def has_noun(english: str) -> bool:
+        return not words.isdisjoint(re.findall(r"\w+", english.lower()))
+
+    def is_free(pair: tuple[str, str]) -> bool:
+        # Compounds of German nouns, and whatever else begins like one, are left out, too.
+        return not has_noun(pair[0]) and not any(
+            word.startswith(tuple(german)) for word in pair[1].lower().split()
+        )
+
+    train = [pair for pair in generate_pairs("train", 90_000) if is_free(pair)]
+    dev = [pair for pair in generate_pairs("dev", 400) if is_free(pair)][:200]
+    test = [pair for pair in generate_pairs("test", 20_000) if has_noun(pair[0])][:_NUM_TESTED]
+    for name, pairs in (("train", train), ("dev", dev), ("test", test)):
+        for language, side in (("en", 0), ("de", 1)):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    terms = "".join(
+        f"{english}\t{noun.german}\n"
+        for noun in nouns
+        for english in dict.fromkeys((noun.english, noun.english_plural))
+    )
+    (folder / "terms.tsv").write_text(terms, encoding="utf-8")
+
+
+def train(folder: Path, steps: int) -> None:
+    """Trains the model, unless it is there."""
+    command = [sys.executable, "-m", "mtkit", "run", "-r", "phrasebook-en-de"]
+    command += ["-w", str(folder / "run"), "-s", f"data.data_root={folder}"]
+    for part in ("train", "dev"):
+        files = f"{{source='{part}.en', target='{part}.de'}}"
+        command += ["-s", f"data.{part}={f'[{files}]' if part == 'train' else files}"]
+    command += ["-s", "evaluation.test_sets=[]", "-s", f"training.max_steps={steps}"]
+    subprocess.run(command, check=True)
+
+
+def translate(folder: Path, beam: int, *, has_glossary: bool) -> tuple[list[dict], float]:
+    """Returns each test line's translation as JSON, and the seconds that it took."""
+    command = [sys.executable, "-m", "mtkit", "translate", "--engine", "torch", "--json"]
+    command += ["--model", str(folder / "run" / "model")]
+    command += ["-s", f"inference.beam_size={beam}", "-s", "inference.processes=1"]
+    if has_glossary:
+        command += ["--glossary", str(folder / "terms.tsv")]
+    text = (folder / "test.en").read_bytes()
+    started_at = time.perf_counter()
+    found = subprocess.run(command, input=text, capture_output=True, check=True)
+    seconds = time.perf_counter() - started_at
+    return [json.loads(line) for line in found.stdout.decode().splitlines()], seconds
+
+
+def count_forms(folder: Path, texts: list[str]) -> list[str]:
+    """Returns the shares of terms that are used, inflected, missed, and in the right form."""
+    glossary = Glossary(read_glossary(folder / "terms.tsv").terms)
+    counts: Counter[str] = Counter()
+    sources = (folder / "test.en").read_text(encoding="utf-8").splitlines()
+    references = (folder / "test.de").read_text(encoding="utf-8").splitlines()
+    for source, text, reference in zip(sources, texts, references, strict=True):
+        targets = [(found.terms[0].target, False) for found in glossary.find(source)]
+        right = Counter(re.findall(r"\w+", reference))
+        for use in find_uses(text, targets):
+            counts[use.form] += 1
+            counts["right"] += use.span is not None and right[text[slice(*use.span)]] > 0
+    total = counts["used"] + counts["inflected"] + counts["missed"]
+    return [f"{counts[form] / total:.1%}" for form in ("used", "inflected", "missed", "right")]
+
+
+def main() -> None:
+    """Prints a table: for each beam a line without the glossary and one with it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--steps", type=int, default=1_000)
+    arguments = parser.parse_args()
+    folder = arguments.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_corpora(folder, hold_out())
+    train(folder, arguments.steps)
+    references = (folder / "test.de").read_text(encoding="utf-8").splitlines()
+    print("| beam | glossary | used | inflected | missed | right form | BLEU | seconds |")
+    print("|---|---|---|---|---|---|---|---|")
+    for beam in _BEAMS:
+        for has_glossary in (False, True):
+            answers, seconds = translate(folder, beam, has_glossary=has_glossary)
+            texts = [answer["text"] for answer in answers]
+            bleu = sacrebleu.corpus_bleu(texts, [references]).score
+            row = [str(beam), "yes" if has_glossary else "no", *count_forms(folder, texts)]
+            print(f"| {' | '.join([*row, f'{bleu:.1f}', f'{seconds:.1f}'])} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

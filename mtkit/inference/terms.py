@@ -1,0 +1,218 @@
+"""Terms of a glossary in a translation: looked for, searched for where they are missing, reported.
+
+A part of a line is translated as ever first. Only where that lacks a term, or has one that is
+forbidden, it is searched again, among outputs that contain the tokens of its terms
+(search/constraints.py). So lines that have no term stay as they are, bit for bit, and so do those
+whose terms come out right by themselves, inflected forms among them.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from mtkit.console import warn
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.translation import Hypothesis, Request, TermUse, Translation
+from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
+from mtkit.text.term_forms import Use, find_uses
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import Span
+
+_MAX_TOKENS = 64
+"""Tokens at most that an output of a part is made to contain: a search takes time and memory for
+each. Terms beyond are left to the model, and reported."""
+_MAX_NOTES = 5
+
+
+@dataclass(frozen=True)
+class TextTerms:
+    """The terms of a text: where they stand in it, and what is said of them.
+
+    Attributes:
+        wanted: Terms that have a translation.
+        forbidden: Translations that must not be used, with the place of their source.
+    """
+
+    wanted: tuple[tuple[Span, Term], ...]
+    forbidden: tuple[tuple[Span, Term], ...]
+
+    @classmethod
+    def of(cls, found: Sequence[FoundTerm]) -> "TextTerms":
+        """Returns the terms that were found in a text."""
+        placed = [(each.span, term) for each in found for term in each.terms]
+        return cls(
+            tuple(each for each in placed if not each[1].is_forbidden),
+            tuple(each for each in placed if each[1].is_forbidden),
+        )
+
+    def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
+        """Returns what a translation has of the terms, and of what is forbidden."""
+        wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
+        # Each by itself: a forbidden word may be part of what is wanted elsewhere.
+        forbidden = [
+            find_uses(text, [(term.target, term.is_case_sensitive)])[0]
+            for _, term in self.forbidden
+        ]
+        return find_uses(text, wanted), forbidden
+
+    def describe(self, text: str, translation: str) -> list[TermUse]:
+        """Returns what became of the terms of a text in its translation, in order."""
+        wanted, forbidden = self.find_uses(translation)
+        told = [
+            *_describe(text, self.wanted, wanted, translation),
+            *_describe(text, self.forbidden, forbidden, translation),
+        ]
+        return sorted(told, key=lambda each: each.span)
+
+
+class GlossaryTerms:
+    """Looks for the terms of a glossary, and says what outputs must contain.
+
+    It may be shared by threads.
+
+    Args:
+        glossary: The terms.
+        tokenizer: The model's.
+    """
+
+    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer) -> None:
+        self._glossary, self._tokenizer = glossary, tokenizer
+        self._counts: Counter[tuple[bool, str]] = Counter()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path, tokenizer: SubwordTokenizer) -> "GlossaryTerms":
+        """Returns the terms of a file, and prints what is odd about it.
+
+        Raises:
+            MtkitError: It isn't there, or a line of it is at fault.
+        """
+        read = read_glossary(path)
+        for note in read.notes[:_MAX_NOTES]:
+            warn(note)
+        if len(read.notes) > _MAX_NOTES:
+            warn(f"{path}: {len(read.notes) - _MAX_NOTES:,} more terms with several targets")
+        return cls(Glossary(read.terms), tokenizer)
+
+    def find_in_parts(
+        self, texts: Sequence[str], encoded: Sequence[Sequence[EncodedSource]]
+    ) -> Iterator[tuple[int, int, TextTerms]]:
+        """Yields the terms of each part that has any, with its line and its number in that.
+
+        Args:
+            texts: The lines.
+            encoded: Their parts.
+        """
+        for line, (text, parts) in enumerate(zip(texts, encoded, strict=True)):
+            for number, part in enumerate(parts):
+                terms = self._find(text[slice(*part.span)])
+                if terms is not None:
+                    yield line, number, terms
+
+    def _find(self, text: str) -> TextTerms | None:
+        found = self._glossary.find(text)
+        return TextTerms.of(found) if found else None
+
+    def require(
+        self, part: EncodedSource, terms: TextTerms, hypotheses: Sequence[Hypothesis]
+    ) -> EncodedSource | None:
+        """Returns a part with what its outputs must contain; None where those found do already.
+
+        A term that the best of them has in another form is asked for in that form.
+
+        Args:
+            part: The part.
+            terms: Its terms.
+            hypotheses: What was found for it, decoded.
+        """
+        uses = [terms.find_uses(each.text) for each in hypotheses]
+        if all(
+            all(use.form != "missed" for use in wanted)
+            and all(use.form == "missed" for use in forbidden)
+            for wanted, forbidden in uses
+        ):
+            return None
+        best, (wanted, forbidden) = hypotheses[0].text, uses[0]
+        required: list[tuple[int, ...]] = []
+        room = _MAX_TOKENS
+        for use, (_, term) in zip(wanted, terms.wanted, strict=True):
+            text = term.target if use.span is None else best[slice(*use.span)]
+            for phrase in self._encode([text]):
+                if len(phrase) <= room:
+                    required.append(phrase)
+                    room -= len(phrase)
+        spellings: dict[str, None] = {}
+        for use, (_, term) in zip(forbidden, terms.forbidden, strict=True):
+            target = term.target
+            spellings[target] = None
+            if not term.is_case_sensitive:
+                spellings |= dict.fromkeys((target.lower(), target[0].upper() + target[1:]))
+            if use.span is not None:
+                spellings[best[slice(*use.span)]] = None
+        return replace(
+            part, required=tuple(required), forbidden=tuple(self._encode(list(spellings)))
+        )
+
+    def report(
+        self, requests: Sequence[Request], translations: Sequence[Translation]
+    ) -> list[Translation]:
+        """Returns translations with what became of their lines' terms, and counts it."""
+        told = []
+        for request, translation in zip(requests, translations, strict=True):
+            terms = self._find(request.text)
+            uses = [] if terms is None else terms.describe(request.text, translation.text)
+            told.append(replace(translation, terms=tuple(uses)))
+        with self._lock:
+            self._counts.update(
+                (use.is_forbidden, use.use) for each in told for use in each.terms or ()
+            )
+        return told
+
+    def summarize(self) -> str:
+        """Returns in words what became of all terms so far; empty where there were none."""
+        return "; ".join(
+            filter(
+                None,
+                (
+                    self._summarize("terms", is_forbidden=False),
+                    self._summarize("forbidden terms", is_forbidden=True),
+                ),
+            )
+        )
+
+    def _summarize(self, what: str, *, is_forbidden: bool) -> str:
+        kinds = (
+            ("avoided", "used", "inflected") if is_forbidden else ("used", "inflected", "missed")
+        )
+        counts = {kind: self._counts[is_forbidden, kind] for kind in kinds}
+        if not any(counts.values()):
+            return ""
+        return f"{what}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+    def _encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Returns the tokens of texts, without `</s>`; what leaves none is left out."""
+        return [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts) if each[:-1]]
+
+
+def _describe(
+    text: str, placed: Sequence[tuple[Span, Term]], uses: Sequence[Use], translation: str
+) -> list[TermUse]:
+    told = []
+    for (span, term), use in zip(placed, uses, strict=True):
+        kind: Literal["used", "inflected", "missed", "avoided"] = use.form
+        if term.is_forbidden and kind == "missed":
+            kind = "avoided"
+        told.append(
+            TermUse(
+                span=span,
+                source=text[slice(*span)],
+                target=term.target,
+                use=kind,
+                found=None if use.span is None else translation[slice(*use.span)],
+                is_forbidden=term.is_forbidden,
+            )
+        )
+    return told

@@ -1,0 +1,68 @@
+"""The `inference.protect` section: what a translation must keep as it is."""
+
+import math
+import re
+from typing import Annotated
+
+import regex
+from pydantic import AfterValidator, Field
+
+from mtkit.recipe.section import CountFromZero, Section
+
+_MAX_PATTERNS = 64
+_REPEATS = re.compile(r"\{(\d+)[,}]")
+_MAX_REPEATS = 100_000
+"""Product of a pattern's least repetitions: the package writes `(a{99}){99}` out in memory."""
+
+
+def refuse_invalid(pattern: str) -> str:
+    """Returns a regular expression that compiles, and doesn't match nothing at all.
+
+    Raises:
+        ValueError: It isn't one.
+    """
+    # A number of thousands of digits can't be read.
+    repeats = [int(each[:9]) for each in _REPEATS.findall(pattern)]
+    if math.prod(max(1, each) for each in repeats) > _MAX_REPEATS:
+        raise ValueError("too many repetitions in this regular expression: lower its {counts}")
+    try:
+        compiled = regex.compile(pattern)
+        matches_nothing = compiled.fullmatch("", timeout=0.1) is not None
+    # A pattern may be nested deeper than Python's stack, or name lists that aren't there.
+    except (regex.error, RecursionError, OverflowError, KeyError, TimeoutError) as error:
+        raise ValueError(f"invalid regular expression: {error}") from error
+    if matches_nothing:
+        raise ValueError("this regular expression matches an empty string: say what is in it")
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(refuse_invalid)]
+
+
+class Protect(Section):
+    """What of a line comes out as often, and written as, it went in.
+
+    A translation that lost something is looked for again, with symbols in its place where the model
+    learned to copy them (`data.augment.placeholders`), and among the best of a wider beam. Where
+    nothing keeps all, the translation stays as it was, with a warning.
+    """
+
+    urls: bool = True
+    """Protect web addresses."""
+    emails: bool = True
+    """Protect e-mail addresses."""
+    placeholders: bool = True
+    """Protect placeholders of programs, `{name}`, `{0}`, `%s`, `%(count)d`, `%1`, `$NAME`,
+    `${NAME}`, `<0>`, and whole ICU messages such as `{n, plural, one {# file} other {# files}}`."""
+    numbers: bool = True
+    """Protect numbers in digits. 1,000.5 and 1.000,5 are the same; a number may be there more often
+    than in the line, as one of its words can become digits."""
+    min_number: CountFromZero = 0
+    """Numbers below it aren't protected, as languages write small ones in words."""
+    patterns: Annotated[tuple[Pattern, ...], Field(max_length=_MAX_PATTERNS)] = ()
+    """Regular expressions of text to protect, in the syntax of the package `regex`. All of them
+    together have a quarter of a second of processor time for a line: one that takes longer finds
+    nothing there, and the line has a warning."""
+    beam_size: Annotated[int, Field(ge=1, le=1_000)] = 8
+    """Hypotheses of the searches among which a translation that keeps all is looked for, if that is
+    more than `inference.beam_size`."""

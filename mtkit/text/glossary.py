@@ -1,0 +1,281 @@
+"""Glossaries: how terms are to be translated, and where a text has them.
+
+A glossary is a table of tab-separated columns, a term a line: its source, its target, and whatever
+else is said of it. A first line `source`, tab, `target` may name the other columns,
+`case_sensitive` and `forbidden`, which hold `yes` or `no`; without one these words themselves stand
+behind the target.
+"""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from mtkit.errors import MtkitError, suggest
+from mtkit.foreign_files import read_file
+from mtkit.text.words import Span
+
+MAX_TERMS = 100_000
+_MAX_BYTES = 64 << 20
+_MAX_CHARACTERS = 200
+"""Of a source or target."""
+_FLAGS = ("case_sensitive", "forbidden")
+_YES, _NO = ("yes", "true", "1"), ("no", "false", "0", "")
+_COLUMNS = "a line has source, tab, target, and then case_sensitive or forbidden if it is that"
+
+# In scripts without spaces each character is a word by itself, and so is each sign.
+_WORD = regex.compile(
+    r"[\u3000-\u303f\uff00-\uffef\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}"
+    r"\p{Myanmar}\p{Tibetan}]\p{M}*"
+    r"|(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}])"
+    r"[\p{L}\p{M}\p{N}_])+|\S"
+)
+_JOINED_BEFORE = regex.compile(r"[\p{L}\p{N}][-‐‑]$")
+_JOINED_BEHIND = regex.compile(r"[-‐‑][\p{L}\p{N}]")
+
+
+@dataclass(frozen=True)
+class Term:
+    """How a term is to be translated.
+
+    Attributes:
+        source: The term.
+        target: Its translation; one that must not be used where it is forbidden.
+        is_case_sensitive: Whether capitals must be the same, in the source and in the target.
+        is_forbidden: Whether the target must not be used for this source.
+    """
+
+    source: str
+    target: str
+    is_case_sensitive: bool = False
+    is_forbidden: bool = False
+
+
+@dataclass(frozen=True)
+class FoundTerm:
+    """A term in a text.
+
+    Attributes:
+        span: Where its source begins and ends, in characters.
+        terms: What is said of it: its translation, and translations that are forbidden.
+    """
+
+    span: Span
+    terms: tuple[Term, ...]
+
+
+@dataclass
+class _Node:
+    following: dict[str, "_Node"] = field(default_factory=dict)
+    terms: list[Term] = field(default_factory=list)
+
+
+class Glossary:
+    """Terms, found in text by whole words, the longest first.
+
+    Args:
+        terms: What they are; of several translations of a source the first counts.
+    """
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._root = _Node()
+        for term in terms:
+            node = self._root
+            for word in split_words(term.source):
+                node = node.following.setdefault(fold(word.text), _Node())
+            node.terms.append(term)
+
+    def find(self, text: str) -> list[FoundTerm]:
+        """Returns the terms of a text, in order; none overlaps another."""
+        words = list(split_words(text))
+        found: list[FoundTerm] = []
+        index = 0
+        while index < len(words):
+            last, terms = self._find_longest(text, words, index)
+            if not terms:
+                index += 1
+                continue
+            found.append(FoundTerm((words[index].span[0], words[last].span[1]), terms))
+            index = last + 1
+        return found
+
+    def _find_longest(
+        self, text: str, words: Sequence["Word"], first: int
+    ) -> tuple[int, tuple[Term, ...]]:
+        """Returns the last word of the longest term that begins at a word, and what is said."""
+        node, best = self._root, (first, ())
+        start = words[first].span[0]
+        if _JOINED_BEFORE.search(text[max(0, start - 2) : start]):
+            return best
+        found: tuple[int, tuple[Term, ...]] = best
+        for index in range(first, len(words)):
+            following = node.following.get(fold(words[index].text))
+            if following is None:
+                break
+            node = following
+            end = words[index].span[1]
+            if not node.terms or _JOINED_BEHIND.match(text[end : end + 2]):
+                continue
+            spelled = [word.text for word in words[first : index + 1]]
+            terms = _choose(node.terms, spelled)
+            if terms:
+                found = index, terms
+        return found
+
+
+def _choose(terms: Sequence[Term], spelled: Sequence[str]) -> tuple[Term, ...]:
+    """Returns the terms that are spelled so: one translation, and all that are forbidden."""
+    fitting = [
+        term
+        for term in terms
+        if not term.is_case_sensitive
+        or [normalize(word.text) for word in split_words(term.source)]
+        == [normalize(word) for word in spelled]
+    ]
+    wanted = [term for term in fitting if not term.is_forbidden]
+    # What is said of this spelling goes before what is said of any.
+    wanted.sort(key=lambda term: not term.is_case_sensitive)
+    return (*wanted[:1], *(term for term in fitting if term.is_forbidden))
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text, and where it begins and ends."""
+
+    text: str
+    span: Span
+
+
+def split_words(text: str) -> Iterator[Word]:
+    """Yields the words of a text.
+
+    A sign is one by itself, and so is a character of a script without spaces.
+    """
+    for found in _WORD.finditer(text):
+        yield Word(found[0], found.span())
+
+
+def normalize(word: str) -> str:
+    """Returns a word as equal ones are spelled, whatever form of Unicode they are in."""
+    return word if word.isascii() else unicodedata.normalize("NFC", word)
+
+
+def fold(word: str) -> str:
+    """Returns a word without capitals."""
+    return normalize(normalize(word).casefold())
+
+
+@dataclass(frozen=True)
+class ReadGlossary:
+    """A glossary as a file has it.
+
+    Attributes:
+        terms: The terms, in order, each said once.
+        notes: What a reader should look at: a source with several translations.
+    """
+
+    terms: tuple[Term, ...]
+    notes: tuple[str, ...]
+
+
+def read_glossary(path: Path) -> ReadGlossary:
+    r"""Returns the terms in a file: UTF-8, tab-separated; blank lines are skipped, `\r` dropped.
+
+    Raises:
+        MtkitError: There is no such file, or a line of it is at fault.
+    """
+    try:
+        content = read_file(path, max_bytes=_MAX_BYTES)
+    except FileNotFoundError as error:
+        raise MtkitError(f"{path}: no such glossary", _COLUMNS) from error
+    terms: dict[Term, None] = {}
+    lines: dict[tuple[str, bool], tuple[int, str]] = {}
+    notes: list[str] = []
+    columns: tuple[str, ...] | None = None
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        place = f"{path}:{number}"
+        fields = _split(raw, place)
+        if not any(fields):
+            continue
+        if not terms and columns is None and fields[:2] == ["source", "target"]:
+            columns = _read_header(fields, place)
+            continue
+        term = _read_term(fields, columns, place)
+        if len(terms) >= MAX_TERMS and term not in terms:
+            raise MtkitError(f"{place}: more than {MAX_TERMS:,} terms", "give a smaller glossary")
+        key = (term.source if term.is_case_sensitive else fold(term.source), term.is_case_sensitive)
+        before, target = lines.setdefault(key, (number, term.target))
+        if term.is_forbidden:
+            if lines[key] == (number, term.target):
+                del lines[key]
+        elif target != term.target:
+            notes.append(
+                f"{place}: '{term.source}' has another target on line {before}, '{target}', which "
+                "counts"
+            )
+            continue
+        terms[term] = None
+    if not terms:
+        raise MtkitError(f"{path}: no terms in it", _COLUMNS)
+    return ReadGlossary(tuple(terms), tuple(notes))
+
+
+def _split(raw: bytes, place: str) -> list[str]:
+    try:
+        line = raw.decode().removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise MtkitError(
+            f"{place}: invalid UTF-8", "convert it first, for example: iconv -f latin1 -t utf-8"
+        ) from error
+    if "\0" in line:
+        raise MtkitError(f"{place}: a null character: this isn't text")
+    return [part.strip() for part in line.split("\t")]
+
+
+def _read_header(fields: Sequence[str], place: str) -> tuple[str, ...]:
+    columns = tuple(name.lower().replace("-", "_").replace(" ", "_") for name in fields[2:])
+    for name in columns:
+        if name not in _FLAGS:
+            raise MtkitError(
+                f"{place}: no column '{name}' is known{suggest(name, _FLAGS)}",
+                f"columns: source, target, {', '.join(_FLAGS)}",
+            )
+    return columns
+
+
+def _read_term(fields: Sequence[str], columns: Sequence[str] | None, place: str) -> Term:
+    if len(fields) < 2:
+        raise MtkitError(f"{place}: one column, expected source and target", _COLUMNS)
+    max_columns = 2 + len(_FLAGS if columns is None else columns)
+    if len(fields) > max_columns:
+        raise MtkitError(
+            f"{place}: {len(fields)} columns, expected {max_columns} at most", _COLUMNS
+        )
+    for name, text in zip(("source", "target"), fields, strict=False):
+        if not text:
+            raise MtkitError(f"{place}: an empty {name}", _COLUMNS)
+        if len(text) > _MAX_CHARACTERS:
+            raise MtkitError(
+                f"{place}: a {name} of {len(text):,} characters, expected {_MAX_CHARACTERS} at most"
+            )
+    flags: dict[str, Any] = {}
+    for index, text in enumerate(fields[2:]):
+        value = text.lower()
+        if columns is None:
+            name = value.replace("-", "_").replace(" ", "_")
+            if name and name not in _FLAGS:
+                raise MtkitError(f"{place}: '{text}' isn't known{suggest(name, _FLAGS)}", _COLUMNS)
+            flags[name] = True
+        elif value in (*_YES, *_NO):
+            flags[columns[index]] = value in _YES
+        else:
+            raise MtkitError(f"{place}: {columns[index]} is '{text}', expected yes or no")
+    return Term(
+        fields[0],
+        fields[1],
+        is_case_sensitive=flags.get("case_sensitive", False),
+        is_forbidden=flags.get("forbidden", False),
+    )

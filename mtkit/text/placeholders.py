@@ -1,0 +1,74 @@
+"""Placeholders of programs in a text: `{name}`, `%s`, `$NAME`, `<0>`, ICU messages."""
+
+import re
+from collections.abc import Iterator
+
+from mtkit.text.words import Span, blank_out
+
+_PRINTF = re.compile(
+    r"""%% | %[A-Z][A-Z0-9_]{1,63}% | %L?\d{1,2}(?![\d$A-Za-z]|\.[\d*])
+    | %(?:\(\w{1,64}\)\x20?|\d{1,2}\$)? [-+0\#]{0,4} (?:\d{1,4}|\*)? (?:\.(?:\d{1,4}|\*))?
+      (?:hh|h|ll|l|L|q|j|z|t)? [A-Za-z@]""",
+    re.VERBOSE | re.ASCII,
+)
+"""Of C, Python, Objective-C, strftime and Qt. Without the flag of a space: "100 % sure"."""
+_PERCENTAGE = re.compile(r"\d[ \u00a0\u202f]?$")
+"""What stands before a per cent sign that is none of a placeholder's."""
+_VARIABLE = re.compile(r"\$\{[^{}\s]{1,128}\}|\$[A-Za-z_]\w{0,63}", re.ASCII)
+_TAG = re.compile(r"</?\d{1,3} ?/?>", re.ASCII)
+_NAME = r"[\w.\[\]'\"-]{0,64}"
+_FIELD = re.compile(
+    rf"""\{{ (?:{_NAME}) (?:![rsa])? (?::[^{{}}]{{0,40}})? \}}   # {{name}}, {{0:.2f}}, {{}}
+    | \{{\{{\{{? \s? [\#/^&>]? {_NAME} \s? \}}?\}}\}}            # two or three, as in Mustache
+    """,
+    re.VERBOSE,
+)
+_ICU = re.compile(r"\{\s{0,8}[\w.-]{1,64}\s{0,8},\s{0,8}[A-Za-z]{1,32}\s{0,8}[,}]")
+_SIGNS = "{%$<"
+
+
+def find_placeholders(text: str) -> list[Span]:
+    """Returns where a text's placeholders are, in order; none holds another."""
+    if not any(sign in text for sign in _SIGNS):
+        return []
+    spans = list(_find_in_braces(text))
+    for pattern in (_PRINTF, _VARIABLE, _TAG):
+        free = blank_out(text, spans, "\n")
+        spans += [
+            found.span() for found in pattern.finditer(free) if not _is_percentage(text, found)
+        ]
+        spans.sort()
+    return spans
+
+
+def _is_percentage(text: str, found: re.Match[str]) -> bool:
+    """Returns whether a per cent sign belongs to the number before it: "ein 50%iger Rabatt"."""
+    if found.group()[0] != "%" or found.group() == "%%":
+        return False
+    before = text[max(0, found.start() - 2) : found.start()]
+    behind = text[found.end() : found.end() + 1]
+    return _PERCENTAGE.search(before) is not None and behind.isalpha()
+
+
+def _find_in_braces(text: str) -> Iterator[Span]:
+    """Yields placeholders in braces, with the sign before them, the outermost alone."""
+    last = 0
+    for start, end in _match_braces(text):
+        if start < last:
+            continue
+        if _FIELD.fullmatch(text, start, end) or _ICU.match(text, start, end):
+            last = end
+            has_sign = start > 0 and text[start - 1] in "#%$"
+            yield start - has_sign, end
+
+
+def _match_braces(text: str) -> list[Span]:
+    """Returns each balanced pair of braces, by its beginning."""
+    open_braces: list[int] = []
+    pairs = []
+    for found in re.finditer(r"[{}]", text):
+        if found.group() == "{":
+            open_braces.append(found.start())
+        elif open_braces:
+            pairs.append((open_braces.pop(), found.end()))
+    return sorted(pairs)

@@ -1,0 +1,196 @@
+"""Pieces of a text that its translation must keep, and which of them it lost."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import regex
+
+from mtkit.recipe.protection import Protect
+from mtkit.text.addresses import locate_addresses
+from mtkit.text.numbers import find_numbers, have_matching_numbers, locate_numbers
+from mtkit.text.placeholders import find_placeholders
+from mtkit.text.words import Span, blank_out
+
+PieceKind = Literal["pattern", "url", "email", "placeholder", "number"]
+
+_SECONDS = 0.25
+"""All patterns together may take so long for a line: a stranger's text, or a pattern of a
+stranger's model folder, would else take any time."""
+_MAX_PIECES = 1_000
+"""Pieces of a line that are protected, the first ones: the time to look for them grows with their
+number times the line's length."""
+_GAP = "\n"
+"""Stands for pieces that were found before; a line has none of its own, and no piece spans it."""
+
+
+@dataclass(frozen=True)
+class ProtectedPiece:
+    """A piece of a text that must stay.
+
+    Attributes:
+        kind: What it is.
+        text: The piece.
+        span: Where it stands.
+    """
+
+    kind: PieceKind
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ProtectedText:
+    """A text with its pieces, in order.
+
+    Attributes:
+        text: The text.
+        pieces: They don't overlap.
+        slow_patterns: Patterns that were given up, as they took too long.
+    """
+
+    text: str
+    pieces: tuple[ProtectedPiece, ...]
+    slow_patterns: tuple[str, ...] = ()
+
+
+@dataclass
+class _Unclaimed:
+    """A text, less the pieces that were found."""
+
+    text: str
+    pieces: list[ProtectedPiece] = field(default_factory=list)
+
+    def claim(self, kind: PieceKind, spans: Iterable[Span]) -> None:
+        """Takes pieces out of the text."""
+        found = list(spans)
+        self.pieces += [ProtectedPiece(kind, self.text[slice(*span)], span) for span in found]
+        self.text = blank_out(self.text, found, _GAP)
+
+
+class PieceFinder:
+    """Finds pieces to protect; where two overlap, patterns go first, then addresses.
+
+    Args:
+        settings: Which.
+    """
+
+    def __init__(self, settings: Protect) -> None:
+        self._settings = settings
+        self._patterns = [regex.compile(pattern) for pattern in settings.patterns]
+
+    def find(self, text: str) -> ProtectedText:
+        """Returns a text's pieces; a newline in it is taken for the end of a line."""
+        settings = self._settings
+        unclaimed = _Unclaimed(text)
+        slow = self._claim_patterns(unclaimed) if self._patterns else []
+        if settings.urls or settings.emails:
+            found = list(locate_addresses(unclaimed.text))
+            if settings.urls:
+                unclaimed.claim("url", (span for span, is_url in found if is_url))
+            if settings.emails:
+                unclaimed.claim("email", (span for span, is_url in found if not is_url))
+        if settings.placeholders:
+            unclaimed.claim("placeholder", find_placeholders(unclaimed.text))
+        if settings.numbers:
+            line, least = unclaimed.text, settings.min_number
+            spans = locate_numbers(line)
+            unclaimed.claim(
+                "number", (span for span in spans if find_numbers(line[slice(*span)], least))
+            )
+        pieces = sorted(unclaimed.pieces, key=lambda piece: piece.span)
+        return ProtectedText(text, tuple(pieces[:_MAX_PIECES]), tuple(slow))
+
+    def find_lost(self, source: ProtectedText, output: str) -> list[str]:
+        """Returns the pieces that an output hasn't as often as its source, each once.
+
+        Placeholders that the source hasn't at all are among them. Numbers may come more often.
+
+        Args:
+            source: The source with its pieces.
+            output: Its translation.
+        """
+        if not source.pieces:
+            return []
+        texts = {
+            kind: Counter(piece.text for piece in source.pieces if piece.kind == kind)
+            for kind in ("pattern", "url", "email", "placeholder", "number")
+        }
+        lost = []
+        literal = texts["pattern"] + texts["url"] + texts["email"]
+        rest = source.text, output
+        for text, occurrences in sorted(literal.items(), key=lambda item: -len(item[0])):
+            counts = [_count_whole(text, side) for side in (source.text, output)]
+            if counts[0] < occurrences:
+                counts = [side.count(text) for side in (source.text, output)]
+            if counts[0] != counts[1]:
+                lost.append(text)
+            rest = rest[0].replace(text, _GAP), rest[1].replace(text, _GAP)
+        if self._settings.placeholders:
+            found = Counter(rest[1][start:end] for start, end in find_placeholders(rest[1]))
+            lost += [
+                text
+                for text in found | texts["placeholder"]
+                if found[text] != texts["placeholder"][text]
+            ]
+            spans = find_placeholders(rest[0]), find_placeholders(rest[1])
+            rest = blank_out(rest[0], spans[0], _GAP), blank_out(rest[1], spans[1], _GAP)
+        if texts["number"]:
+            lost += self._find_lost_numbers(texts["number"], *rest)
+        return lost
+
+    def _find_lost_numbers(self, pieces: Counter[str], source: str, output: str) -> Iterator[str]:
+        least = self._settings.min_number
+        missing = find_numbers(source, least) - find_numbers(output, least)
+        if missing and not have_matching_numbers(source, output, share=1.0, min_value=least):
+            yield from (text for text in pieces if find_numbers(text, least) & missing)
+
+    def _claim_patterns(self, unclaimed: _Unclaimed) -> list[str]:
+        """Takes out what patterns match; returns those that took too long."""
+        slow = []
+        # The package counts the process's processor time, too.
+        ends_at = time.process_time() + _SECONDS
+        for pattern in self._patterns:
+            try:
+                spans = [
+                    found.span()
+                    for found in pattern.finditer(
+                        unclaimed.text, timeout=max(1e-3, ends_at - time.process_time())
+                    )
+                ]
+            except TimeoutError:
+                slow.append(pattern.pattern)
+                continue
+            unclaimed.claim(
+                "pattern",
+                (
+                    span
+                    for span in spans
+                    if _GAP not in unclaimed.text[slice(*span)] and span[0] < span[1]
+                ),
+            )
+        return slow
+
+
+def _count_whole(piece: str, text: str) -> int:
+    """Returns how often a piece occurs in a text without letters or digits that continue it.
+
+    Letters are those of ASCII: a script without spaces may stand beside it.
+    """
+    count = start = 0
+    while (start := text.find(piece, start)) >= 0:
+        end = start + len(piece)
+        count += not (_is_joined(text, start) or _is_joined(text, end))
+        start = end
+    return count
+
+
+def _is_joined(text: str, position: int) -> bool:
+    around: Sequence[str] = text[max(0, position - 1) : position + 1]
+    return (
+        position > 0
+        and len(around) == 2
+        and all(each.isascii() and (each.isalnum() or each == "_") for each in around)
+    )

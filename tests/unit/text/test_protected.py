@@ -1,0 +1,137 @@
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mtkit.recipe.protection import Protect
+from mtkit.text.protected import PieceFinder
+
+
+def find(text, **settings):
+    return [
+        (piece.kind, piece.text) for piece in PieceFinder(Protect(**settings)).find(text).pieces
+    ]
+
+
+def lost(source, output, **settings):
+    finder = PieceFinder(Protect(**settings))
+    return finder.find_lost(finder.find(source), output)
+
+
+# Each line of the table is an example of the documentation that is named beside it.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hi {name}, {0} of {1:.2f} or {}", ["{name}", "{0}", "{1:.2f}", "{}"]),  # str.format
+        ("%(count)d of %s, %5.1f%%", ["%(count)d", "%s", "%5.1f", "%%"]),  # Python's printf
+        ("%1$s and %2$ld, %-8s", ["%1$s", "%2$ld", "%-8s"]),  # POSIX printf
+        ("Copy %1 to %L2", ["%1", "%L2"]),  # QString::arg
+        ("%Y-%m-%d", ["%Y", "%m", "%d"]),  # strftime
+        ("$HOME/${USER:-me} costs $US", ["$HOME", "${USER:-me}", "$US"]),  # POSIX shell
+        ("<0>Click</0> <1/>", ["<0>", "</0>", "<1/>"]),  # react-i18next
+        ("Hello {{ user }}, #{n} %{m}", ["{{ user }}", "#{n}", "%{m}"]),  # Mustache, Ruby
+        (
+            "{n, plural, one {# file} other {# files}} left",
+            ["{n, plural, one {# file} other {# files}}"],
+        ),  # ICU MessageFormat
+        ("{d, date, short}", ["{d, date, short}"]),
+        # None of these is one.
+        ("eine 50%ige Lösung, 50 %ige, 100 % sure, {see below}, $ a, { }", []),
+        ("}{ {{{ }", []),
+    ],
+)
+def test_placeholders(text, expected):
+    assert find(text, numbers=False) == [("placeholder", each) for each in expected]
+
+
+def test_kinds_and_their_order():
+    text = "See https://x.org/a?b=%20c, www.y.de; mail A.b@c.de about 1,000.5 (AB-12)."
+    assert find(text, patterns=(r"\b[A-Z]{2}-\d+\b",)) == [
+        ("url", "https://x.org/a?b=%20c"),
+        ("url", "www.y.de"),
+        ("email", "A.b@c.de"),
+        ("number", "1,000.5"),
+        ("pattern", "AB-12"),
+    ]
+    assert find(text, urls=False, emails=False, placeholders=False, min_number=1000) == [
+        ("number", "1,000.5")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        # As Unicode's CLDR writes them in English, German, Swiss German and French.
+        ("1,000.5 m", "1.000,5 m", []),
+        ("1,234,567", "1’234’567", []),
+        ("1,234,567", "1\u202f234\u202f567", []),
+        ("120,000 people", "12万人", []),
+        ("two of 3", "2 von 3", []),
+        ("3 of 3", "3 von ihnen", ["3"]),
+        ("1,000.5", "1.005", ["1,000.5"]),
+        ("{a} {a}", "{a}", ["{a}"]),
+        ("{a}", "{a} {b}", ["{b}"]),
+        ("{a} 5", "{A} 5", ["{A}", "{a}"]),
+        ("{5} 6", "{6} 5", ["{6}", "{5}", "6"]),
+        ("see www.x.org", "查看www.x.org获取", []),
+        ("see www.x.org/a", "siehe www.x.org/ab", ["www.x.org/a"]),
+        ("$VAR", "$VARIABLE", ["$VARIABLE", "$VAR"]),
+        ("no piece", "%s 7", []),
+    ],
+)
+def test_what_is_lost(source, output, expected):
+    assert sorted(lost(source, output)) == sorted(expected)
+
+
+def test_a_pattern_s_pieces_are_whole():
+    settings = {"patterns": ("AB[0-9]+",)}
+    assert lost("take AB12", "nimm AB123", **settings) == ["AB12"]
+    assert lost("take AB12", "请拿AB12吧", **settings) == []
+
+
+def test_a_slow_pattern_is_given_up():
+    # The textbook's case of catastrophic backtracking.
+    finder = PieceFinder(Protect(patterns=("(a|aa)+$", "b")))
+    found = finder.find("a" * 60 + "!b!")
+    assert found.slow_patterns[0] == "(a|aa)+$"
+    assert finder.find("aaa").pieces[0].text == "aaa"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(", "missing )"),
+        ("a*", "matches an empty string"),
+        (r"\L<names>", "undefined named list"),
+        ("((((a{9999}){9999}){9999}){9999})", "too many repetitions"),
+        ("(" * 240 + "a" + ")" * 239, "missing )"),
+        ("", "at least 1 character"),
+    ],
+)
+def test_faulty_patterns_are_refused(pattern, message):
+    with pytest.raises(ValidationError, match=regex.escape(message)):
+        Protect(patterns=(pattern,))
+
+
+_TEXTS = st.text(st.sampled_from("{}%$<>/0a1s, .@w:#"), max_size=40)
+
+
+@given(_TEXTS)
+def test_pieces_stand_where_they_say(text):
+    end = 0
+    for piece in PieceFinder(Protect(patterns=("wa+",))).find(text).pieces:
+        start = piece.span[0]
+        assert start >= end
+        end = piece.span[1]
+        assert text[start:end] == piece.text
+
+
+@given(_TEXTS)
+def test_a_text_keeps_its_own_pieces(text):
+    assert lost(text, text) == []
+
+
+def test_a_line_of_braces_takes_no_time_that_grows_with_its_square():
+    # 200,000 braces would take minutes, and run out of Python's stack.
+    assert find("{" * 100_000 + "}" * 100_000) == [("placeholder", "{{{}}}")]
