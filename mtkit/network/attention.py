@@ -14,6 +14,7 @@ from mtkit.network.scaled_dot_product import (
     merge_heads,
     split_heads,
 )
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -96,10 +97,16 @@ class CrossAttention(nn.Module):
         layout: Layout,
         memory: Float[Tensor, "batch src_len d_model"],
         memory_layout: Layout,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Returns each target position's attention to the encoded source."""
+        """Returns each target position's attention to the encoded source.
+
+        Where a head is watched, its queries and keys are kept in it.
+        """
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         keys, values = self.project_memory(memory, memory_layout)
+        if watched is not None:
+            watched.keep(queries, keys)
         options = AttentionOptions(dropout=self.dropout if self.training else 0.0)
         merged: Tensor = self.output(layout.attend(queries, keys, values, memory_layout, options))
         return merged

@@ -11,6 +11,7 @@ from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
 from mtkit.network.stack import TransformerStack
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -64,6 +65,7 @@ class EncoderDecoder(nn.Module):
         source_layout: Layout,
         target_tokens: Int[Tensor, "batch tgt_len"],
         target_layout: Layout,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns, for each target position, the vector that predicts the next token.
 
@@ -72,10 +74,13 @@ class EncoderDecoder(nn.Module):
             source_layout: The sources' layout.
             target_tokens: Of each sentence, `<s>` and the target's pieces.
             target_layout: The targets' layout, of the same kind.
+            watched: A head of the decoder whose attention to the source is asked for.
         """
         memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
-        states: Tensor = self.decoder(embedded, target_layout, memory, source_layout)
+        states: Tensor = self.decoder(
+            embedded, target_layout, memory, source_layout, watched
+        )
         return states
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
