@@ -78,10 +78,30 @@ class EncoderDecoder(nn.Module):
         """
         memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
-        states: Tensor = self.decoder(
-            embedded, target_layout, memory, source_layout, watched
-        )
+        states: Tensor = self.decoder(embedded, target_layout, memory, source_layout, watched)
         return states
+
+    def watch(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_layout: PaddedLayout,
+        target_tokens: Int[Tensor, "batch tgt_len"],
+        target_layout: PaddedLayout,
+        watched: WatchedHead,
+    ) -> Float[Tensor, "batch tgt_len src_len"]:
+        """Returns a head's attention to the source, as `forward` has it, by as little as it takes.
+
+        Args:
+            source_tokens: As `forward` takes them.
+            source_layout: The sources' layout.
+            target_tokens: As `forward` takes them.
+            target_layout: The targets' layout.
+            watched: The head.
+        """
+        memory = self.encode(source_tokens, source_layout)
+        embedded = self.target_embedding(target_tokens, target_layout)
+        self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
+        return watched.find_weights(target_layout, source_layout)
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""

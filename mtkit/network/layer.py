@@ -61,9 +61,7 @@ class TransformerLayer(nn.Module):
             states = self._add(
                 states,
                 self.cross_attention_norm,
-                lambda inputs: self.cross_attention(
-                    inputs, layout, memory, memory_layout, watched
-                ),
+                lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout, watched),
             )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
 

@@ -162,7 +162,9 @@ def find_log_weights(
     """Returns the logarithms of one head's attention weights, in fp32 at least."""
     wide = torch.promote_types(queries.dtype, torch.float32)
     scores = queries.to(wide) @ keys.to(wide).transpose(1, 2) * queries.shape[-1] ** -0.5
-    return scores.masked_fill(~memory_is_token[:, None], -torch.inf).log_softmax(dim=-1)
+    visible = scores.masked_fill(~memory_is_token[:, None], -torch.inf)
+    log_weights: Tensor = visible.log_softmax(dim=-1)
+    return log_weights
 
 
 def split_heads(

@@ -60,6 +60,20 @@ class TransformerStack(nn.Module):
         normed: Tensor = self.final_norm(states)
         return normed
 
+    def watch(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Passes states as far as a head whose attention to the source is all that is asked for."""
+        with limit_attention_kernels(states.device):
+            for layer in self.layers[: watched.layer - 1]:
+                states = layer(states, layout, memory, memory_layout)
+            self.layers[watched.layer - 1](states, layout, memory, memory_layout, watched)
+
     def start(
         self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: PaddedLayout
     ) -> DecoderCache:

@@ -256,8 +256,8 @@ class Recipe(Section):
             )
         if self.tokenizer.sampling is not None:
             raise ValueError(
-                f"{key} aligns the pieces that `mtkit prepare` writes, and tokenizer.sampling draws "
-                "others: remove one of the two"
+                f"{key} aligns the pieces that `mtkit prepare` writes, and tokenizer.sampling "
+                "draws others: remove one of the two"
             )
         model = self.model
         if guided.choose_layer(model.num_decoder_layers) > model.num_decoder_layers:

@@ -1,4 +1,4 @@
-"""A guided head's loss and gradients are those of torch.nn's attention weights and cross entropy."""
+"""A guided head's loss and gradients are those of torch.nn's weights and cross entropy."""
 
 import numpy as np
 import pytest
@@ -91,9 +91,7 @@ def attend_by_torch(model: EncoderDecoder, layer: int, head: int) -> tuple[Tenso
 
 @pytest.mark.parametrize("kind", ["padded", "packed", "grids"])
 @pytest.mark.parametrize(("layer", "head", "first_row"), [(2, 1, 0), (3, 2, 1), (1, 2, 0)])
-def test_loss_and_gradients_are_torch_nns(
-    kind: str, layer: int, head: int, first_row: int
-) -> None:
+def test_loss_and_gradients_are_torch_nns(kind: str, layer: int, head: int, first_row: int) -> None:
     model = make_model(norm="pre")
     states, weights = attend_by_torch(model, layer, head)
     logits = states @ model.output_embedding.weight.T

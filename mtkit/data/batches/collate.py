@@ -94,9 +94,7 @@ class TranslationBatch:
             raise ValueError("a link beyond its sentences")
         sizes = lengths * widths
         cells = (np.cumsum(sizes) - sizes)[sentences] + rows * widths[sentences] + sources
-        _, owners, num_sources = np.unique(
-            cells - sources, return_inverse=True, return_counts=True
-        )
+        _, owners, num_sources = np.unique(cells - sources, return_inverse=True, return_counts=True)
         linked = LinkedTokens(torch.from_numpy(cells), torch.from_numpy(num_sources[owners]))
         return replace(self, links=linked)
 

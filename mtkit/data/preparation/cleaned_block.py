@@ -219,7 +219,9 @@ def _carry_alignments(
     return [
         carry_links(links[index], (sources[index], targets[index]), after)
         for index, after in zip(
-            cleaned.indices.tolist(), zip(cleaned.sources, cleaned.targets, strict=True), strict=True
+            cleaned.indices.tolist(),
+            zip(cleaned.sources, cleaned.targets, strict=True),
+            strict=True,
         )
     ]
 

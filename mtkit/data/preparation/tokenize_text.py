@@ -16,8 +16,8 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
-from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
+from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
 from mtkit.data.word_alignment.words import find_aligned_words
 from mtkit.digests import digest_file
@@ -175,7 +175,9 @@ class PartTokenizer:
         if self._alignments is not None:
             found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
             links = found.filter(pa.array(is_short)).column(ALIGNMENT_COLUMN).to_pylist()
-            aligned = self._link(links, text, tokens, is_own=self._job.names_alignments[part.corpus])
+            aligned = self._link(
+                links, text, tokens, is_own=self._job.names_alignments[part.corpus]
+            )
             columns, widths = {**tokens, TOKEN_LINKS: aligned}, with_links(widths, self._job)
         return TokenizedPart(
             corpus=part.corpus,

@@ -217,10 +217,9 @@ def check_corpus(
 def input_files(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> list[Path]:
     """Returns the local files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
-        case FileTrainingCorpus(alignments=Path() as alignments):
-            return [corpus.source, corpus.target, alignments]
         case FileCorpus() | PlantedCorpus():
-            return [corpus.source, corpus.target]
+            alignments = corpus.alignments if isinstance(corpus, FileTrainingCorpus) else None
+            return [corpus.source, corpus.target, *([] if alignments is None else [alignments])]
         case PairedFileCorpus() | TextTableCorpus() | LabelledCorpus():
             return [corpus.path]
         case TextCorpus():

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.data.sources.pharaoh import Link
 from mtkit.data.word_alignment.hidden_markov import Emissions, find_by_order
-from mtkit.data.word_alignment.symmetrize import Link, grow_diag_final_and
+from mtkit.data.word_alignment.symmetrize import grow_diag_final_and
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
     Floats,
@@ -72,18 +73,15 @@ class WordAligner:
     def save(self, path: Path) -> None:
         """Writes the aligner, for other processes to `load`."""
         # No word holds a space.
-        words = {
+        arrays: dict[str, NDArray[Any]] = {
             name: np.frombuffer(" ".join(numbers.numbers).encode(), np.uint8)
             for name, numbers in (("sources", self._sources), ("targets", self._targets))
         }
-        directions = {
-            f"{name}_{key}": value
-            for name, direction in (("forward", self._forward), ("backward", self._backward))
-            for key, value in vars(direction).items()
-        }
-        none = np.array(self._none)
+        for name, direction in (("forward", self._forward), ("backward", self._backward)):
+            arrays |= {f"{name}_{key}": value for key, value in vars(direction).items()}
+        arrays |= {"keys": self._pairs.keys, "none": np.array(self._none)}
         with path.open("wb") as file:
-            np.savez(file, **words, **directions, keys=self._pairs.keys, none=none)
+            np.savez(file, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> "WordAligner":
@@ -105,7 +103,9 @@ class WordAligner:
     ) -> list[set[Link]]:
         """Returns the links of each pair, given its words; none of a very long one."""
         found: list[set[Link]] = [set() for _ in sources]
-        lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+        lengths = [
+            (len(source), len(target)) for source, target in zip(sources, targets, strict=True)
+        ]
         for block in cut_blocks(lengths, max_words=MAX_WORDS, max_cells=_CELLS_AT_ONCE):
             of_block = [sources[index] for index in block], [targets[index] for index in block]
             for index, links in zip(block, self._align(*of_block), strict=True):

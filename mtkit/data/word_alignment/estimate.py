@@ -63,9 +63,7 @@ def train_aligner(pairs: Iterable[Pair], *, max_cells: int = _MAX_CELLS) -> Word
     for _ in range(_NUM_ORDER_ROUNDS):
         learner.learn(by_order=True)
     forward, backward = learner.directions
-    return WordAligner(
-        sample.sources, sample.targets, learner.pairs, forward, backward, none=_NONE
-    )
+    return WordAligner(sample.sources, sample.targets, learner.pairs, forward, backward, none=_NONE)
 
 
 class _Sample:
@@ -139,7 +137,9 @@ class _Learner:
             keys = np.union1d(keys, make_keys(sources, targets, self._num_words[1]))
         self.pairs = WordPairs(keys, self._num_words[1])
         self._blocks = [
-            _Block(self.pairs.find(source[0], target[0]), source[0], target[0], source[1], target[1])
+            _Block(
+                self.pairs.find(source[0], target[0]), source[0], target[0], source[1], target[1]
+            )
             for source, target in padded
         ]
         # Short jumps forward first, so that the first round of order has something to go by.
@@ -163,7 +163,7 @@ class _Learner:
             from_targets = _expect(backward, block.turn(), by_order=by_order)
             # Only what both sides agree on is counted.
             agreed = from_sources.by_source * from_targets.by_source.transpose(0, 2, 1)
-            counted = np.bincount(block.cells.ravel(), agreed.ravel(), num_pairs)
+            counted = np.bincount(block.cells.ravel(), agreed.ravel(), num_pairs).astype(np.float64)
             of_targets.add(counted, block.targets, from_sources)
             of_sources.add(counted, block.sources, from_targets)
         self.directions = (

@@ -115,7 +115,9 @@ def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posterior
         norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
         jump_counts += (before / totals * (is_inside / norm)).T @ ahead
         later = np.where(is_inside, kept / (kept.max(axis=1, keepdims=True) + _FLOOR), later)
-    counts = np.bincount(kinds.ravel(), (jump_counts * weights).ravel(), 2 * MAX_JUMP + 1)
+    counts: Floats = np.bincount(
+        kinds.ravel(), (jump_counts * weights).ravel(), 2 * MAX_JUMP + 1
+    ).astype(np.float64)
     return Posteriors(posterior, of_none, counts)
 
 

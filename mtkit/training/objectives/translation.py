@@ -104,7 +104,7 @@ class PairBatches(StoredBatches[Batch]):
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, limit // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        tokens = {column: side for column in PAIR_COLUMNS}
+        tokens = dict.fromkeys(PAIR_COLUMNS, side)
         if ALIGNMENT_COLUMN in self._data.train.columns:
             # Of each pair the first tokens.
             tokens[ALIGNMENT_COLUMN] = Ragged(np.zeros(2 * count, np.int64), np.full(count, 2))

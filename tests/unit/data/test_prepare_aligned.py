@@ -77,7 +77,9 @@ def link_words(data: PreparedData, row: int) -> tuple[str, str, set[tuple[int, i
     for side, num_before in (("source", 1), ("target", 0)):
         tokens = found[side].tokens.tolist()[num_before:-1]
         vocabulary = (
-            data.tokenizer.source_vocabulary if side == "source" else data.tokenizer.target_vocabulary
+            data.tokenizer.source_vocabulary
+            if side == "source"
+            else data.tokenizer.target_vocabulary
         )
         pieces = [vocabulary.pieces[token].replace("▁", " ") for token in tokens]
         line = "".join(pieces)
@@ -101,7 +103,9 @@ def test_links_follow_their_pairs(project: Path) -> None:
     assert len(data.train) == 297
     for row in range(len(data.train)):
         source, target, links = link_words(data, row)
-        expected = {tuple(map(int, link.split("-"))) for link in turn_around(source, target).split()}
+        expected = {
+            tuple(map(int, link.split("-"))) for link in turn_around(source, target).split()
+        }
         assert links == expected, (source, target)
 
 
@@ -113,7 +117,6 @@ def test_links_are_by_target_token_and_each_stands_once(project: Path) -> None:
 
 
 def test_any_number_of_workers_and_mtkits_own_aligner(project: Path) -> None:
-    # Blocks of the aligner are cut otherwise where a corpus is read in other parts.
     text = (project / "mtkit.toml").read_text()
     own = text.replace('alignments = "train.align"\n', "")
     (project / "mtkit.toml").write_text(own)
@@ -121,7 +124,7 @@ def test_any_number_of_workers_and_mtkits_own_aligner(project: Path) -> None:
     for num_workers in (1, 2):
         data = prepare_project(project, num_workers=num_workers)
         digests.append(data.digest)
-        recipe, workspace = load(project)
+        _, workspace = load(project)
         for path in sorted(workspace.data.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
     assert digests[0] == digests[1]

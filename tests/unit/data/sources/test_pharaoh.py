@@ -14,7 +14,7 @@ LANGUAGES = ("en", "de")
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> FileTrainingCorpus:
-    (tmp_path / "a.en").write_bytes("a b c\nd\ne f\n".encode())
+    (tmp_path / "a.en").write_bytes(b"a b c\nd\ne f\n")
     # A carriage return ends no word, and U+00A0 is inside one.
     (tmp_path / "a.de").write_bytes("x y\r\nz\u00a0z\nu v w\n".encode())
     (tmp_path / "a.align").write_text("0-0 2-1\n0-0\n\n")

@@ -101,9 +101,7 @@ def test_a_long_pair_loses_no_precision() -> None:
     np.einsum("bii->bi", by_source)[:] = 1e-4
     lengths = np.array([length]), np.array([length])
     jumps = np.ones(2 * MAX_JUMP + 1)
-    found = find_by_order(
-        Emissions(by_source, np.full((1, length), 1e-9), *lengths), jumps, NONE
-    )
+    found = find_by_order(Emissions(by_source, np.full((1, length), 1e-9), *lengths), jumps, NONE)
     sums = found.by_source.sum(axis=2) + found.by_none
     np.testing.assert_allclose(sums, 1.0, rtol=1e-9)
     assert (found.by_source[0].argmax(axis=1) == np.arange(length)).all()
