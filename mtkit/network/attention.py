@@ -111,6 +111,18 @@ class CrossAttention(nn.Module):
         merged: Tensor = self.output(layout.attend(queries, keys, values, memory_layout, options))
         return merged
 
+    def watch(
+        self,
+        inputs: Float[Tensor, "batch tgt_len d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Keeps the queries and keys of a head whose attention is all that is asked for."""
+        (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
+        watched.keep(queries, self.project_memory(memory, memory_layout)[0])
+
     def project_memory(
         self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: Layout
     ) -> tuple[Heads, ...]:

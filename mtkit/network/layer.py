@@ -65,6 +65,20 @@ class TransformerLayer(nn.Module):
             )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
 
+    def watch(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Passes states as far as a head of this layer; see `TransformerStack.watch`."""
+        attention, norm = self._find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout))
+        inputs = self.cross_attention_norm(states) if self.norm_first else states
+        self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
+
     def read(
         self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
     ) -> tuple[Float[Tensor, "batch length d_model"], LayerCache]:

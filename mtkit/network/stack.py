@@ -70,9 +70,10 @@ class TransformerStack(nn.Module):
     ) -> None:
         """Passes states as far as a head whose attention to the source is all that is asked for."""
         with limit_attention_kernels(states.device):
-            for layer in self.layers[: watched.layer - 1]:
+            *before, last = list(self._list_layers())[: watched.layer]
+            for layer in before:
                 states = layer(states, layout, memory, memory_layout)
-            self.layers[watched.layer - 1](states, layout, memory, memory_layout, watched)
+            last.watch(states, layout, memory, memory_layout, watched)
 
     def start(
         self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: PaddedLayout
