@@ -2,18 +2,24 @@
 
     python benchmarks/alignment.py GOLD SOURCE TARGET --model FOLDER [--heads]
     python benchmarks/alignment.py GOLD SOURCE TARGET --links FILE
+    python benchmarks/alignment.py GOLD SOURCE TARGET --corpus SOURCE TARGET [--pairs N]
 
 GOLD has a line for each pair, `i-j` of a sure link and `ipj` of a possible one, from 1; SOURCE and
 TARGET their words, parted by spaces; all may be gzipped. `--reverse` says that i is of the target.
 The pairs are aligned as they stand, with the target given. FILE has a line `0-0 1-2` for each pair.
+With --corpus, mtkit's own aligner learns from the first N pairs of two files of text, cased as they
+are, and aligns the pairs twice: as text that it hasn't seen, and once it has learned from them too.
 """
 
 import argparse
 import gzip
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from time import process_time
 from typing import get_args
 
+from mtkit.data.word_alignment import find_aligned_words, train_aligner
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import WordAlignment
@@ -105,6 +111,32 @@ def align(
     ]
 
 
+def align_by_statistics(
+    corpus: Sequence[Path], num_pairs: int | None, sources: Sequence[str], targets: Sequence[str]
+) -> Iterator[tuple[str, list[Pairs]]]:
+    """Yields the links of mtkit's own aligner, the pairs unseen, and then learned from too."""
+    given = [[line.casefold().split() for line in side] for side in (sources, targets)]
+    text = [
+        [
+            [line[start:end].casefold() for start, end in find_aligned_words(line)]
+            for line in read_lines(path)[:num_pairs]
+        ]
+        for path in corpus
+    ]
+    for name, learned in (
+        ("without the pairs", text),
+        (
+            "with the pairs",
+            [[*side, *of_pairs] for side, of_pairs in zip(text, given, strict=True)],
+        ),
+    ):
+        started_at = process_time()
+        aligner = train_aligner(zip(*learned, strict=True))
+        found = aligner.align(*given)
+        print(f"{len(learned[0]):,} pairs: {process_time() - started_at:.1f} s", file=sys.stderr)
+        yield f"mtkit's aligner, {name}", found
+
+
 def show(name: str, found: Iterable[Pairs], gold: Sequence[Gold]) -> None:
     error, precision, recall = measure(found, gold)
     numbers = {"AER": error, "precision": precision, "recall": recall}
@@ -139,6 +171,8 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--links", type=Path)
+    parser.add_argument("--corpus", type=Path, nargs=2)
+    parser.add_argument("--pairs", type=int)
     parser.add_argument("--engine", choices=("torch", "ctranslate2"))
     parser.add_argument("--heads", action="store_true", help="every head, and each layer's mean")
     parser.add_argument("--reverse", action="store_true", help="gold has the target's word first")
@@ -154,9 +188,13 @@ def main() -> None:
         ]
         show(str(options.links), found, gold)
         return
+    sources, targets = read_lines(options.source), read_lines(options.target)
+    if options.corpus is not None:
+        for name, found in align_by_statistics(options.corpus, options.pairs, sources, targets):
+            show(name, found, gold)
+        return
     config = read_config(options.model)
     languages = config.source_language, config.target_language
-    sources, targets = read_lines(options.source), read_lines(options.target)
     settings = read_settings(options.model).model_copy(update={"alignments": True})
     translator = Translator(options.model, engine=options.engine, device="cpu", settings=settings)
     show("as recorded", align(translator, sources, targets, languages), gold)

@@ -5,6 +5,8 @@ text/       cleaned pairs or lines of one language,
 differences/  where text is selected: how like
             one's own each row is                    depends on text, language models
 selection/  likewise: which rows are kept            depends on differences, `keep`
+alignment/  where attention is guided: which words
+            of each pair are aligned                 depends on text, selection
 tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed; or on the
                                                      model whose vocabulary is kept, symbols, tags
 train/      tokens of the training pairs, or blocks
@@ -23,6 +25,7 @@ from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.preparation.align_text import align_text
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.facts import (
     DifferencesFacts,
@@ -253,6 +256,14 @@ def _choose(
             recipe, draft, found, folder, num_workers=num_workers, models=models
         ),
         "selection": lambda folder: _select(recipe, draft, found, folder),
+        "alignment": lambda folder: align_text(
+            draft / "text",
+            found["text"]["parts"],
+            recipe.data.names_alignments,
+            folder,
+            num_workers=num_workers,
+            left_out=_find_left_out(recipe, draft),
+        ),
         "tokenizer": lambda folder: _make_tokenizer(recipe, draft, found, folder),
         "train": lambda folder: _tokenize(
             recipe, draft, found["text"]["parts"], folder, num_workers
@@ -369,6 +380,8 @@ def _tokenize(
         sampling=recipe.tokenizer.sampling,
         seed=recipe.seed,
         left_out=_find_left_out(recipe, draft),
+        alignments=draft / "alignment" if recipe.training.guided_alignment is not None else None,
+        names_alignments=recipe.data.names_alignments,
     )
     return tokenize_text(job, parts, folder, num_workers=num_workers)
 

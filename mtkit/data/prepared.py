@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mtkit.data.batches.labelled_store import LabelledTexts
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TextBlocks
-from mtkit.data.batches.token_store import TokenStore
+from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.digests import digest
@@ -30,7 +30,7 @@ FORMAT_VERSION = 2
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-Stage = Literal["text", "differences", "selection", "tokenizer", "train", "dev"]
+Stage = Literal["text", "differences", "selection", "alignment", "tokenizer", "train", "dev"]
 STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
 """The stages of every recipe."""
 SHORT_BLOCKS = "short"
@@ -43,7 +43,8 @@ class PreparedData:
 
     Attributes:
         tokenizer: The run's tokenizer.
-        train: Training pairs as tokens, in the columns `source` and `target`; blocks of text in one
+        train: Training pairs as tokens, in the columns `source` and `target`, and `alignment` where
+            attention is guided; blocks of text in one
             language in the column `text`.
         train_order: The same rows by length.
         dev: The development set as tokens, for its loss; blocks likewise.
@@ -139,9 +140,12 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             else None,
         )
     vocab_sizes = tokenizer.vocab_sizes
+    columns = dict(vocab_sizes)
+    if recipe.training.guided_alignment is not None:
+        columns[ALIGNMENT_COLUMN] = recipe.data.max_tokens
     return PreparedData(
         tokenizer,
-        TokenStore(train_folder, vocab_sizes),
+        TokenStore(train_folder, columns),
         LengthOrder(train_folder),
         TokenStore(dev_folder, vocab_sizes),
         read_dev_text(workspace),
@@ -152,9 +156,12 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
 
 def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
     """Returns the stages of a recipe, in order."""
-    if recipe.data.cleaning.selection is None:
-        return STAGES
-    return STAGES[0], "differences", "selection", *STAGES[1:]
+    stages: list[Stage] = [STAGES[0]]
+    if recipe.data.cleaning.selection is not None:
+        stages += ["differences", "selection"]
+    if recipe.training.guided_alignment is not None:
+        stages.append("alignment")
+    return *stages, *STAGES[1:]
 
 
 def choose_short_tokens(recipe: Recipe) -> int | None:
@@ -207,6 +214,8 @@ def fingerprint(recipe: Recipe) -> str:
         chosen["classification"] = recipe.classification.kind
     if short_tokens is not None:
         chosen["short_tokens"] = short_tokens
+    if recipe.training.guided_alignment is not None:
+        chosen["is_aligned"] = True
     return digest(chosen)
 
 

@@ -14,6 +14,7 @@ from mtkit.network.scaled_dot_product import (
     merge_heads,
     split_heads,
 )
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -96,13 +97,31 @@ class CrossAttention(nn.Module):
         layout: Layout,
         memory: Float[Tensor, "batch src_len d_model"],
         memory_layout: Layout,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Returns each target position's attention to the encoded source."""
+        """Returns each target position's attention to the encoded source.
+
+        Where a head is watched, its queries and keys are kept in it.
+        """
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         keys, values = self.project_memory(memory, memory_layout)
+        if watched is not None:
+            watched.keep(queries, keys)
         options = AttentionOptions(dropout=self.dropout if self.training else 0.0)
         merged: Tensor = self.output(layout.attend(queries, keys, values, memory_layout, options))
         return merged
+
+    def watch(
+        self,
+        inputs: Float[Tensor, "batch tgt_len d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Keeps the queries and keys of a head whose attention is all that is asked for."""
+        (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
+        watched.keep(queries, self.project_memory(memory, memory_layout)[0])
 
     def project_memory(
         self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: Layout

@@ -11,6 +11,7 @@ from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
 from mtkit.network.stack import TransformerStack
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -64,6 +65,7 @@ class EncoderDecoder(nn.Module):
         source_layout: Layout,
         target_tokens: Int[Tensor, "batch tgt_len"],
         target_layout: Layout,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Returns, for each target position, the vector that predicts the next token.
 
@@ -72,11 +74,34 @@ class EncoderDecoder(nn.Module):
             source_layout: The sources' layout.
             target_tokens: Of each sentence, `<s>` and the target's pieces.
             target_layout: The targets' layout, of the same kind.
+            watched: A head of the decoder whose attention to the source is asked for.
         """
         memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
-        states: Tensor = self.decoder(embedded, target_layout, memory, source_layout)
+        states: Tensor = self.decoder(embedded, target_layout, memory, source_layout, watched)
         return states
+
+    def watch(
+        self,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_layout: PaddedLayout,
+        target_tokens: Int[Tensor, "batch tgt_len"],
+        target_layout: PaddedLayout,
+        watched: WatchedHead,
+    ) -> Float[Tensor, "batch tgt_len src_len"]:
+        """Returns a head's attention to the source, as `forward` has it, by as little as it takes.
+
+        Args:
+            source_tokens: As `forward` takes them.
+            source_layout: The sources' layout.
+            target_tokens: As `forward` takes them.
+            target_layout: The targets' layout.
+            watched: The head.
+        """
+        memory = self.encode(source_tokens, source_layout)
+        embedded = self.target_embedding(target_tokens, target_layout)
+        self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
+        return watched.find_weights(target_layout, source_layout)
 
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""

@@ -11,6 +11,7 @@ from mtkit.network.dropout import Dropout
 from mtkit.network.feed_forward import FeedForward
 from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -48,17 +49,35 @@ class TransformerLayer(nn.Module):
         layout: Layout,
         memory: Float[Tensor, "batch src_len d_model"] | None = None,
         memory_layout: Layout | None = None,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the layer's output for all positions at once; see `TransformerStack`."""
+        """Returns the layer's output for all positions at once; see `TransformerStack`.
+
+        `watched` is a head of this layer.
+        """
         attention, norm = self._find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout))
         if self.has_cross_attention:
             states = self._add(
                 states,
                 self.cross_attention_norm,
-                lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout),
+                lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout, watched),
             )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
+
+    def watch(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Passes states as far as a head of this layer; see `TransformerStack.watch`."""
+        attention, norm = self._find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout))
+        inputs = self.cross_attention_norm(states) if self.norm_first else states
+        self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
 
     def read(
         self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout

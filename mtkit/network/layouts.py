@@ -19,6 +19,7 @@ from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend,
     attend_in_row,
+    find_log_weights,
     merge_heads,
     split_heads,
 )
@@ -77,6 +78,24 @@ class Layout(Protocol):
             memory_layout: The memory's: this one itself, or that of the same sentences' other
                 side, of the same kind.
             options: Which keys a query sees, and dropout.
+        """
+        ...
+
+    @property
+    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
+        """Sentences of each grid that `find_log_weights` makes, and the length of each."""
+        ...
+
+    def find_log_weights(
+        self: _Kind, queries: Heads, keys: Heads, memory_layout: _Kind, head: int
+    ) -> list[Float[Tensor, "count queries memory"]]:
+        """Returns the logarithms of one head's attention weights, a tensor for each grid.
+
+        Args:
+            queries: Of this layout's tokens.
+            keys: Of the memory's tokens.
+            memory_layout: The memory's, as `attend` takes it.
+            head: Which head, from 0.
         """
         ...
 
@@ -149,6 +168,18 @@ class PaddedLayout(_OneCallLayout):
         mask = _mask_padding(memory_layout.is_token, options)
         return merge_heads(attend(queries[0], keys[0], values[0], options, memory_is_token=mask))
 
+    @property
+    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
+        """All sentences are one grid."""
+        return (self.shape,)
+
+    def find_log_weights(
+        self, queries: Heads, keys: Heads, memory_layout: "PaddedLayout", head: int
+    ) -> list[Float[Tensor, "batch queries memory"]]:
+        """Returns the logarithms of one head's weights."""
+        of_head = queries[0][:, head], keys[0][:, head]
+        return [find_log_weights(*of_head, memory_layout.is_token)]
+
     def select_tokens(
         self, states: Float[Tensor, "batch length d_model"]
     ) -> Float[Tensor, "tokens d_model"]:
@@ -215,6 +246,21 @@ class GridLayout:
             )
         ]
         return join_grids(attended, self.shape[1])
+
+    @property
+    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
+        """The grids as they are."""
+        return self.shapes
+
+    def find_log_weights(
+        self, queries: Heads, keys: Heads, memory_layout: "GridLayout", head: int
+    ) -> list[Float[Tensor, "count queries memory"]]:
+        """Returns the logarithms of one head's weights, grid after grid."""
+        grids = zip(queries, keys, memory_layout._split_mask(), strict=True)
+        return [
+            find_log_weights(of_queries[:, head], of_keys[:, head], is_token)
+            for of_queries, of_keys, is_token in grids
+        ]
 
     def _split_mask(self) -> list[Bool[Tensor, "batch length"]]:
         """Returns `is_token` of each grid."""
@@ -288,6 +334,28 @@ class PackedLayout(_OneCallLayout):
             positions = self.positions, memory_layout.positions
             attended = attend_in_row(*heads, options, positions=positions)
         return merge_heads(attended)
+
+    @property
+    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
+        """All sentences are padded to one grid, where the weights of a head are asked for."""
+        return ((len(self.offsets) - 1, self.max_length),)
+
+    def find_log_weights(
+        self, queries: Heads, keys: Heads, memory_layout: "PackedLayout", head: int
+    ) -> list[Float[Tensor, "sentences queries memory"]]:
+        """Returns the logarithms of one head's weights."""
+        padded_queries, _ = self._pad(queries[0][0, head])
+        padded_keys, is_token = memory_layout._pad(keys[0][0, head])
+        return [find_log_weights(padded_queries, padded_keys, is_token)]
+
+    def _pad(
+        self, states: Float[Tensor, "row width"]
+    ) -> tuple[Float[Tensor, "sentences length width"], Bool[Tensor, "sentences length"]]:
+        """Returns the row's states with a row for each sentence, and which aren't padding."""
+        offsets = self.offsets.long()
+        indices = offsets[:-1, None] + torch.arange(self.max_length, device=offsets.device)
+        is_token = indices < offsets[1:, None]
+        return states[indices.clamp(max=len(states) - 1)], is_token
 
     def select_tokens(
         self, states: Float[Tensor, "1 row d_model"]

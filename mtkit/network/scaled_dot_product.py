@@ -154,6 +154,19 @@ def find_mean_weights(
     return weights
 
 
+def find_log_weights(
+    queries: Float[Tensor, "batch queries d_key"],
+    keys: Float[Tensor, "batch memory d_key"],
+    memory_is_token: Bool[Tensor, "batch memory"],
+) -> Float[Tensor, "batch queries memory"]:
+    """Returns the logarithms of one head's attention weights, in fp32 at least."""
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    scores = queries.to(wide) @ keys.to(wide).transpose(1, 2) * queries.shape[-1] ** -0.5
+    visible = scores.masked_fill(~memory_is_token[:, None], -torch.inf)
+    log_weights: Tensor = visible.log_softmax(dim=-1)
+    return log_weights
+
+
 def split_heads(
     fused: Float[Tensor, "batch length _"], num_heads: int, widths: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch heads length _"], ...]:

@@ -11,6 +11,7 @@ from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 
@@ -40,6 +41,7 @@ class TransformerStack(nn.Module):
         layout: Layout,
         memory: Float[Tensor, "batch src_len d_model"] | None = None,
         memory_layout: Layout | None = None,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
         """Returns each position's vector, of all that it may see.
 
@@ -48,12 +50,30 @@ class TransformerStack(nn.Module):
             layout: The sentences' layout.
             memory: The encoded source, where the stack has cross-attention.
             memory_layout: The sources' layout.
+            watched: A head whose attention to the source is asked for.
         """
         with limit_attention_kernels(states.device):
-            for layer in self.layers:
-                states = layer(states, layout, memory, memory_layout)
+            for number, layer in enumerate(self.layers, start=1):
+                is_watched = watched is not None and watched.layer == number
+                of_layer = watched if is_watched else None
+                states = layer(states, layout, memory, memory_layout, of_layer)
         normed: Tensor = self.final_norm(states)
         return normed
+
+    def watch(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+        layout: Layout,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Passes states as far as a head whose attention to the source is all that is asked for."""
+        with limit_attention_kernels(states.device):
+            *before, last = list(self._list_layers())[: watched.layer]
+            for layer in before:
+                states = layer(states, layout, memory, memory_layout)
+            last.watch(states, layout, memory, memory_layout, watched)
 
     def start(
         self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: PaddedLayout

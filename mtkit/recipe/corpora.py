@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from mtkit.paths import as_text
 from mtkit.recipe.corpus_files import (
@@ -152,6 +160,19 @@ class TrainingKeys(Section):
 
 class FileTrainingCorpus(TrainingKeys, FileCorpus):
     """Two text files, aligned by line."""
+
+    alignments: LocalPath | None = None
+    """Word alignments for `training.guided_alignment`, a line for each pair: `0-0 1-2`, a source
+    word and the target word that it is aligned to, both from 0, as fast_align and eflomal write
+    them. Words are what spaces separate in the two files."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the corpus as earlier versions know it, where it has no alignments."""
+        tables: dict[str, Any] = serialize(self)
+        if self.alignments is None:
+            tables.pop("alignments", None)
+        return tables
 
 
 class PairedFileTrainingCorpus(TrainingKeys, PairedFileCorpus):

@@ -155,6 +155,11 @@ class Data(Section):
         return (self.parsing or Parsing()).linearization if self.is_trees else None
 
     @property
+    def names_alignments(self) -> tuple[bool, ...]:
+        """Whether each training corpus names a file of word alignments."""
+        return tuple(getattr(corpus, "alignments", None) is not None for corpus in self.train)
+
+    @property
     def is_text(self) -> bool:
         """Whether it is text in one language, for a language model."""
         return bool(self.language)

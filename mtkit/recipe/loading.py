@@ -172,7 +172,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     def rooted(corpus: Entry) -> Entry:
         paths: dict[str, Any] = {
             key: root / path.expanduser()
-            for key in ("source", "target", "path", "text", "trees")
+            for key in ("source", "target", "path", "text", "trees", "alignments")
             if isinstance(path := getattr(corpus, key, None), Path)
         }
         if isinstance(corpus, HubCorpus):

@@ -235,6 +235,39 @@ class Recipe(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _guided_alignment_has_a_head(self) -> "Recipe":
+        guided = self.training.guided_alignment
+        if guided is None:
+            if any(self.data.names_alignments):
+                number = self.data.names_alignments.index(True)
+                raise ValueError(
+                    f"data.train.{number}.alignments is for [training.guided_alignment], which is "
+                    "absent: add the section or remove the key"
+                )
+            return self
+        key = "training.guided_alignment"
+        if self.objective != "translation" or self.data.is_trees:
+            raise ValueError(f"{key} is for translation of text: remove it")
+        if self.model.architecture == "decoder-only":
+            raise ValueError(
+                f'{key} needs an encoder: model.architecture = "decoder-only" has none'
+            )
+        if self.tokenizer.sampling is not None:
+            raise ValueError(
+                f"{key} aligns the pieces that `mtkit prepare` writes, and tokenizer.sampling "
+                "draws others: remove one of the two"
+            )
+        model = self.model
+        if guided.choose_layer(model.num_decoder_layers) > model.num_decoder_layers:
+            raise ValueError(
+                f"{key}.layer = {guided.layer}, but the decoder has {model.num_decoder_layers} "
+                "layers"
+            )
+        if guided.head > model.num_heads:
+            raise ValueError(f"{key}.head = {guided.head}, but layers have {model.num_heads} heads")
+        return self
+
     def _check_decoder_only(self) -> None:
         key = 'model.architecture = "decoder-only"'
         if self.objective != "translation":
@@ -257,7 +290,7 @@ class Recipe(Section):
             if isinstance(tables.get("training"), dict):
                 tables["training"].pop("masking", None)
                 tables["training"].pop("denoising", None)
-        for key in ("classification", "lora"):
+        for key in ("classification", "lora", "guided_alignment"):
             if getattr(self.training, key) is None and isinstance(tables.get("training"), dict):
                 tables["training"].pop(key, None)
         return tables

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from mtkit.recipe.guided_alignment import GuidedAlignment
 from mtkit.recipe.inference import BeamSize
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.lora import Lora
@@ -311,6 +312,8 @@ class Training(Section):
     lora: Annotated[Lora | None, Invalidates.RUN] = None
     """Low-rank updates of the model that training starts from, in place of its weights; off if the
     section is absent."""
+    guided_alignment: Annotated[GuidedAlignment | None, Invalidates.DATA | Invalidates.RUN] = None
+    """One head of attention learns given word alignments; off if the section is absent."""
     checkpoint_every: Annotated[Count, Invalidates.NOTHING] = 1_500
     """Steps between checkpoints; each is validated."""
     checkpoint_minutes: Annotated[Strength | None, Invalidates.NOTHING] = None

@@ -394,6 +394,10 @@ class SubwordTokenizer:
         spans = self._of(side).locate(normalized[0])
         return spans if normalized[0] == line else map_back(spans, normalized[0], line)
 
+    def locate_normalized(self, side: str, line: str) -> list[Span]:
+        """Returns where each token of a line that is normalised already stands in it."""
+        return self._of(side).locate(line)
+
     def locate_decoded(self, tokens: Sequence[int]) -> list[Span]:
         """Returns where each target token stands in what `decode_target` returns."""
         return self._target.locate_decoded(tokens)

@@ -9,6 +9,7 @@ import regex
 Span = tuple[int, int]
 """Where a stretch of a text begins and ends, in characters."""
 
+_BETWEEN_SPACES = regex.compile(r"[^ \t]+")
 _RUN = regex.compile(r"\S+")
 _WITHOUT_SPACES = regex.compile(
     r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and letters as wide.
@@ -48,6 +49,16 @@ def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
         parts += [text[position:start], gap * (end - start)]
         position = end
     return "".join([*parts, text[position:]])
+
+
+def count_between_spaces(text: str) -> int:
+    """Returns how many words there are, where only spaces and tabs separate them."""
+    return len(_BETWEEN_SPACES.findall(text))
+
+
+def find_between_spaces(text: str) -> list[Span]:
+    """Returns the words of a text, where only spaces and tabs separate them."""
+    return [found.span() for found in _BETWEEN_SPACES.finditer(text)]
 
 
 def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:

@@ -43,6 +43,11 @@ def find_alignment_head(
     is_translator = recipe.objective == "translation" and not recipe.data.is_trees
     if not is_translator or recipe.model.architecture == "decoder-only":
         return None
+    guided = recipe.training.guided_alignment
+    if guided is not None:
+        # The head that learned alignments needs no search.
+        layer = guided.choose_layer(recipe.model.num_decoder_layers)
+        return AlignmentHead(layer=layer, head=guided.head, at=guided.at)
     device = find_device("auto")
     network = build(ModelConfig.of(recipe, data.tokenizer), has_initial_weights=False)
     assert isinstance(network, EncoderDecoder)

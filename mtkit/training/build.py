@@ -36,7 +36,7 @@ from mtkit.training.start_from import start_from
 from mtkit.training.text_loss import measure_causal, measure_masked
 from mtkit.training.text_validation import CausalValidator, DenoisingValidator, MaskedValidator
 from mtkit.training.trackers import open_trackers
-from mtkit.training.translation_loss import measure_joined, measure_translation
+from mtkit.training.translation_loss import Guide, measure_joined, measure_translation
 from mtkit.training.validation import ModelValidator, Validator
 from mtkit.training.whole_weights import adapt, find_base
 from mtkit.workspace import Workspace
@@ -100,7 +100,7 @@ def _choose(recipe: Recipe) -> tuple[type[StoredBatches[Any]], Callable[..., Los
         case "translation" if recipe.model.architecture == "decoder-only":
             return JoinedBatches, measure_joined
         case "translation":
-            return TranslationBatches, measure_translation
+            return TranslationBatches, partial(measure_translation, guide=find_guide(recipe))
         case "denoising":
             return DenoisingBatches, measure_translation
         case "causal-lm":
@@ -110,6 +110,15 @@ def _choose(recipe: Recipe) -> tuple[type[StoredBatches[Any]], Callable[..., Los
         case "classification":
             auxiliary = recipe.classification.auxiliary if has_auxiliary_loss(recipe) else 0.0
             return LabelledBatches, partial(measure_classification, auxiliary=auxiliary)
+
+
+def find_guide(recipe: Recipe) -> Guide | None:
+    """Returns the head that learns alignments; None where none does."""
+    guided = recipe.training.guided_alignment
+    if guided is None:
+        return None
+    layer = guided.choose_layer(recipe.model.num_decoder_layers)
+    return Guide(layer, guided.head, guided.weight)
 
 
 def build_validator(

@@ -143,3 +143,19 @@ def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_pat
             # Adam's first updates are as long as the learning rate, which rises to 3e-3.
             assert greatest_difference(ours[0], theirs[0], "weight") > 1e-3, (layout, other)
             assert sentences(ours) == sentences(theirs)
+
+
+def test_updates_of_a_guided_head(tiny_run, tmp_path: Path) -> None:
+    guided = "training.guided_alignment.weight=0.5"
+    run = tiny_run(guided)
+    prepare(run.recipe, run.workspace, num_workers=1)
+    [one] = train(run, tmp_path / "one", (1, 256), 4, guided, *NO_DROPOUT)
+    for layout in [(2, 256), (1, 4096)]:
+        folder = tmp_path / str(layout)
+        ranks = train(run, folder, layout, 4, guided, *NO_DROPOUT)
+        assert losses(folder) == pytest.approx(losses(tmp_path / "one"), rel=1e-10, abs=0)
+        assert greatest_difference(ranks[0], one, "gradient") <= 1e-10, layout
+    # The head's loss is in it: at first the logarithm of the source's length, or about that.
+    least = "training.guided_alignment.weight=1e-9"
+    train(run, tmp_path / "least", (1, 256), 1, least, *NO_DROPOUT)
+    assert losses(tmp_path / "one")[1] > losses(tmp_path / "least")[1] + 0.2

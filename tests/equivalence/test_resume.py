@@ -492,3 +492,16 @@ def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) ->
     assert parts.weights() == whole.weights()
     # Other passes draw other dropout masks.
     assert parts.weights() != roomy.weights()
+
+
+def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
+    settings = ("training.guided_alignment.at=input", "training.guided_alignment.head=2")
+    runs = [tiny_run(*settings, name=name) for name in ("stopped", "never stopped")]
+    for run in runs:
+        prepare(run.recipe, run.workspace, num_workers=1)
+    train_in_two(runs[0], 7)
+    assert runs[1].train()
+    assert runs[0].weights() == runs[1].weights()
+    # A decoder of one layer; no other head is looked for.
+    chosen = json.loads((runs[0].workspace.model / "alignment.json").read_text())
+    assert chosen == {"layer": 1, "head": 2, "at": "input"}

@@ -1,7 +1,7 @@
 """Sentences of unequal length to tensors: in padded grids, packed in one row, or padded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,24 @@ from mtkit.text.token_ids import BOS, PAD
 
 
 @dataclass(frozen=True)
+class LinkedTokens:
+    """The pairs of a batch's target and source tokens that are aligned.
+
+    Attributes:
+        cells: int64 [links]: the index of each among a head's weights, which stand by grid
+            (`Layout.grid_shapes`), sentence, target position and source position.
+        num_sources: int64 [links]: the source tokens that the link's target token is aligned to.
+    """
+
+    cells: Tensor
+    num_sources: Tensor
+
+    def to(self, device: torch.device) -> "LinkedTokens":
+        """Returns the links on a device; the copy may still be under way on a GPU's stream."""
+        return LinkedTokens(send(self.cells, device), send(self.num_sources, device))
+
+
+@dataclass(frozen=True)
 class TranslationBatch:
     """Sentence pairs as tensors, both sides laid out in the same way.
 
@@ -26,6 +44,7 @@ class TranslationBatch:
         target_layout: Where the targets stand.
         target_outputs: int64 [target tokens]: the targets, each closed by `</s>`, without padding:
             what each input predicts.
+        links: The tokens that are aligned; None where none are asked for.
     """
 
     source_tokens: Tensor
@@ -33,6 +52,7 @@ class TranslationBatch:
     target_inputs: Tensor
     target_layout: Layout
     target_outputs: Tensor
+    links: LinkedTokens | None = None
 
     def to(self, device: torch.device) -> "TranslationBatch":
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
@@ -42,7 +62,41 @@ class TranslationBatch:
             target_inputs=send(self.target_inputs, device),
             target_layout=self.target_layout.to(device),
             target_outputs=send(self.target_outputs, device),
+            links=None if self.links is None else self.links.to(device),
         )
+
+    def link(self, links: Ragged, *, first_row: int) -> "TranslationBatch":
+        """Returns the batch with the tokens that are aligned, before it is sent to a device.
+
+        Args:
+            links: Of each sentence, source and target index of each link in turn, by target index.
+            first_row: The position at which the first target token's attention is looked at.
+
+        Raises:
+            ValueError: A link is beyond the batch.
+        """
+        sources, targets = links.tokens[::2], links.tokens[1::2]
+        sentences = np.repeat(np.arange(len(links)), links.lengths // 2)
+        # Of each sentence, where its weights begin, and the weights of a target position.
+        shapes = np.array(
+            [
+                (count, length, memory_length)
+                for (count, length), (_, memory_length) in zip(
+                    self.target_layout.grid_shapes, self.source_layout.grid_shapes, strict=True
+                )
+            ]
+        )
+        lengths, widths = np.repeat(shapes[:, 1:], shapes[:, 0], axis=0).T
+        if len(lengths) != len(links):
+            raise ValueError(f"links of {len(links)} sentences for {len(lengths)}")
+        rows = targets + first_row
+        if (rows >= lengths[sentences]).any() or (sources >= widths[sentences]).any():
+            raise ValueError("a link beyond its sentences")
+        sizes = lengths * widths
+        cells = (np.cumsum(sizes) - sizes)[sentences] + rows * widths[sentences] + sources
+        _, owners, num_sources = np.unique(cells - sources, return_inverse=True, return_counts=True)
+        linked = LinkedTokens(torch.from_numpy(cells), torch.from_numpy(num_sources[owners]))
+        return replace(self, links=linked)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ from mtkit.foreign_files import check_file, describe_fault
 PAIR_COLUMNS = ("source", "target")
 """The columns of a store of sentence pairs."""
 
+ALIGNMENT_COLUMN = "alignment"
+"""A further column of pairs that are aligned: of each link the index of a source token and that of
+a target token, in turn, by target index."""
+
 _FORMAT = "mtkit token store"
 _FORMAT_VERSION = 1
 _TOKENS_FILE = "tokens.arrow"

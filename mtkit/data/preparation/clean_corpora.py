@@ -24,6 +24,7 @@ from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, Text
 from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import (
+    ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,
     TextStore,
     TextStoreWriter,
@@ -39,6 +40,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
+from mtkit.units import plural
 from mtkit.worker_processes import map_in_order
 
 _ROWS_PER_BLOCK = 10_000
@@ -83,12 +85,14 @@ class CleaningTally:
         self.seconds: Counter[str] = Counter()
         self.notes: list[str] = []
         self._documents = DocumentCounter()
+        self._num_unlinked: Counter[int] = Counter()
 
     def add(self, block: CleanedBlock) -> pa.RecordBatch:
         """Takes in the next block; returns what is left of it, as a part of the text store."""
         facts = self.corpora[block.corpus]
         _add_facts(facts, block.facts)
         self.seconds.update(block.seconds)
+        self._num_unlinked[block.corpus] += block.num_unlinked
         self.notes += [note for note in block.notes if note not in self.notes]
         if block.documents is None:
             return block.text
@@ -97,6 +101,16 @@ class CleaningTally:
         num_begun = self._documents.num_documents - num_before
         facts["documents"] = facts.get("documents", 0) + num_begun
         return add_documents(block.text, numbers)
+
+    def note_unlinked(self) -> None:
+        """Adds a note for each corpus of which pairs lost their alignment."""
+        self.notes += [
+            f"{self.corpora[corpus]['name']}: {plural(count, 'pair')} lost "
+            f"{'its' if count == 1 else 'their'} alignment, since repairs or punctuation changed "
+            "the words"
+            for corpus, count in sorted(self._num_unlinked.items())
+            if count
+        ]
 
     def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
         """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
@@ -185,6 +199,8 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
     numbers = range(len(recipe.data.train))
     blocks = chain.from_iterable(read_training_blocks(recipe, number) for number in numbers)
     columns = (*job.columns, DOCUMENT_COLUMN) if recipe.data.is_text else job.columns
+    if job.has_alignments:
+        columns = (*columns, ALIGNMENT_COLUMN)
     with (
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
@@ -195,6 +211,7 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
             if text.num_rows:
                 store.append(text)
                 parts.append((block.corpus, text.num_rows))
+    tally.note_unlinked()
     first = 0
     for facts, is_duplicate in zip(tally.corpora, tally.drop_duplicates(keys), strict=True):
         if facts["dropped"]["duplicates"]:

@@ -12,10 +12,12 @@ from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.preparation.carried_links import carry_links
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows, list_keys
 from mtkit.data.preparation.facts import BlockFacts, ShownRow
-from mtkit.data.preparation.text_store import make_text_batch
+from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, make_text_batch
 from mtkit.data.sources.blocks import Block, decode_block
+from mtkit.data.sources.pharaoh import Link, write_links
 from mtkit.data.sources.sentences import DocumentRun, TextBlock
 from mtkit.data.tokenizer_choice import punctuation_languages
 from mtkit.recipe import Recipe
@@ -42,6 +44,7 @@ class CleaningJob:
         held_out: Development and test sets.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
         drop_invalid: Whether a line of invalid UTF-8 is dropped, rather than an error.
+        has_alignments: Whether the text gets a column of alignments, which some corpus names.
     """
 
     settings: Cleaning
@@ -50,6 +53,7 @@ class CleaningJob:
     held_out: HeldOut
     punctuation: tuple[str, ...] | None
     drop_invalid: bool
+    has_alignments: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,6 +103,7 @@ class CleaningJob:
             held_out=HeldOut.of(held_out, normalizations[: len(languages)]),
             punctuation=punctuation,
             drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
+            has_alignments=any(data.names_alignments),
         )
 
 
@@ -114,6 +119,7 @@ class CleanedBlock:
         facts: What became of its rows; duplicates aren't known yet.
         seconds: Time spent, by filter.
         notes: What the filters can't do for these languages.
+        num_unlinked: Pairs that are left whose alignment a repair made meaningless.
     """
 
     corpus: int
@@ -123,6 +129,7 @@ class CleanedBlock:
     facts: BlockFacts
     seconds: dict[str, float]
     notes: tuple[str, ...]
+    num_unlinked: int = 0
 
 
 class BlockCleaner:
@@ -146,6 +153,7 @@ class BlockCleaner:
             MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
         """
         rows = _decode(block, drop_invalid=self._job.drop_invalid)
+        given = rows.sides
         if self._normalizers:
             sides = tuple(
                 list(normalize(lines))
@@ -154,6 +162,11 @@ class BlockCleaner:
             rows = replace(rows, sides=sides)
         cleaned = self._cleaner.clean(*rows.sides)
         columns = dict(zip(self._job.columns, cleaned.sides, strict=True))
+        num_unlinked = 0
+        if self._job.has_alignments:
+            links = _carry_alignments(block, given, cleaned)
+            columns[ALIGNMENT_COLUMN] = [write_links(each or set()) for each in links]
+            num_unlinked = links.count(None)
         return CleanedBlock(
             corpus=block.corpus,
             text=make_text_batch(columns),
@@ -162,6 +175,7 @@ class BlockCleaner:
             facts=_describe(rows, cleaned, self._job.columns),
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
+            num_unlinked=num_unlinked,
         )
 
 
@@ -192,6 +206,24 @@ def _decode(block: Block | TextBlock, *, drop_invalid: bool) -> _Rows:
     found = block.decode(drop_invalid=drop_invalid)
     numbers = block.first + 1 + found.rows
     return _Rows((found.lines,), numbers, found.documents, found.num_invalid, 0)
+
+
+def _carry_alignments(
+    block: Block | TextBlock, given: tuple[list[str], ...], cleaned: Cleaned
+) -> list[set[Link] | None]:
+    """Returns the links of each row that is left; None where its words have changed."""
+    if not isinstance(block, Block) or block.alignments is None:
+        return [set() for _ in cleaned.indices]
+    sources, targets = given
+    links = block.alignments.read(sources, targets)
+    return [
+        carry_links(links[index], (sources[index], targets[index]), after)
+        for index, after in zip(
+            cleaned.indices.tolist(),
+            zip(cleaned.sources, cleaned.targets, strict=True),
+            strict=True,
+        )
+    ]
 
 
 def _describe(rows: _Rows, cleaned: Cleaned, columns: Sequence[str]) -> BlockFacts:

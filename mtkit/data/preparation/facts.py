@@ -148,6 +148,14 @@ class ReportedSelection(TypedDict):
     is_estimate: bool
 
 
+class AlignmentFacts(TypedDict):
+    """Of the stage `alignment`: pairs with links, and links in all."""
+
+    aligned: int
+    links: int
+    digest: list[str]
+
+
 class TokenizerFacts(TypedDict):
     """Of the stage `tokenizer`."""
 
@@ -212,6 +220,7 @@ class PreparedFacts(TypedDict, total=False):
     text: TextFacts
     differences: DifferencesFacts
     selection: SelectionFacts
+    alignment: AlignmentFacts
     tokenizer: TokenizerFacts
     train: TrainFacts
     dev: DevFacts

@@ -148,7 +148,7 @@ def _clean_all(
     recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
 ) -> tuple[CleaningTally, "_EvenSample"]:
     """Returns what became of all corpora, and some of the rows that are left."""
-    tally, sample = CleaningTally(recipe), _EvenSample()
+    tally, sample = CleaningTally(recipe), _EvenSample(job.columns)
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         with KeyFiles(Path(folder), job.duplicate_keys) as keys:
             # One by one, so that a fault in one leaves the others to be looked at.
@@ -159,6 +159,7 @@ def _clean_all(
                         tally.add(block)
                         keys.append(block.keys)
                         sample.take(block)
+        tally.note_unlinked()
         tally.drop_duplicates(keys)
     for facts in tally.corpora:
         if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
@@ -209,7 +210,8 @@ def _invalid(facts: CorpusFacts) -> MtkitError:
 class _EvenSample:
     """Rows evenly spread over all that come, however many those are."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
         self.rows: list[Row] = []
         self.corpora: list[int] = []
         self._stride = 1
@@ -223,7 +225,7 @@ class _EvenSample:
     def take(self, block: CleanedBlock) -> None:
         num_rows = block.text.num_rows
         indices = range(self._skip, num_rows, self._stride)
-        columns = block.text.columns
+        columns = [block.text.column(name) for name in self._columns]
         self.rows += [tuple(column[index].as_py() for column in columns) for index in indices]
         self.corpora += [block.corpus] * len(indices)
         self._skip = self._skip + len(indices) * self._stride - num_rows

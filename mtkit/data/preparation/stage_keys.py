@@ -58,6 +58,8 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 found["text"]["parts"],
                 [selection.keep, selection.max_value],
             ]
+        case "alignment":
+            depends = [_describe_text(found), found["text"]["parts"], data.names_alignments]
         case "tokenizer" if kept is not None:
             symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]
             depends = [digest_reused(kept), symbols, languages]
@@ -102,6 +104,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 *([languages] if kept is not None and has_language_pieces(kept) else []),
                 data.cleaning.max_tokens,
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
+                *([found["alignment"]["digest"]] if "alignment" in found else []),
             ]
         case "dev":
             depends = [

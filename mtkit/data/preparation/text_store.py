@@ -22,6 +22,10 @@ _TEXT = pa.large_string()
 DOCUMENT_COLUMN = "document"
 """Column with the number of each line's document, rising; text in one language has it."""
 
+ALIGNMENT_COLUMN = "alignment"
+"""Column with the words of each pair that are aligned, `0-0 1-2`; pairs of a training whose
+alignment is guided have it."""
+
 
 def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.RecordBatch:
     """Returns sentences by column, such as `source` and `target`, as a part of a text store."""

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
+from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
+from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
+from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.progress import follow
-from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
+from mtkit.data.word_alignment.words import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.tokenizer import Sampling
@@ -24,6 +27,7 @@ from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import find_between_spaces
 from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
@@ -44,6 +48,8 @@ class TokenizingJob:
         sampling: How training samples segmentations; None where it doesn't.
         seed: Seed of the samples by which their growth is measured.
         left_out: File that marks rows that aren't selected; None where all are.
+        alignments: Folder of the store of the pairs' alignments; None where there are none.
+        names_alignments: Whether each corpus's are its own, between words that spaces separate.
     """
 
     text: Path
@@ -54,6 +60,8 @@ class TokenizingJob:
     sampling: Sampling | None
     seed: int
     left_out: Path | None = None
+    alignments: Path | None = None
+    names_alignments: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,10 +137,12 @@ class PartTokenizer:
         if job.sampling is not None:
             self._resegmenters = {
                 column: self._tokenizer.resegmenter(column, job.sampling.alpha)
-                for column in self._text.columns
+                for column in PAIR_COLUMNS
             }
         self._widths = choose_widths(self._tokenizer)
         self._marks = find_marks(self._tokenizer, job.languages)
+        self._alignments = None if job.alignments is None else TextStore(job.alignments)
+        self._pieces = WordPieces(self._tokenizer, self._marks)
         if self._marks.behind and job.sampling is not None:
             raise MtkitError(
                 "tokenizer.sampling: this vocabulary's sources end in their language, behind </s>",
@@ -142,6 +152,7 @@ class PartTokenizer:
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        unique = unique.select(PAIR_COLUMNS)
         text: dict[str, list[str]] = unique.to_pydict()
         tag = self._job.tags[part.corpus]
         tokens = {
@@ -160,13 +171,42 @@ class PartTokenizer:
         if len(too_long):
             tokens = keep(tokens, is_short)
             text = unique.filter(pa.array(is_short)).to_pydict()
+        columns, widths = tokens, self._widths
+        if self._alignments is not None:
+            found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
+            links = found.filter(pa.array(is_short)).column(ALIGNMENT_COLUMN).to_pylist()
+            aligned = self._link(
+                links, text, tokens, is_own=self._job.names_alignments[part.corpus]
+            )
+            columns, widths = {**tokens, TOKEN_LINKS: aligned}, with_links(widths, self._job)
         return TokenizedPart(
             corpus=part.corpus,
-            batch=make_batch(tokens, self._widths),
+            batch=make_batch(columns, widths),
             num_too_long=len(too_long),
             too_long=[tuple(row.values()) for row in samples],
             counts={column: self._count(column, tokens[column], text[column]) for column in tokens},
         )
+
+    def _link(
+        self,
+        links: Sequence[str],
+        text: Mapping[str, Sequence[str]],
+        tokens: Mapping[str, Ragged],
+        *,
+        is_own: bool,
+    ) -> Ragged:
+        """Returns the links between the tokens of each pair, given those between its words."""
+        find_words = find_between_spaces if is_own else find_aligned_words
+        words = [
+            [
+                self._pieces.find(column, line, sentence, find_words) if each else []
+                for each, line, sentence in zip(
+                    links, text[column], tokens[column].to_lists(), strict=True
+                )
+            ]
+            for column in PAIR_COLUMNS
+        ]
+        return Ragged.of([link_pieces(*row) for row in zip(links, *words, strict=True)])
 
     def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
         best = sampled = 0
@@ -243,6 +283,11 @@ def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
     return dict.fromkeys(sizes, max(sizes.values()))
 
 
+def with_links(widths: Mapping[str, int], job: TokenizingJob) -> dict[str, int]:
+    """Returns the columns of a store whose pairs are aligned."""
+    return {**widths, TOKEN_LINKS: job.max_tokens}
+
+
 def find_short(tokens: Mapping[str, Ragged], max_tokens: int) -> NDArray[np.bool_]:
     """Returns for each row whether no column has more than `max_tokens`, [rows]."""
     lengths = [column.lengths for column in tokens.values()]
@@ -283,7 +328,10 @@ def tokenize_text(
         list_parts(TextStore(job.text, left_out=job.left_out), parts),
         num_workers=num_workers,
     )
-    with TokenStoreWriter(folder, choose_widths(tokenizer)) as store:
+    widths = choose_widths(tokenizer)
+    if job.alignments is not None:
+        widths = with_links(widths, job)
+    with TokenStoreWriter(folder, widths) as store:
         for part in follow(
             ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
         ):
@@ -299,7 +347,7 @@ def tokenize_text(
                 f"longer than data.cleaning.max_tokens = {job.max_tokens}",
                 "raise it, or increase tokenizer.vocab_size",
             )
-    build_order(folder)
+    build_order(folder, PAIR_COLUMNS)
     return {
         "corpora": [
             {"kept": count, "too_long": long, "samples": examples}

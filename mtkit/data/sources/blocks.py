@@ -1,7 +1,7 @@
 """Blocks of a corpus: text that costs little to read and to send, decoded elsewhere."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,6 +52,14 @@ class Origin(Protocol):
         ...
 
 
+class Alignments(Protocol):
+    """Word alignments of a block's pairs, as they lie in a file."""
+
+    def read(self, sources: Sequence[str], targets: Sequence[str]) -> list[set[tuple[int, int]]]:
+        """Returns the indices of source and target word of each link, for each pair."""
+        ...
+
+
 @dataclass(frozen=True)
 class Block:
     r"""Some pairs of a corpus that follow each other; `decode_block` turns it into text.
@@ -66,6 +74,7 @@ class Block:
         origin: What decodes both.
         num_skipped: Entries without a pair since the block before: units of a translation memory
             that lack a language.
+        alignments: Which words of each pair are aligned; None where the corpus doesn't say.
     """
 
     corpus: int
@@ -75,6 +84,7 @@ class Block:
     target: bytes
     origin: Origin
     num_skipped: int = 0
+    alignments: "Alignments | None" = None
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from mtkit.data.sources.data_sets import check_data_set, read_data_set_blocks
 from mtkit.data.sources.files import check_files, read_file_blocks
 from mtkit.data.sources.json_lines import read_json_blocks
 from mtkit.data.sources.labelled import read_labelled
+from mtkit.data.sources.lines import check_has_content
 from mtkit.data.sources.moses_zip import read_zip_blocks
 from mtkit.data.sources.one_language import OneLanguageCorpus, check_text
 from mtkit.data.sources.parquet import read_parquet_blocks
+from mtkit.data.sources.pharaoh import add_alignments
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.tmx import read_tmx_blocks
 from mtkit.data.sources.treebank import read_tree_blocks
@@ -19,6 +21,7 @@ from mtkit.data.sources.tsv import read_tsv_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import (
     FileCorpus,
+    FileTrainingCorpus,
     HubCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
@@ -98,6 +101,10 @@ def read_blocks(
         languages=languages,
     )
     match corpus:
+        case FileTrainingCorpus(alignments=Path() as alignments):
+            pairs_alone = read_file_blocks(corpus, reading)
+            reads_all = corpus.max_pairs is None
+            yield from add_alignments(pairs_alone, alignments, reads_all=reads_all)
         case FileCorpus():
             yield from read_file_blocks(corpus, reading)
         case PairedFileCorpus(format="tsv"):
@@ -184,6 +191,9 @@ def check_corpus(
             return None
         case PhrasebookCorpus():
             return _check_direction(languages)
+        case FileTrainingCorpus(alignments=Path() as alignments):
+            check_files(corpus)
+            check_has_content(alignments)
         case FileCorpus():
             check_files(corpus)
         case HubCorpus():
@@ -197,7 +207,10 @@ def check_corpus(
         languages=languages,
     )
     # What isn't UTF-8 may be dropped later on.
-    decode_block(next(blocks), drop_invalid=True)
+    first = next(blocks)
+    sources, targets, _ = decode_block(first, drop_invalid=True)
+    if first.alignments is not None:
+        first.alignments.read(sources, targets)
     return None
 
 
@@ -205,7 +218,8 @@ def input_files(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> lis
     """Returns the local files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
-            return [corpus.source, corpus.target]
+            alignments = corpus.alignments if isinstance(corpus, FileTrainingCorpus) else None
+            return [corpus.source, corpus.target, *([] if alignments is None else [alignments])]
         case PairedFileCorpus() | TextTableCorpus() | LabelledCorpus():
             return [corpus.path]
         case TextCorpus():

@@ -40,6 +40,7 @@ from mtkit.network.cpu.quantized import (
 )
 from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.inference import Inference
 from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, PAD
@@ -257,11 +258,8 @@ class TorchEngine:
         found = []
         with self._lock, _evaluating(models):
             for model, head in zip(models, heads, strict=True):
-                layout = RecordingLayout(target_layout.is_token)
-                model(sources, source_layout, targets, layout)
-                # Of each layer the weights of its attention to itself, then to the source.
-                weights = layout.weights[2 * head.layer - 1]
-                chosen = weights.mean(dim=1) if head.head is None else weights[:, head.head - 1]
+                watched = WatchedHead(head.layer, head.head)
+                chosen = model.watch(sources, source_layout, targets, target_layout, watched)
                 end = chosen.shape[1] - 1 + head.first_row
                 found.append(chosen[:, head.first_row : end])
         means = torch.stack(found).mean(dim=0).cpu().numpy()

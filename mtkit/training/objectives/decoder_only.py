@@ -1,5 +1,7 @@
 """A decoder-only translator's objective: the target, behind its source in one text."""
 
+from collections.abc import Mapping
+
 from mtkit.data.batches.collate import JoinedBatch, collate_joined
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
@@ -29,8 +31,9 @@ class JoinedBatches(PairBatches[JoinedBatch]):
         )
 
     def _collate(
-        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
+        self, tokens: Mapping[str, Ragged], grid_sizes: tuple[int, ...], row_step: int
     ) -> JoinedBatch:
+        source, target = tokens["source"], tokens["target"]
         lengths = source.lengths + target.lengths
         layout = self._passes.lay_out(lengths, grid_sizes, row_step)
         return collate_joined(source, target, layout).to(self._device)

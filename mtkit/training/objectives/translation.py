@@ -1,6 +1,7 @@
 """A translator's objective: label-smoothed cross entropy of the target, given the source."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ import torch
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.batches.updates import Batch
 from mtkit.data.prepared import PreparedData
 from mtkit.data.subword_sampling import SegmentationSampler
@@ -47,7 +49,7 @@ class PairBatches(StoredBatches[Batch]):
 
         Where segmentations are sampled, each has room for the longest that may come.
         """
-        lengths = self._data.train.lengths(examples)
+        lengths = self.lengths(examples)
         if self._sampler is not None:
             lengths = {column: self._sampler.bound(found) for column, found in lengths.items()}
         return self._split(
@@ -87,7 +89,12 @@ class PairBatches(StoredBatches[Batch]):
             else self._sampler.gather(sentences, epoch)
         )
         grid_sizes = micro_batch.grid_sizes or (len(sentences),)
-        return self._collate(tokens["source"], tokens["target"], grid_sizes, micro_batch.row_step)
+        return self._collate(tokens, grid_sizes, micro_batch.row_step)
+
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        """Returns the tokens of both sides of each pair, `</s>` counted."""
+        lengths = self._data.train.lengths(examples)
+        return {column: lengths[column] for column in PAIR_COLUMNS}
 
     def largest(self, limit: int) -> Batch:
         """Returns a made-up batch: as many of the longest sentences as the limit of a pass lets."""
@@ -97,24 +104,33 @@ class PairBatches(StoredBatches[Batch]):
             longest = int(self._sampler.bound(np.array([longest]))[0])
         count = max(1, limit // longest)
         side = Ragged(np.full(count * longest, UNK), np.full(count, longest))
-        return self._collate(side, side, (count,), self._passes.row_step)
+        tokens = dict.fromkeys(PAIR_COLUMNS, side)
+        if ALIGNMENT_COLUMN in self._data.train.columns:
+            # Of each pair the first tokens.
+            tokens[ALIGNMENT_COLUMN] = Ragged(np.zeros(2 * count, np.int64), np.full(count, 2))
+        return self._collate(tokens, (count,), self._passes.row_step)
 
     @abstractmethod
     def _collate(
-        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
+        self, tokens: Mapping[str, Ragged], grid_sizes: tuple[int, ...], row_step: int
     ) -> Batch:
-        """Returns sentence pairs as a batch on the device."""
+        """Returns sentence pairs, by column, as a batch on the device."""
 
 
 class TranslationBatches(PairBatches[TranslationBatch]):
     """Sentence pairs with sides of their own, for an encoder and a decoder."""
 
     def _collate(
-        self, source: Ragged, target: Ragged, grid_sizes: tuple[int, ...], row_step: int
+        self, tokens: Mapping[str, Ragged], grid_sizes: tuple[int, ...], row_step: int
     ) -> TranslationBatch:
+        source, target = tokens["source"], tokens["target"]
         batch = (
             pack(source, target)
             if self._passes.packs
             else lay_out(source, target, grid_sizes, row_step=row_step)
         )
+        guided = self._recipe.training.guided_alignment
+        if guided is not None:
+            first_row = 1 if guided.at == "input" else 0
+            batch = batch.link(tokens[ALIGNMENT_COLUMN], first_row=first_row)
         return batch.to(self._device)

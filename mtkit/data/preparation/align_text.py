@@ -1,0 +1,129 @@
+"""Which words of the cleaned pairs are aligned: as corpora say, or as mtkit's own aligner does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mtkit.data.preparation.facts import AlignmentFacts
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import (
+    ALIGNMENT_COLUMN,
+    TextStore,
+    TextStoreWriter,
+    make_text_batch,
+)
+from mtkit.data.preparation.tokenize_text import TextPart, list_parts
+from mtkit.data.sources.pharaoh import write_links
+from mtkit.data.word_alignment import WordAligner, find_aligned_words, train_aligner
+from mtkit.digests import digest_file
+from mtkit.worker_processes import map_in_order
+
+_ALIGNER_FILE = "aligner.npz"
+
+
+@dataclass(frozen=True)
+class AligningJob:
+    """The settings of a worker process that aligns parts of a text store; picklable.
+
+    Attributes:
+        text: Folder of the text store.
+        names_alignments: Whether each corpus's alignments are in the store.
+        aligner: File of the aligner of the others; None where there are no others.
+    """
+
+    text: Path
+    names_alignments: tuple[bool, ...]
+    aligner: Path | None
+
+
+class PartAligner:
+    """Aligns parts of a text store; made once in each process."""
+
+    def __init__(self, job: AligningJob) -> None:
+        self._job = job
+        self._text = TextStore(job.text)
+        self._aligner = None if job.aligner is None else WordAligner.load(job.aligner)
+
+    def __call__(self, part: TextPart) -> list[str]:
+        """Returns the links of each row of a part, none of rows that don't count."""
+        rows = self._text.read_part(part.number)
+        wanted = np.flatnonzero(part.is_unique)
+        if self._job.names_alignments[part.corpus]:
+            found = rows.column(ALIGNMENT_COLUMN).take(pa.array(wanted)).to_pylist()
+        else:
+            assert self._aligner is not None
+            links = self._aligner.align(*_read_words(rows.take(pa.array(wanted))))
+            found = [write_links(each) for each in links]
+        lines = [""] * rows.num_rows
+        for row, line in zip(wanted.tolist(), found, strict=True):
+            lines[row] = line
+        return lines
+
+
+def _read_words(rows: pa.RecordBatch) -> tuple[list[list[str]], list[list[str]]]:
+    """Returns the words of sources and targets as the aligner knows them."""
+    sources, targets = (
+        [
+            [line[start:end].casefold() for start, end in find_aligned_words(line)]
+            for line in rows.column(column).to_pylist()
+        ]
+        for column in ("source", "target")
+    )
+    return sources, targets
+
+
+def align_text(
+    text: Path,
+    parts: Sequence[tuple[int, int]],
+    names_alignments: tuple[bool, ...],
+    folder: Path,
+    *,
+    num_workers: int,
+    left_out: Path | None = None,
+) -> AlignmentFacts:
+    """Writes the alignment of each row of a text store, in parts like the store's.
+
+    Where a corpus names no alignments, an aligner learns from all such corpora together. The file
+    is the same whatever the number of workers.
+
+    Args:
+        text: Folder of the text store.
+        parts: Corpus and number of pairs, duplicates included, of each part of it.
+        names_alignments: Whether each corpus's alignments are in the store.
+        folder: An empty folder.
+        num_workers: Processes that align.
+        left_out: File that marks rows that aren't selected; None where all are.
+    """
+    store = TextStore(text, left_out=left_out)
+    aligner = None
+    if not all(names_alignments[corpus] for corpus, _ in parts):
+        aligner = folder / _ALIGNER_FILE
+        chosen = (part for part in list_parts(store, parts) if not names_alignments[part.corpus])
+        train_aligner(_read_pairs(store, chosen)).save(aligner)
+    job = AligningJob(text, names_alignments, aligner)
+    aligned = num_links = 0
+    found = map_in_order(
+        partial(PartAligner, job), list_parts(store, parts), num_workers=num_workers
+    )
+    with TextStoreWriter(folder, (ALIGNMENT_COLUMN,)) as writer:
+        for lines in follow(((len(lines), lines) for lines in found), "aligning"):
+            writer.append(make_text_batch({ALIGNMENT_COLUMN: lines}))
+            aligned += sum(map(bool, lines))
+            num_links += sum(line.count("-") for line in lines)
+    if aligner is not None:
+        aligner.unlink()
+    digests = [digest_file(path) for path in sorted(folder.iterdir())]
+    return {"aligned": aligned, "links": num_links, "digest": digests}
+
+
+def _read_pairs(
+    store: TextStore, parts: Iterator[TextPart]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yields the words of each pair that counts, in order."""
+    for part in parts:
+        rows = store.read_part(part.number).filter(pa.array(part.is_unique))
+        yield from zip(*_read_words(rows), strict=True)

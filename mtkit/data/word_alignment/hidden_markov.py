@@ -1,0 +1,126 @@
+"""Posterior probabilities of word alignments: IBM model 1, and a hidden Markov model.
+
+In the latter (Vogel et al. 1996) the source word that a target word is aligned to depends on how
+far it is from the one before; a word that is aligned to none keeps the position (Och and Ney 2003,
+section 2.1). Sentences of a block are padded: emissions of padding's source words are 0, those of
+padding's target words don't matter.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MAX_JUMP = 7
+"""Jumps that are longer share one probability."""
+_FLOOR = 1e-300
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """The probabilities of a block's target words.
+
+    Attributes:
+        by_source: p(target word | source word), [batch, target, source].
+        by_none: p(target word | no source word), [batch, target].
+        source_lengths: Words of each source, [batch].
+        target_lengths: Words of each target, [batch].
+    """
+
+    by_source: Floats
+    by_none: Floats
+    source_lengths: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """How likely each source word is what a target word is aligned to.
+
+    Attributes:
+        by_source: [batch, target, source].
+        by_none: [batch, target].
+        jumps: How often each jump is expected, by `MAX_JUMP` + distance; zeros for model 1.
+    """
+
+    by_source: Floats
+    by_none: Floats
+    jumps: Floats
+
+
+def find_by_words(emissions: Emissions, none: float) -> Posteriors:
+    """Returns the posteriors of IBM model 1; `none` is the probability of no source word."""
+    sizes = emissions.source_lengths[:, None, None]
+    weighted = emissions.by_source * ((1.0 - none) / sizes)
+    of_none = emissions.by_none * none
+    total = weighted.sum(axis=2) + of_none + _FLOOR
+    is_target = _mask(emissions.target_lengths, of_none.shape[1])
+    weighted *= (is_target / total)[:, :, None]
+    return Posteriors(weighted, of_none / total * is_target, np.zeros(2 * MAX_JUMP + 1))
+
+
+def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posteriors:
+    """Returns the posteriors of the hidden Markov model, by forward and backward passes.
+
+    Args:
+        emissions: Probabilities of words.
+        jumps: Weight of each jump, by `MAX_JUMP` + distance.
+        none: Probability of no source word.
+    """
+    by_source, by_none = emissions.by_source, emissions.by_none
+    batch, num_targets, num_sources = by_source.shape
+    distances = np.arange(num_sources) - np.arange(num_sources)[:, None]
+    kinds = np.clip(distances, -MAX_JUMP, MAX_JUMP) + MAX_JUMP
+    weights = jumps[kinds]
+    is_source = _mask(emissions.source_lengths, num_sources)
+    # A jump ends within the sentence.
+    totals = is_source @ weights.T + _FLOOR
+    none_emissions = none * by_none
+    forward = np.empty_like(by_source)
+    moved = np.empty_like(by_source)
+    state = is_source / emissions.source_lengths[:, None]
+    for target in range(num_targets):
+        if target:
+            arrived = (state / totals) @ weights
+            stayed = state * none_emissions[:, target, None]
+        else:
+            arrived, stayed = state, state * none_emissions[:, target, None]
+        moved[:, target] = (1.0 - none) * arrived * by_source[:, target]
+        state = moved[:, target] + stayed
+        scale = state.sum(axis=1, keepdims=True) + _FLOOR
+        moved[:, target] /= scale
+        state = state / scale
+        forward[:, target] = state
+    posterior = np.zeros_like(by_source)
+    of_none = np.zeros_like(by_none)
+    jump_counts = np.zeros((num_sources, num_sources))
+    later = np.zeros((batch, num_sources))
+    for target in reversed(range(num_targets)):
+        is_last = (emissions.target_lengths == target + 1)[:, None]
+        is_inside = (emissions.target_lengths > target)[:, None]
+        later = np.where(is_last, is_source, later)
+        found = moved[:, target] * later
+        stayed = (forward[:, target] - moved[:, target]) * later
+        total = found.sum(axis=1, keepdims=True) + stayed.sum(axis=1, keepdims=True) + _FLOOR
+        posterior[:, target] = found / total * is_inside
+        of_none[:, target] = (stayed.sum(axis=1) / total[:, 0]) * is_inside[:, 0]
+        if not target:
+            break
+        ahead = (1.0 - none) * by_source[:, target] * later
+        before = forward[:, target - 1]
+        kept = (ahead @ weights.T) / totals + none_emissions[:, target, None] * later
+        # What both passes come to, so that counts are of probability 1.
+        norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
+        jump_counts += (before / totals * (is_inside / norm)).T @ ahead
+        later = np.where(is_inside, kept / (kept.max(axis=1, keepdims=True) + _FLOOR), later)
+    counts: Floats = np.bincount(
+        kinds.ravel(), (jump_counts * weights).ravel(), 2 * MAX_JUMP + 1
+    ).astype(np.float64)
+    return Posteriors(posterior, of_none, counts)
+
+
+def _mask(lengths: NDArray[np.int64], longest: int) -> Floats:
+    """Returns 1 for each word, 0 for padding, [batch, longest]."""
+    return (np.arange(longest) < lengths[:, None]).astype(np.float64)

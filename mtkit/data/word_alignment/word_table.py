@@ -1,0 +1,88 @@
+"""Words as numbers, and the probabilities of those that stand in pairs together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+UNKNOWN = -1
+"""The number of a word that isn't in the vocabulary."""
+NO_PAIR = 0
+"""The index of words that don't stand in any pair together; its probability is 0."""
+
+
+class WordNumbers:
+    """Numbers words as they come."""
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self.numbers: dict[str, int] = {}
+        self.add(list(words))
+
+    def add(self, words: Sequence[str]) -> Numbers:
+        """Returns the number of each word; a new one gets the next."""
+        numbers = self.numbers
+        return np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
+
+    def find(self, words: Sequence[str]) -> Numbers:
+        """Returns the number of each word, `UNKNOWN` where it has none."""
+        return np.array([self.numbers.get(word, UNKNOWN) for word in words], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True)
+class WordPairs:
+    """Source and target words that stand in a pair of sentences together.
+
+    Attributes:
+        keys: Source number times target words plus target number, rising; the first is -1.
+        num_targets: Target words.
+    """
+
+    keys: Numbers
+    num_targets: int
+
+    @property
+    def sources(self) -> Numbers:
+        """The source word of each."""
+        return np.maximum(self.keys, 0) // self.num_targets
+
+    @property
+    def targets(self) -> Numbers:
+        """The target word of each."""
+        return np.maximum(self.keys, 0) % self.num_targets
+
+    def find(self, sources: Numbers, targets: Numbers) -> NDArray[np.int32]:
+        """Returns the index of each pair of words of a block, `NO_PAIR` where there is none.
+
+        Args:
+            sources: [batch, source], `UNKNOWN` at padding.
+            targets: [batch, target], likewise.
+
+        Returns:
+            [batch, target, source].
+        """
+        keys = make_keys(sources, targets, self.num_targets)
+        indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        indices[self.keys[indices] != keys] = NO_PAIR
+        return indices.astype(np.int32)
+
+
+def make_keys(sources: Numbers, targets: Numbers, num_targets: int) -> Numbers:
+    """Returns a number for each pair of words of a block, [batch, target, source]."""
+    is_known = (sources >= 0)[:, None] & (targets >= 0)[:, :, None]
+    return np.where(is_known, sources[:, None] * num_targets + targets[:, :, None], -1)
+
+
+def pad_words(sentences: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+    """Returns sentences of numbers with `UNKNOWN` as padding, and their lengths."""
+    lengths = np.array([len(sentence) for sentence in sentences])
+    is_word = np.arange(lengths.max()) < lengths[:, None]
+    padded = np.full(is_word.shape, UNKNOWN)
+    padded[is_word] = np.concatenate(sentences)
+    return padded, lengths

@@ -1,0 +1,24 @@
+"""The words that are aligned, found without a tokenizer."""
+
+import regex
+
+from mtkit.text.words import Span
+
+_WORD = regex.compile(
+    # Scripts without spaces between words: a character each.
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]\p{M}*"
+    r"|\p{N}+(?:[.,]\p{N}+)*"
+    r"|[\p{L}\p{M}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]]"
+    r"+['’]?"
+    r"|[^\s\p{L}\p{M}\p{N}]",
+    regex.V1,
+)
+
+
+def find_aligned_words(text: str) -> list[Span]:
+    """Returns where the words of a text stand: letters, a number, or one character of another kind.
+
+    An apostrophe belongs to the letters before it, as in French. In scripts that put no space
+    between words each character is a word.
+    """
+    return [found.span() for found in _WORD.finditer(text)]
