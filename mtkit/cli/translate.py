@@ -17,7 +17,6 @@ from mtkit.cli.options import (
     declare_option,
     open_run,
 )
-from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.standard_streams import check_stdin, check_stdout
 
@@ -252,6 +251,8 @@ def _translate_document(
 def _tell_terms(translator: "Translator") -> None:
     """Says what became of the terms of a glossary, if there were any."""
     if translator.terms_summary:
+        from mtkit.console import say
+
         say(translator.terms_summary)
 
 
