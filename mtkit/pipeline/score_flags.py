@@ -65,10 +65,7 @@ class FlaggedSystem:
     @property
     def counts(self) -> dict[str, int]:
         """How many lines have each flag, and how many have any."""
-        counts = count_flags(self.flags, self.names)
-        return {str(name): count for name, count in counts.items()} | {
-            "any": sum(map(bool, self.flags))
-        }
+        return {**count_flags(self.flags, self.names), "any": sum(map(bool, self.flags))}
 
 
 def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
@@ -94,8 +91,9 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
         target = override_section(Evaluation(), "evaluation", others).language
     flags = flags or Flags()
-    hidden = [str(name) for name in _OF_MODELS if name in flags.names]
-    not_told = dict.fromkeys(hidden, "only a model can tell")
+    not_told: dict[str, str] = {
+        name: "only a model can tell" for name in _OF_MODELS if name in flags.names
+    }
     if not target and "wrong language" in flags.names:
         not_told["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in not_told)

@@ -26,7 +26,7 @@ class Flags(Section):
 
     A flag is a reason to look at a line. Good translations have some, and many bad ones have none:
     a fluent sentence that says something else isn't found. With the defaults, each flag that text
-    alone decides is on less than one in a hundred lines of real systems.
+    alone decides is on less than one in a hundred lines of sixteen real systems, taken together.
     """
 
     names: tuple[FlagName, ...] = FLAG_NAMES

@@ -4,10 +4,14 @@ import json
 import subprocess
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from mtkit.cli.app import app
 
 
-def call(command: list[str], text: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command, capture_output=True, text=True, check=False, input=text)
+def call(command: list[str], text: str) -> Result:
+    """Runs a command in this process, which has loaded all it needs."""
+    return CliRunner().invoke(app, command[3:], input=text)
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +21,12 @@ def lines() -> str:
 
 def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
     run = tiny_run("training.max_steps=2", "training.averaging.num_checkpoints=1")
-    assert call(run.command("train"), "").returncode == 0
+    assert run.train()
     folder = run.workspace.root
     command = [*run.command("attend"), "--page", f"{folder}/page.html"]
     command += ["--picture", f"{folder}/heads.png", "--numbers", f"{folder}/numbers.json"]
-    shown = call(command, lines)
+    # As a user starts it.
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, input=lines)
     assert shown.returncode == 0, shown.stderr
     header, *rows = [line.split("\t") for line in shown.stdout.splitlines()]
     assert header == [
@@ -42,30 +47,31 @@ def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
     assert (folder / "heads.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "page.html").read_text("utf-8")
     # A translation that is given is what is looked at.
-    given = call([*command, "--input", "tsv"], "the man sleeps .\tder Mann\n")
-    assert given.returncode == 0, given.stderr
+    plain = [*run.command("attend"), "--numbers", f"{folder}/numbers.json"]
+    given = call([*plain, "--input", "tsv"], "the man sleeps .\tder Mann\n")
+    assert given.exit_code == 0, given.stderr
     [line] = json.loads((folder / "numbers.json").read_text("utf-8"))["lines"]
     assert line["target"] == "der Mann"
 
     for options, text, fault in (
         ([], "", "no lines on stdin"),
-        (["--head", "cross.9"], "a\n", "no layer 9; there are"),
+        (["--head", "cross.9", "--picture", f"{folder}/heads.png"], "a\n", "no layer 9; there are"),
         (["--head", "sideways"], "a\n", "--head sideways: expected encoder, decoder, cross"),
         (["--numbers", "x.txt"], "a\n", "--numbers x.txt: unknown kind of file"),
         (["--page", "/absent/x.html"], "a\n", "no folder /absent"),
         ([], "a\tb\tc\n", None),
     ):
-        refused = call([*command, *options], text)
+        refused = call([*plain, *options], text)
         if fault is None:
-            assert refused.returncode == 0, refused.stderr
+            assert refused.exit_code == 0, refused.stderr
         else:
-            assert refused.returncode == 1
+            assert refused.exit_code == 1
             assert fault in refused.stderr
 
 
 def test_a_language_model_is_refused(tiny_run_of) -> None:
     run = tiny_run_of("causal-lm", "training.max_steps=1", "training.averaging.num_checkpoints=1")
-    assert call(run.command("train"), "").returncode == 0
+    assert run.train()
     refused = call(run.command("attend"), "a\n")
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
     assert "has no encoder and decoder that translate" in refused.stderr

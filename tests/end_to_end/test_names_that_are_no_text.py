@@ -62,7 +62,7 @@ def test_the_table_keeps_its_rows(tmp_path: Path, systems: list[str]) -> None:
     ("encoding", "shown"),
     [
         ("ascii", rb"B\xfc\u4e2d"),
-        ("ascii:strict", rb"B\xfc\u4e2d"),
+        pytest.param("ascii:strict", rb"B\xfc\u4e2d", marks=pytest.mark.patient),
         ("latin-1", b"B\xfc" + rb"\u4e2d"),
     ],
 )
@@ -94,9 +94,10 @@ def test_reports_of_every_kind_are_whole(tmp_path: Path, systems: list[str]) -> 
 def test_a_model_folder_anywhere_translates(tiny_run, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     place = tiny_run("training.max_steps=3", name=ODD)
-    for command in ("train", "average", "export"):
-        done = run(tmp_path, command, *place.options)
-        assert done.returncode == 0, done.stderr
+    # The commands train and average in such a folder below.
+    assert place.train()
+    done = run(tmp_path, "export", *place.options)
+    assert done.returncode == 0, done.stderr
     root = place.workspace.root
     for model in (root / "model", root / "export"):
         done = run(tmp_path, "translate", "--model", str(model), text=b"The dog sleeps.\n")

@@ -39,8 +39,8 @@ WORDS = (
     "Ball", "Bruder", "Brot", "Buch", "Dach", "Dorf", "Feld", "Fenster", "Fisch", "Fluss",
     "Garten", "Haus", "Hund", "Katze", "Mond",
 )  # fmt: skip
-NUM_LINES = 33_000
-"""Four blocks, so that worker processes have something to do; 25,000 lines are one document."""
+NUM_LINES = 23_000
+"""Three blocks, so that worker processes have something to do; 15,000 lines are one document."""
 
 
 def make_lines(count: int) -> list[str]:

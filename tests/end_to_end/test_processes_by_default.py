@@ -16,6 +16,8 @@ pytestmark = pytest.mark.skipif(
 
 # Two processes' worth of an update: 1,024 tokens each.
 TWO = "training.batch_tokens=2048"
+# Nothing is translated, and nothing shown.
+QUICK = ("training.validation.metric=loss", "training.validation.num_samples=0")
 
 
 def train(options: list[str], *more: str) -> str:
@@ -40,7 +42,7 @@ def processes(workspace: Path) -> int:
 
 @pytest.mark.slow
 def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(tiny_run) -> None:
-    run = tiny_run()
+    run = tiny_run(*QUICK)
     root = run.workspace.root
     said = train(run.options, "--set", "training.max_steps=2")
     assert "training in 2 processes of 1 thread: faster than threads" in said

@@ -121,8 +121,15 @@ def digests(workspace: Path) -> dict[str, str]:
     }
 
 
-def test_planted_sentences_are_found(project: Path) -> None:
+@pytest.fixture(scope="module")
+def one(project: Path) -> tuple[str, dict[str, str]]:
+    """What a preparation by one process said, and the digests of what it left in `one`."""
     said = run_mtkit(project, "prepare", "--workspace", "one", "--workers", "1")
+    return said, digests(project / "one")
+
+
+def test_planted_sentences_are_found(project: Path, one: tuple[str, dict[str, str]]) -> None:
+    said, expected = one
     assert "lines are selected: differences up to" in said
     data = project / "one" / "data"
     text = TextStore(data / "text", left_out=data / "selection" / "left_out.npy")
@@ -136,7 +143,7 @@ def test_planted_sentences_are_found(project: Path) -> None:
     assert report["selection"]["samples"]["lowest"][0]["text"] in planted
     # From any number of workers the same bytes; a threshold at the same place keeps the same.
     run_mtkit(project, "prepare", "--workspace", "two", "--workers", "2")
-    assert digests(project / "two") == digests(project / "one")
+    assert digests(project / "two") == expected
     limit = report["selection"]["limit"]
     options = ["--set", "~data.cleaning.selection.keep"]
     options += ["--set", f"data.cleaning.selection.max_difference={limit!r}"]
@@ -147,10 +154,11 @@ def test_planted_sentences_are_found(project: Path) -> None:
     assert "up to date: nothing to do" in said
 
 
-def test_killed_while_it_measures_and_run_again(project: Path) -> None:
+def test_killed_while_it_measures_and_run_again(
+    project: Path, one: tuple[str, dict[str, str]]
+) -> None:
     command = [sys.executable, "-m", "mtkit", "prepare", "--workers", "1"]
-    undisturbed, workspace = project / "undisturbed", project / "killed"
-    run_mtkit(project, "prepare", "--workspace", "undisturbed", "--workers", "2")
+    workspace = project / "killed"
     process = subprocess.Popen(
         [*command, "--workspace", "killed"],
         cwd=project,
@@ -170,7 +178,7 @@ def test_killed_while_it_measures_and_run_again(project: Path) -> None:
     # What is there already stays as it was.
     said = run_mtkit(project, "prepare", "--workspace", "killed", "--workers", "1")
     assert "text: unchanged" in said
-    assert digests(workspace) == digests(undisturbed)
+    assert digests(workspace) == one[1]
 
 
 def test_a_check_ranks_and_writes_nothing(project: Path) -> None:

@@ -72,8 +72,20 @@ def test_a_command_without_data_does_its_work(tmp_path: Path, names: tuple[str, 
     assert (tmp_path / "mtkit.toml").is_file()
 
 
-@pytest.mark.parametrize("command", [["--help"], ["train", "--help"], ["--version"], ["plan"]])
-@pytest.mark.parametrize("names", SOME, ids="+".join)
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        # A command with data of its own, however it is started; others in the two extremes.
+        *((["plan"], names) for names in SOME),
+        *(
+            (command, names)
+            for command in (["--help"], ["train", "--help"], ["--version"])
+            for names in (("stdout",), ("stdin", "stdout", "stderr"))
+        ),
+        (["--help"], ("stdin", "stderr")),
+    ],
+    ids="+".join,
+)
 def test_what_is_for_stdout_is_never_lost_in_silence(
     tmp_path: Path, command: list[str], names: tuple[str, ...]
 ) -> None:
@@ -102,8 +114,15 @@ def test_scores_go_to_an_open_stdout(tmp_path: Path, names: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(
+    ("processes", "redirection"),
+    [
+        (1, "2>&-"),
+        (2, "2>/dev/full"),
+        pytest.param(1, "2>/dev/full", marks=pytest.mark.patient),
+        pytest.param(2, "2>&-", marks=pytest.mark.patient),
+    ],
+)
 def test_a_warning_that_nobody_hears_costs_no_translation(
     trained, tmp_path: Path, processes: int, redirection: str
 ) -> None:
@@ -117,7 +136,9 @@ def test_a_warning_that_nobody_hears_costs_no_translation(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("redirections", ["<&- >&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "redirections", [pytest.param("<&- >&-", marks=pytest.mark.patient), "<&- >&- 2>&-"]
+)
 def test_run_in_several_processes(tiny_run, tmp_path: Path, redirections: str) -> None:
     run = tiny_run("training.max_steps=3")
     shutil.rmtree(run.workspace.data)

@@ -89,10 +89,12 @@ def test_many_updates_in_double_precision(tiny_run_of, tmp_path: Path, objective
     run = tiny_run_of(objective)
     # An epoch of pairs has eleven updates.
     end = 50 if objective == "translation" else 15
+    # All objectives go through all layouts by their first update.
+    layouts = LAYOUTS if objective == "translation" else [(2, 256), (1, 4096)]
     [one] = train(run, tmp_path / "one", (1, 256), end, *NO_DROPOUT)
     expected = losses(tmp_path / "one")
     assert list(expected) == list(range(1, end + 1))
-    for layout in LAYOUTS:
+    for layout in layouts:
         folder = tmp_path / str(layout)
         ranks = train(run, folder, layout, end, *NO_DROPOUT)
         assert losses(folder) == pytest.approx(expected, rel=1e-10, abs=0), layout

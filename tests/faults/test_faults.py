@@ -32,7 +32,10 @@ def errors(stderr: str) -> list[str]:
 
 OBJECTIVES = pytest.mark.parametrize(
     "objective",
-    ["translation", pytest.param("causal-lm", marks=pytest.mark.patient), "masked-lm"],
+    [
+        "translation",
+        *(pytest.param(f"{kind}-lm", marks=pytest.mark.patient) for kind in ("causal", "masked")),
+    ],
 )
 
 

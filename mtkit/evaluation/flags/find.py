@@ -164,8 +164,8 @@ class FlagFinder:
 
 def count_flags(
     flags: Sequence[Sequence[Flag]], names: Sequence[FlagName] = FLAG_NAMES
-) -> dict[FlagName, int]:
-    """Returns the number of lines that have each flag.
+) -> dict[str, int]:
+    """Returns the number of lines that have each flag, by its name.
 
     Args:
         flags: Of each line.

@@ -64,7 +64,8 @@ def test_counts_as_sacrebleu_does(hypothesis: list[str], reference: list[str]) -
 @pytest.mark.parametrize("num_words", [24, 25, 26, 60, 110])
 @pytest.mark.parametrize("num_kinds", [3, 30, 1000])
 def test_counts_as_sacrebleu_does_of_blocks_moved(num_words: int, num_kinds: int) -> None:
-    for seed in range(2):
+    # sacreBLEU takes seconds for a pair of the longest.
+    for seed in range(2 if num_words < 100 else 1):
         hypothesis, reference = make_pair(seed, num_words, num_kinds)
         expected, _ = translation_edit_rate(hypothesis, reference)
         assert count_edits(hypothesis, reference) == expected
