@@ -7,6 +7,7 @@ prepared.py           those data opened again, and whether they are up to date
 sources/              corpora of every kind, read in blocks, with faults by file and line
 cleaning/             which pairs are dropped, and why
 selection/            which of the rest is like one's own text, by two language models
+word_alignment/       which words of a pair are translations of each other
 phrasebook/           the embedded English-German corpus
 
 tokenizer_choice.py   which tokenizer a recipe gets: another model's, one that it names, or its own

@@ -24,6 +24,7 @@ dropout.py             dropout
 layer_norm.py          layer normalisation
 initialization.py      every initial weight, in one function
 attention_kernels.py   kernels of a GPU
+watched_head.py        one head's attention to the source, by little more than a pass takes
 recorded_attention.py  a layout that keeps the weights of attention
 device.py              devices, and what suits each
 precision.py           a network in bfloat16

@@ -6,6 +6,8 @@ objective.py    what a network learns, by name
 invalidation.py
                 what a change of a key invalidates, declared with the key
 precision.py    the arithmetic that a network computes in
+guided_alignment.py
+                attention that learns word alignments
 lora.py         low-rank updates of a trained model
 data.py, cleaning.py, tokenizer.py, model.py, training.py, masking.py, inference.py, flags.py,
 evaluation.py, test_sets.py

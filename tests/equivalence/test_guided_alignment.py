@@ -25,6 +25,8 @@ LINKS: list[list[tuple[int, int]]] = [
     [(4, 0)],
     [],
 ]
+UNIQUE = [(0, 1, 0), (1, 0, 0), (1, 0, 2), (2, 4, 0)]
+"""Pair, source and target token of those links that are their target token's only one."""
 FLAT = Ragged.of([[number for link in row for number in link] for row in LINKS])
 
 
@@ -112,6 +114,25 @@ def test_loss_and_gradients_are_torch_nns(kind: str, layer: int, head: int, firs
         torch.testing.assert_close(
             gradient, expected_gradients[name], rtol=0.0, atol=1e-10, msg=name
         )
+
+
+def test_the_head_learns_its_links() -> None:
+    # 60 updates of Adam: by chance a link would have a third of the weight or less.
+    shares = {}
+    for name, guide in {"guided": Guide(2, 1, WEIGHT), "plain": None}.items():
+        model = make_model(norm="pre").float()
+        batch = collate("padded").link(FLAT, first_row=0)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        for _ in range(60):
+            optimizer.zero_grad()
+            sums = measure_translation(model, batch, label_smoothing=SMOOTHING, guide=guide)
+            sums.loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            weights = attend_by_torch(model.double(), 2, 1)[1]
+        shares[name] = [weights[row, target, source].item() for row, source, target in UNIQUE]
+    assert min(shares["guided"]) > 0.9
+    assert min(shares["plain"]) < 0.5
 
 
 def test_without_links_the_loss_is_the_translators() -> None:

@@ -9,8 +9,11 @@ clean_corpora.py   corpora to cleaned text
 cleaned_block.py   a block of pairs or lines, cleaned in whatever process
 duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
+carried_links.py   links between words of a pair, once the pair was repaired
+align_text.py      which words of the cleaned pairs are aligned
 make_tokenizer.py  the recipe's tokenizer
 tokenize_text.py   cleaned pairs to tokens
+piece_links.py     links between words as links between the tokens they are cut into
 tokenize_blocks.py  cleaned text in one language to blocks of tokens
 cut_blocks.py      documents cut into blocks
 labelled_text.py   labelled texts to a text store

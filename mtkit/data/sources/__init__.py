@@ -4,6 +4,7 @@ corpora.py      the front door: blocks or pairs of any corpus, checked, and the 
 blocks.py       what a corpus is cut into for other processes, and text decoded there
 lines.py        lines out of a text file, compressed or not
 files.py        two text files, aligned by line
+pharaoh.py      word alignments beside them
 columns.py      which columns hold the two sides, and what is said where there are none
 tsv.py          tab-separated text
 json_lines.py   an object a line

@@ -30,7 +30,7 @@ from mtkit.data.word_alignment.word_table import (
 )
 
 _MAX_CELLS = 16_000_000
-"""Source words times target words, summed over the pairs that are learned from: some 700 MB."""
+"""Source words times target words, summed over the pairs that are learned from: bounds memory."""
 _MAX_WORDS = 100
 """Words of a side, from which on a pair isn't learned from."""
 _CELLS_AT_ONCE = 200_000

@@ -10,12 +10,15 @@ CORPUS = {"builtin", "configuration", "dataset", "document_column", "documents",
           "text", "text_column", "trees"}  # fmt: skip
 
 
+TRAINING_KEYS = {"alignments", "max_pairs", "name", "weight"}
+
+
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
         (["training", "early_stopping", "x"], ["patience"]),
         (["training", "clipping", "x"], ["max_norm"]),
-        (["data", "train", 0, "files", "x"], sorted({"max_pairs", "name", "weight"} | CORPUS)),
+        (["data", "train", 0, "files", "x"], sorted(TRAINING_KEYS | CORPUS)),
         # pydantic's tag of a kind, spelt like one of the kind's keys.
         (["data", "dev", "builtin", "x"], sorted({"sacrebleu"} | CORPUS)),
         (["evaluation", "test_sets", 0, "dataset", "x"], sorted({"name", "sacrebleu"} | CORPUS)),
