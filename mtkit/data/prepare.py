@@ -382,6 +382,7 @@ def _tokenize(
         left_out=_find_left_out(recipe, draft),
         alignments=draft / "alignment" if recipe.training.guided_alignment is not None else None,
         names_alignments=recipe.data.names_alignments,
+        augment=recipe.data.augment,
     )
     return tokenize_text(job, parts, folder, num_workers=num_workers)
 

@@ -105,6 +105,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 data.cleaning.max_tokens,
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
                 *([found["alignment"]["digest"]] if "alignment" in found else []),
+                *([] if data.augment is None else [_dump(recipe, data.augment), recipe.seed]),
             ]
         case "dev":
             depends = [
