@@ -5,6 +5,7 @@ preparation/          what the stages do, and the report on them
 prepared.py           those data opened again, and whether they are up to date
 
 sources/              corpora of every kind, read in blocks, with faults by file and line
+augmentation/         training examples made of others
 cleaning/             which pairs are dropped, and why
 selection/            which of the rest is like one's own text, by two language models
 phrasebook/           the embedded English-German corpus

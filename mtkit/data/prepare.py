@@ -369,6 +369,7 @@ def _tokenize(
         sampling=recipe.tokenizer.sampling,
         seed=recipe.seed,
         left_out=_find_left_out(recipe, draft),
+        augment=recipe.data.augment,
     )
     return tokenize_text(job, parts, folder, num_workers=num_workers)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import read_json
@@ -150,10 +151,12 @@ def find_source_model(recipe: Recipe) -> bytes | None:
 
 
 def list_own_symbols(recipe: Recipe) -> list[str]:
-    """Returns the symbols that a vocabulary needs for a recipe's objective."""
+    """Returns the symbols that a vocabulary needs for a recipe's objective or examples."""
     if recipe.objective == "classification" and recipe.classification.kind == "causal-lm":
         return list(CLOSING_PIECES)
-    return [MASK_PIECE] if recipe.objective in ("masked-lm", "denoising") else []
+    if recipe.objective in ("masked-lm", "denoising"):
+        return [MASK_PIECE]
+    return list_copy_symbols(recipe.data.augment)
 
 
 def list_symbols(recipe: Recipe) -> list[str]:

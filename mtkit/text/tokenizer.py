@@ -212,6 +212,18 @@ class SubwordTokenizer:
             masks=self.masks,
         )
 
+    def with_masks(self, masks: Sequence[str]) -> "SubwordTokenizer":
+        """Returns the same with more masks, which are pieces of both models already."""
+        return SubwordTokenizer(
+            *self.models,
+            tags=self.tags,
+            punctuation=self._punctuation,
+            looks_up_unknown=self._looks_up_unknown,
+            languages=self._languages if self.has_language_pieces else None,
+            foreign_rows=self._foreign_rows,
+            masks=list(dict.fromkeys((*self._masks, *masks))),
+        )
+
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
         """Returns the same tokenizer with a record of where its pieces come from."""
         return self.with_models(*self.models, foreign_rows)

@@ -68,6 +68,8 @@ class CorpusFacts(BlockFacts):
     name: str
     documents: NotRequired[int]
     blocks: NotRequired[int]
+    augmented: NotRequired[dict[str, int]]
+    """Examples that were made of others, by kind; with `data.augment`."""
 
 
 class ReportedCorpus(CorpusFacts):
@@ -168,6 +170,8 @@ class TokenizedCorpus(TypedDict):
     samples: list[tuple[str, str]]
     documents: NotRequired[int]
     blocks: NotRequired[int]
+    augmented: NotRequired[dict[str, int]]
+    """Examples that were made of others, by kind; with `data.augment`."""
 
 
 class ColumnFacts(TypedDict):

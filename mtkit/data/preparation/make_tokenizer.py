@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mtkit.console import say
+from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
@@ -73,6 +74,8 @@ def make_tokenizer(
         added = tokenizer.source_vocabulary.pieces[num_reused:]
         addition = f", with {' '.join(added)} added" if added else ""
         say(f"reusing the vocabulary of {reused}{addition}")
+    if masks := list_copy_symbols(recipe.data.augment):
+        tokenizer = tokenizer.with_masks(masks)
     tokenizer.save(folder)
     return {
         "source_pieces": tokenizer.source_vocab_size,

@@ -1,5 +1,6 @@
 """What became of the corpora, and in words what a reader should look at."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,10 +169,18 @@ class Report:
                 "read": sum(corpus["read"] for corpus in self.corpora),
                 "kept": sum(corpus["kept"] for corpus in self.corpora),
                 "dropped": self.total_dropped(),
+                **({"augmented": augmented} if (augmented := self.total_augmented()) else {}),
                 **{f"{column}_tokens": self.tokens[column]["tokens"] for column in self.columns},
             },
             "dev": self.dev,
         }
+
+    def total_augmented(self) -> dict[str, int]:
+        """Returns the examples of each kind that were made of others, over all corpora."""
+        total: Counter[str] = Counter()
+        for corpus in self.corpora:
+            total.update(corpus.get("augmented", {}))
+        return dict(sorted(total.items()))
 
     def total_dropped(self) -> dict[str, int]:
         """Returns the pairs that each filter dropped, over all corpora."""
@@ -229,6 +238,8 @@ def _merge(
     if selects:
         dropped["selection"] = cleaned["kept"] - tokenized["kept"] - tokenized["too_long"]
         merged["dropped"] = dropped
+    if "augmented" in tokenized:
+        merged["augmented"] = tokenized["augmented"]
     if "blocks" in tokenized:
         # Nothing is too long for a block: it is cut.
         merged["documents"], merged["blocks"] = tokenized["documents"], tokenized["blocks"]

@@ -65,6 +65,13 @@ def _corpora(report: Report) -> list[str]:
             for name in filters
         ),
         ["kept", *(_share(corpus["kept"], corpus["read"]) for corpus in corpora)],
+        *(
+            [
+                f"examples added: {kind}",
+                *(f"{corpus.get('augmented', {}).get(kind, 0):,}" for corpus in corpora),
+            ]
+            for kind in report.total_augmented()
+        ),
         *_documents(report),
         ["times per epoch", *(f"{corpus['weight']:g}" for corpus in corpora)],
         *(

@@ -72,6 +72,9 @@ def _corpus_table(report: Report) -> Table:
         if total:
             add(f"- {name}", [corpus["dropped"].get(name, 0) for corpus in report.corpora], of=read)
     add("kept", [corpus["kept"] for corpus in report.corpora], of=read)
+    for kind in report.total_augmented():
+        counted = [corpus.get("augmented", {}).get(kind, 0) for corpus in report.corpora]
+        add(f"+ {kind}", counted, of=[corpus["kept"] for corpus in report.corpora])
     if len(report.languages) == 1:
         add("documents", [corpus.get("documents", 0) for corpus in report.corpora])
         if report.tokens:

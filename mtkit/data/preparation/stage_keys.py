@@ -102,6 +102,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 *([languages] if kept is not None and has_language_pieces(kept) else []),
                 data.cleaning.max_tokens,
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
+                *([] if data.augment is None else [_dump(recipe, data.augment), recipe.seed]),
             ]
         case "dev":
             depends = [

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from random import Random
 
@@ -11,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.augmentation.augment import Augmenter
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import TokenStoreWriter, make_batch
-from mtkit.data.preparation.facts import ColumnFacts, TrainFacts
+from mtkit.data.preparation.facts import ColumnFacts, TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.augment import Augment
 from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
@@ -44,6 +47,7 @@ class TokenizingJob:
         sampling: How training samples segmentations; None where it doesn't.
         seed: Seed of the samples by which their growth is measured.
         left_out: File that marks rows that aren't selected; None where all are.
+        augment: Which examples are made of the pairs; None for none.
     """
 
     text: Path
@@ -54,6 +58,7 @@ class TokenizingJob:
     sampling: Sampling | None
     seed: int
     left_out: Path | None = None
+    augment: Augment | None = None
 
 
 @dataclass(frozen=True)
@@ -105,17 +110,22 @@ class TokenizedPart:
 
     Attributes:
         corpus: Which entry of `data.train` it is of.
-        batch: The pairs that are short enough, as a part of a token store.
-        num_too_long: How many weren't.
+        batch: The pairs that are short enough, as a part of a token store, and examples made of
+            them.
+        num_kept: How many these pairs are.
+        num_too_long: How many weren't short enough.
         too_long: The first of these.
         counts: Counts of the tokens of each column.
+        augmented: How many examples of each kind were made.
     """
 
     corpus: int
     batch: pa.RecordBatch
+    num_kept: int
     num_too_long: int
     too_long: list[tuple[str, str]]
     counts: dict[str, ColumnCounts]
+    augmented: Counter[str]
 
 
 class PartTokenizer:
@@ -131,6 +141,7 @@ class PartTokenizer:
                 column: self._tokenizer.resegmenter(column, job.sampling.alpha)
                 for column in self._text.columns
             }
+        self._augmenter = None if job.augment is None else Augmenter(job.augment, job.seed)
         self._widths = choose_widths(self._tokenizer)
         self._marks = find_marks(self._tokenizer, job.languages)
         if self._marks.behind and job.sampling is not None:
@@ -143,6 +154,14 @@ class PartTokenizer:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
         text: dict[str, list[str]] = unique.to_pydict()
+        kinds: list[str] = []
+        if self._augmenter is not None:
+            added = self._augmenter.augment(text["source"], text["target"])
+            kinds = added.kinds
+            text = {
+                "source": text["source"] + added.sources,
+                "target": text["target"] + added.targets,
+            }
         tag = self._job.tags[part.corpus]
         tokens = {
             column: Ragged.of(
@@ -155,17 +174,21 @@ class PartTokenizer:
             for column, lines in text.items()
         }
         is_short = find_short(tokens, self._job.max_tokens)
-        too_long = np.flatnonzero(~is_short)
+        # What is made of a pair can be too long where the pair isn't: it is left out then.
+        is_kept, is_added = np.split(is_short, [unique.num_rows])
+        too_long = np.flatnonzero(~is_kept)
         samples = unique.take(too_long[:_NUM_SAMPLES]).to_pylist()
-        if len(too_long):
+        if not is_short.all():
             tokens = keep(tokens, is_short)
-            text = unique.filter(pa.array(is_short)).to_pydict()
+            text = {column: list(compress(lines, is_short)) for column, lines in text.items()}
         return TokenizedPart(
             corpus=part.corpus,
             batch=make_batch(tokens, self._widths),
+            num_kept=int(np.count_nonzero(is_kept)),
             num_too_long=len(too_long),
             too_long=[tuple(row.values()) for row in samples],
             counts={column: self._count(column, tokens[column], text[column]) for column in tokens},
+            augmented=Counter(compress(kinds, is_added)),
         )
 
     def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
@@ -277,6 +300,7 @@ def tokenize_text(
     tokenizer = SubwordTokenizer.load(job.tokenizer)
     kept, too_long = [0] * len(job.tags), [0] * len(job.tags)
     samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
+    augmented: list[Counter[str]] = [Counter() for _ in job.tags]
     counts: dict[str, ColumnCounts] = {}
     tokenized = map_in_order(
         partial(PartTokenizer, job),
@@ -288,7 +312,8 @@ def tokenize_text(
             ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
         ):
             store.append(part.batch, corpus=part.corpus)
-            kept[part.corpus] += part.batch.num_rows
+            kept[part.corpus] += part.num_kept
+            augmented[part.corpus] += part.augmented
             too_long[part.corpus] += part.num_too_long
             samples[part.corpus] = [*samples[part.corpus], *part.too_long][:_NUM_SAMPLES]
             for column, found in part.counts.items():
@@ -300,11 +325,15 @@ def tokenize_text(
                 "raise it, or increase tokenizer.vocab_size",
             )
     build_order(folder)
+    corpora: list[TokenizedCorpus] = [
+        {"kept": count, "too_long": long, "samples": examples}
+        for count, long, examples in zip(kept, too_long, samples, strict=True)
+    ]
+    if job.augment is not None:
+        for facts, found_kinds in zip(corpora, augmented, strict=True):
+            facts["augmented"] = dict(sorted(found_kinds.items()))
     return {
-        "corpora": [
-            {"kept": count, "too_long": long, "samples": examples}
-            for count, long, examples in zip(kept, too_long, samples, strict=True)
-        ],
+        "corpora": corpora,
         "source": describe_column(counts["source"], tokenizer.source_vocab_size),
         "target": describe_column(counts["target"], tokenizer.target_vocab_size),
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],

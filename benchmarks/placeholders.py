@@ -1,0 +1,189 @@
+"""How many placeholders of real string files survive translation, with and without protection.
+
+python benchmarks/placeholders.py train DATA WORK      two models: without and with data.augment
+python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, and BLEU
+
+DATA holds multi30k/. The strings are those of the German .mo files of installed packages: those
+without a placeholder are training text beside Multi30k, up to 5,000 with one are the test.
+"""
+
+import argparse
+import gettext
+import gzip
+import json
+import random
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import sacrebleu
+
+from mtkit.recipe.protection import Protect
+from mtkit.text.protected import PieceFinder
+
+LOCALES = Path("/usr/share/locale/de/LC_MESSAGES")
+MAX_TEST_LINES = 5_000
+MAX_STEPS = 500
+RECIPE = """\
+name = "{name}"
+[data]
+source_language = "en"
+target_language = "de"
+[[data.train]]
+source = "{data}/multi30k/train.en.gz"
+target = "{data}/multi30k/train.de.gz"
+[[data.train]]
+source = "strings.en"
+target = "strings.de"
+[data.dev]
+source = "{data}/multi30k/val.en.gz"
+target = "{data}/multi30k/val.de.gz"
+{augment}
+[model]
+num_encoder_layers = 3
+num_decoder_layers = 3
+d_model = 128
+d_ff = 512
+num_heads = 4
+dropout = 0.1
+[training]
+max_steps = {max_steps}
+batch_tokens = 4096
+micro_batch_tokens = 4096
+checkpoint_every = 250
+schedule = {{ kind = "inverse-sqrt", peak = 4e-3, warmup_steps = 200 }}
+averaging = {{ choose = "last", num_checkpoints = 1 }}
+"""
+AUGMENT = """\
+[data.augment]
+placeholders = { rate = 0.2 }
+casing = {}
+typos = {}
+missing_punctuation = {}
+"""
+RUNS = {"plain": "", "augmented": AUGMENT}
+
+
+def read_strings() -> dict[str, str]:
+    pairs = {}
+    for path in sorted(LOCALES.glob("*.mo")):
+        try:
+            with path.open("rb") as stream:
+                catalogue = gettext.GNUTranslations(stream)._catalog
+        except (OSError, UnicodeDecodeError, ValueError, struct.error):
+            continue
+        for source, target in catalogue.items():
+            # Without plural forms, contexts and texts of several lines.
+            if (
+                isinstance(source, str)
+                and 10 <= len(source) <= 200
+                and target
+                and not any(sign in source + target for sign in "\n\x04")
+            ):
+                pairs[source] = target
+    return pairs
+
+
+def split_strings() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Returns pairs without a placeholder, and some with one."""
+    finder = PieceFinder(Protect(numbers=False, urls=False, emails=False))
+    free, held = [], []
+    for source, target in sorted(read_strings().items()):
+        has_any = finder.find(source).pieces or finder.find(target).pieces
+        (held if has_any else free).append((source, target))
+    random.Random(1).shuffle(held)
+    return free, held[:MAX_TEST_LINES]
+
+
+def train(data: Path, work: Path, names: list[str]) -> None:
+    free, held = split_strings()
+    print(f"{len(free):,} strings without a placeholder, {len(held):,} with one", file=sys.stderr)
+    for name in names:
+        augment = RUNS[name]
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for language, lines in zip(("en", "de"), zip(*free, strict=True), strict=True):
+            (folder / f"strings.{language}").write_text("".join(f"{line}\n" for line in lines))
+        recipe = RECIPE.format(name=name, data=data, augment=augment, max_steps=MAX_STEPS)
+        (folder / "mtkit.toml").write_text(recipe)
+        for command in (["prepare"], ["train"], ["average"]):
+            started_at = time.process_time(), time.monotonic()
+            subprocess.run([sys.executable, "-m", "mtkit", *command], cwd=folder, check=True)
+            print(f"{name} {command}: {time.monotonic() - started_at[1]:.0f} s", file=sys.stderr)
+
+
+def translate(folder: Path, lines: list[str], *, protects: bool) -> list[dict]:
+    command = [sys.executable, "-m", "mtkit", "translate", "--json"]
+    if protects:
+        command += ["--set", "inference.protect={}"]
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        check=True,
+        input=text.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    return [json.loads(line) for line in done.stdout.split(b"\n")[:-1]]
+
+
+def count_kept(sources: list[str], outputs: list[str], kind: str) -> tuple[int, int]:
+    """Returns how many lines have pieces of a kind, and how many of these keep all of them."""
+    kinds = {name: name == kind for name in ("placeholders", "numbers", "urls", "emails")}
+    finder = PieceFinder(Protect(**kinds))
+    found = [(finder.find(source), output) for source, output in zip(sources, outputs, strict=True)]
+    having = [(source, output) for source, output in found if source.pieces]
+    return len(having), sum(not finder.find_lost(source, output) for source, output in having)
+
+
+def measure(data: Path, work: Path, names: list[str]) -> None:
+    _, held = split_strings()
+    sources = [source for source, _ in held]
+    references = [target for _, target in held]
+    plain = [
+        gzip.decompress((data / f"multi30k/test_2016_flickr.{language}.gz").read_bytes())
+        .decode()
+        .split("\n")[:-1]
+        for language in ("en", "de")
+    ]
+    print(
+        "| model | protect | placeholders kept | numbers kept | plain, masked, n-best, lost "
+        "| BLEU of strings | BLEU of test2016 | seconds |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        for protects in (False, True):
+            started_at = time.monotonic()
+            found = translate(work / name, sources, protects=protects)
+            seconds = time.monotonic() - started_at
+            outputs = [line["text"] for line in found]
+            kept = [count_kept(sources, outputs, kind) for kind in ("placeholders", "numbers")]
+            shares = [f"{good:,} of {total:,} ({good / total:.1%})" for total, good in kept]
+            ways = [line["protection"]["way"] for line in found] if protects else []
+            told = ", ".join(str(ways.count(way)) for way in ("plain", "masked", "n_best", None))
+            bleu = sacrebleu.corpus_bleu(outputs, [references]).score
+            texts = [line["text"] for line in translate(work / name, plain[0], protects=protects)]
+            test = sacrebleu.corpus_bleu(texts, [plain[1]]).score
+            print(
+                f"| {name} | {'on' if protects else 'off'} | {shares[0]} | {shares[1]} | "
+                f"{told if protects else ''} | {bleu:.1f} | {test:.1f} | {seconds:.0f} |",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("step", choices=("train", "measure"))
+    parser.add_argument("data", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--only", choices=RUNS, action="append", help="of the two models")
+    options = parser.parse_args()
+    step = train if options.step == "train" else measure
+    step(options.data.resolve(), options.work.resolve(), options.only or list(RUNS))
+
+
+if __name__ == "__main__":
+    main()

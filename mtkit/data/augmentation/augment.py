@@ -1,0 +1,109 @@
+"""The examples that a recipe makes of its pairs.
+
+They are added to the pairs, which stay: a small corpus loses nothing, and each kind of example is
+counted by itself.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from mtkit.data.augmentation.copied_words import find_shared, put_symbols
+from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
+from mtkit.recipe.augment import Augment
+
+Example = tuple[str, str, str]
+"""Its kind, source and target."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples made of pairs, column by column."""
+
+    kinds: list[str]
+    sources: list[str]
+    targets: list[str]
+
+
+def list_copy_symbols(augment: Augment | None) -> list[str]:
+    """Returns the symbols that stand for copied words; none where a recipe doesn't make them."""
+    if augment is None or augment.placeholders is None:
+        return []
+    return [f"<copy{number}>" for number in range(augment.placeholders.num_symbols)]
+
+
+class Augmenter:
+    """Makes examples of pairs.
+
+    Args:
+        settings: The recipe's section.
+        seed: The recipe's.
+    """
+
+    def __init__(self, settings: Augment, seed: int) -> None:
+        self._settings, self._seed = settings, seed
+        self._symbols = list_copy_symbols(settings)
+
+    def augment(self, sources: Sequence[str], targets: Sequence[str]) -> "Examples":
+        """Returns the examples made of pairs, in the pairs' order.
+
+        Args:
+            sources: Of the pairs.
+            targets: Of the pairs.
+        """
+        added = [
+            example
+            for source, target in zip(sources, targets, strict=True)
+            for example in self.make_examples(source, target)
+        ]
+        return Examples(
+            [kind for kind, _, _ in added],
+            [source for _, source, _ in added],
+            [target for _, _, target in added],
+        )
+
+    def make_examples(self, source: str, target: str) -> Iterator[Example]:
+        """Yields the examples made of a pair: at most one of each kind, each by itself."""
+        settings = self._settings
+
+        def draw(purpose: str) -> Random:
+            # A generator for each purpose: one rate changes nothing of another kind's examples. No
+            # sentence holds the character between them.
+            text = f"{self._seed}\n{purpose}\n{source}\n{target}"
+            return Random(hashlib.blake2b(text.encode(), digest_size=16).digest())
+
+        def is_drawn(kind: str, rate: float) -> bool:
+            return rate > 0.0 and draw(kind).random() < rate
+
+        if settings.placeholders is not None and is_drawn(
+            "placeholders", settings.placeholders.rate
+        ):
+            shared = find_shared(source, target)
+            if shared and not any(symbol in source + target for symbol in self._symbols):
+                drawn = draw("words that become symbols")
+                yield "placeholders", *put_symbols(source, target, shared, self._symbols, drawn)
+        if settings.casing is not None:
+            for name, change in (
+                ("upper", str.upper),
+                ("title", write_title),
+                ("lower", str.lower),
+            ):
+                if is_drawn(f"casing.{name}", getattr(settings.casing, name)):
+                    made = change(source), change(target)
+                    if made != (source, target):
+                        yield f"casing.{name}", *made
+        if settings.typos is not None and is_drawn("typos", settings.typos.rate):
+            drawn = draw("words with errors")
+            misspelled = make_typos(source, settings.typos.words, drawn)
+            if misspelled is not None:
+                yield "typos", misspelled, target
+        missing = settings.missing_punctuation
+        if missing is not None and is_drawn("missing_punctuation", missing.rate):
+            sides = strip_final_punctuation(source), strip_final_punctuation(target)
+            if sides[0] is not None and sides[1] is not None:
+                yield (
+                    "missing_punctuation",
+                    sides[0],
+                    sides[1] if missing.sides == "both" else target,
+                )
