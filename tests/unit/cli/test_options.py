@@ -150,7 +150,7 @@ KEYS = {
     "max_extra_tokens max_output_tokens max_source_tokens batch_tokens processes",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
-    "inference.glossary": "path",
+    "inference.glossary": "path way",
     "inference.shortlist": "frequent translations",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
