@@ -2,10 +2,12 @@
 
     python benchmarks/terms.py FOLDER [--steps 1000]
 
-The phrasebook's pairs without every ninth noun are what a small model learns. It translates pairs
-that hold one of these nouns, with no glossary and with one that gives each noun's base form for its
-singular and its plural; the grammar inflects, so the references have the right forms. A right form
-is one that the reference has. Runs lie in FOLDER, and those that are done are not done again.
+The phrasebook's pairs without every ninth noun are what two small models learn, one of them with
+examples annotated by a dictionary of the other nouns (`data.augment.terms`). They translate pairs
+that hold one of the nouns left out: the first with no glossary, and by constraints; the second by
+annotation. The glossary gives each noun's base form for its singular and its plural; the grammar
+inflects, so the references have the right forms. A right form is one that the reference has. Runs
+lie in FOLDER, and those that are done are not done again.
 """
 
 import argparse
@@ -26,19 +28,29 @@ from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_forms import find_uses
 
 _NUM_TESTED = 400
-_BEAMS = (4, 8)
+_WAYS = (("plain", ""), ("plain", "constraints"), ("annotated", ""), ("annotated", "annotation"))
+"""Which model, and how terms get into its translations."""
 
 
-def hold_out() -> list[Noun]:
-    """Returns the nouns that training never sees."""
-    nouns = [
+def write_terms(path: Path, nouns: list[Noun]) -> None:
+    """Writes the base form of each noun for its singular and its plural."""
+    terms = {
+        english: noun.german
+        for noun in nouns
+        for english in (noun.english, noun.english_plural)
+        if noun.german != "-"
+    }
+    path.write_text("".join(f"{each}\t{terms[each]}\n" for each in terms), encoding="utf-8")
+
+
+def write_corpora(folder: Path) -> None:
+    """Writes training pairs without some nouns, a development set, and pairs to test with them."""
+    all_nouns = [
         read_noun(fields, group) for group, table in NOUNS.items() for fields in split_table(table)
     ]
-    return [noun for noun in nouns if "mass" not in noun.flags][::9]
-
-
-def write_corpora(folder: Path, nouns: list[Noun]) -> None:
-    """Writes training pairs without the nouns, a development set, and pairs to test with them."""
+    nouns = [noun for noun in all_nouns if "mass" not in noun.flags][::9]
+    write_terms(folder / "terms.tsv", nouns)
+    write_terms(folder / "dictionary.tsv", [noun for noun in all_nouns if noun not in nouns])
     words = {word for noun in nouns for word in (noun.english, noun.english_plural)}
     german = {noun.german.lower()[:5] for noun in nouns}
 
@@ -58,18 +70,14 @@ def write_corpora(folder: Path, nouns: list[Noun]) -> None:
         for language, side in (("en", 0), ("de", 1)):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
             (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
-    terms = "".join(
-        f"{english}\t{noun.german}\n"
-        for noun in nouns
-        for english in dict.fromkeys((noun.english, noun.english_plural))
-    )
-    (folder / "terms.tsv").write_text(terms, encoding="utf-8")
 
 
-def train(folder: Path, steps: int) -> None:
-    """Trains the model, unless it is there."""
+def train(folder: Path, name: str, steps: int) -> None:
+    """Trains a model, unless it is there."""
     command = [sys.executable, "-m", "mtkit", "run", "-r", "phrasebook-en-de"]
-    command += ["-w", str(folder / "run"), "-s", f"data.data_root={folder}"]
+    command += ["-w", str(folder / name), "-s", f"data.data_root={folder}"]
+    if name == "annotated":
+        command += ["-s", "data.augment.terms={dictionary='dictionary.tsv', rate=0.5}"]
     for part in ("train", "dev"):
         files = f"{{source='{part}.en', target='{part}.de'}}"
         command += ["-s", f"data.{part}={f'[{files}]' if part == 'train' else files}"]
@@ -77,13 +85,12 @@ def train(folder: Path, steps: int) -> None:
     subprocess.run(command, check=True)
 
 
-def translate(folder: Path, beam: int, *, has_glossary: bool) -> tuple[list[dict], float]:
+def translate(folder: Path, name: str, way: str) -> tuple[list[dict], float]:
     """Returns each test line's translation as JSON, and the seconds that it took."""
     command = [sys.executable, "-m", "mtkit", "translate", "--engine", "torch", "--json"]
-    command += ["--model", str(folder / "run" / "model")]
-    command += ["-s", f"inference.beam_size={beam}", "-s", "inference.processes=1"]
-    if has_glossary:
-        command += ["--glossary", str(folder / "terms.tsv")]
+    command += ["--model", str(folder / name / "model"), "-s", "inference.processes=1"]
+    if way:
+        command += ["--glossary", str(folder / "terms.tsv"), "-s", f"inference.glossary.way={way}"]
     text = (folder / "test.en").read_bytes()
     started_at = time.perf_counter()
     found = subprocess.run(command, input=text, capture_output=True, check=True)
@@ -108,25 +115,25 @@ def count_forms(folder: Path, texts: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Prints a table: for each beam a line without the glossary and one with it."""
+    """Prints a table: a line for each model, without a glossary and with it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=1_000)
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    write_corpora(folder, hold_out())
-    train(folder, arguments.steps)
+    write_corpora(folder)
+    for name in dict.fromkeys(name for name, _ in _WAYS):
+        train(folder, name, arguments.steps)
     references = (folder / "test.de").read_text(encoding="utf-8").splitlines()
-    print("| beam | glossary | used | inflected | missed | right form | BLEU | seconds |")
+    print("| model | way | used | inflected | missed | right form | BLEU | seconds |")
     print("|---|---|---|---|---|---|---|---|")
-    for beam in _BEAMS:
-        for has_glossary in (False, True):
-            answers, seconds = translate(folder, beam, has_glossary=has_glossary)
-            texts = [answer["text"] for answer in answers]
-            bleu = sacrebleu.corpus_bleu(texts, [references]).score
-            row = [str(beam), "yes" if has_glossary else "no", *count_forms(folder, texts)]
-            print(f"| {' | '.join([*row, f'{bleu:.1f}', f'{seconds:.1f}'])} |", flush=True)
+    for name, way in _WAYS:
+        answers, seconds = translate(folder, name, way)
+        texts = [answer["text"] for answer in answers]
+        bleu = sacrebleu.corpus_bleu(texts, [references]).score
+        row = [name, way or "none", *count_forms(folder, texts), f"{bleu:.1f}", f"{seconds:.1f}"]
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.console import open_console, say
+from mtkit.console import open_console, say, warn
 from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
@@ -78,7 +78,11 @@ from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.text.glossary import read_glossary
 from mtkit.workspace import Workspace
+
+_MAX_NOTES = 5
+"""Of a dictionary, that are printed."""
 
 
 def prepare(
@@ -129,6 +133,10 @@ def check_inputs(recipe: Recipe, models: LanguageModels | None = None) -> None:
     folder = reused_folder(recipe)
     if folder is not None:
         read_reused(folder, recipe)
+    augment = recipe.data.augment
+    if augment is not None and augment.terms is not None:
+        for note in read_glossary(augment.terms.dictionary).notes[:_MAX_NOTES]:
+            warn(note)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
         check_corpus(corpus, languages=recipe.data.languages)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from mtkit.data.augmentation.augment import list_copy_symbols
+from mtkit.data.augmentation.augment import list_augment_symbols
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import read_json
@@ -156,7 +156,7 @@ def list_own_symbols(recipe: Recipe) -> list[str]:
         return list(CLOSING_PIECES)
     if recipe.objective in ("masked-lm", "denoising"):
         return [MASK_PIECE]
-    return list_copy_symbols(recipe.data.augment)
+    return list_augment_symbols(recipe.data.augment)
 
 
 def list_symbols(recipe: Recipe) -> list[str]:

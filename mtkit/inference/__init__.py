@@ -5,6 +5,7 @@ translation.py      requests and translations; warnings, and the error of a line
 line_translator.py  the steps of a translation, in order
 protect.py          translations checked for what they must keep, and looked for again
 masking.py          pieces of a line replaced by symbols, and put back
+terms.py            terms of a glossary: searched for where they are missing, and reported
 segment.py          cuts a line that is too long into parts, and joins their translations
 encode.py           a line in tokens, in parts where it is too long
 predict_text.py     a language model's probability of each line of a text

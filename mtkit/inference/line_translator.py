@@ -143,7 +143,9 @@ class LineTranslator:
             for each in settings
         ]
         encoded, warnings = self._encoder.encode(requests, lines, limits)
-        searched = iter(self._search(encoded, settings))
+        texts = [request.text for request in requests]
+        given = encoded if self._terms is None else self._terms.annotate(texts, encoded, limits)
+        searched = iter(self._search(given, settings))
         ranked: list[list[list[Hypothesis]]] = []
         for line, parts, each in zip(lines, encoded, settings, strict=True):
             found = list(itertools.islice(searched, len(parts)))
@@ -155,7 +157,6 @@ class LineTranslator:
                     for part, hypotheses in zip(parts, found, strict=True)
                 ]
             )
-        texts = [request.text for request in requests]
         self._insist_on_terms(texts, encoded, ranked, settings)
         aligned = [index for index, each in enumerate(settings) if each.alignments]
         if aligned:
@@ -202,7 +203,7 @@ class LineTranslator:
         settings: Sequence[Inference],
     ) -> None:
         """Searches parts again whose translations lack terms, and puts what is found in place."""
-        if self._terms is None:
+        if self._terms is None or self._terms.way == "annotation":
             return
         again: dict[tuple[int, int], EncodedSource] = {}
         for line, number, terms in self._terms.find_in_parts(texts, encoded):

@@ -10,14 +10,17 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from mtkit.console import warn
+from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Hypothesis, Request, TermUse, Translation
+from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
+from mtkit.text.term_annotation import annotate, knows_terms
 from mtkit.text.term_forms import Use, find_uses
+from mtkit.text.token_ids import EOS
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
@@ -25,6 +28,9 @@ _MAX_TOKENS = 64
 """Tokens at most that an output of a part is made to contain: a search takes time and memory for
 each. Terms beyond are left to the model, and reported."""
 _MAX_NOTES = 5
+
+Way = Literal["annotation", "constraints"]
+"""Values of `inference.glossary.way`, `auto` resolved."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,24 @@ class TextTerms:
         return sorted(told, key=lambda each: each.span)
 
 
+def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
+    """Returns how terms get into a model's translations.
+
+    Raises:
+        MtkitError: By annotation, of which the model knows nothing.
+    """
+    knows = knows_terms(tokenizer.source_vocabulary)
+    if settings.way == "annotation" and not knows:
+        raise MtkitError(
+            'inference.glossary.way = "annotation", but the model was trained without '
+            "data.augment.terms",
+            'remove it, or take "constraints"',
+        )
+    if settings.way == "auto":
+        return "annotation" if knows else "constraints"
+    return settings.way
+
+
 class GlossaryTerms:
     """Looks for the terms of a glossary, and says what outputs must contain.
 
@@ -76,26 +100,60 @@ class GlossaryTerms:
     Args:
         glossary: The terms.
         tokenizer: The model's.
+        way: How terms get into a translation.
     """
 
-    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer) -> None:
-        self._glossary, self._tokenizer = glossary, tokenizer
+    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer, way: Way) -> None:
+        self._glossary, self._tokenizer, self.way = glossary, tokenizer, way
         self._counts: Counter[tuple[bool, str]] = Counter()
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, path: Path, tokenizer: SubwordTokenizer) -> "GlossaryTerms":
+    def open(cls, settings: GlossarySettings, tokenizer: SubwordTokenizer) -> "GlossaryTerms":
         """Returns the terms of a file, and prints what is odd about it.
 
         Raises:
-            MtkitError: It isn't there, or a line of it is at fault.
+            MtkitError: It isn't there, or a line of it is at fault; a model that doesn't know
+                annotations.
         """
-        read = read_glossary(path)
+        read = read_glossary(settings.path)
         for note in read.notes[:_MAX_NOTES]:
             warn(note)
         if len(read.notes) > _MAX_NOTES:
-            warn(f"{path}: {len(read.notes) - _MAX_NOTES:,} more terms with several targets")
-        return cls(Glossary(read.terms), tokenizer)
+            num_more = len(read.notes) - _MAX_NOTES
+            warn(f"{settings.path}: {num_more:,} more terms with several targets")
+        return cls(Glossary(read.terms), tokenizer, choose_way(settings, tokenizer))
+
+    def annotate(
+        self,
+        texts: Sequence[str],
+        encoded: Sequence[Sequence[EncodedSource]],
+        limits: Sequence[int],
+    ) -> list[list[EncodedSource]]:
+        """Returns lines' parts with translations behind their terms, for a model that reads them.
+
+        Args:
+            texts: The lines.
+            encoded: Their parts.
+            limits: Tokens that each line's parts have at most; one that would be longer stays.
+        """
+        changed = [list(parts) for parts in encoded]
+        if self.way == "constraints":
+            return changed
+        for line, number, terms in self.find_in_parts(texts, encoded):
+            part = encoded[line][number]
+            text = texts[line][slice(*part.span)]
+            plain, annotated = self._tokenizer.encode_source(
+                [text, annotate(text, [(span, term.target) for span, term in terms.wanted])]
+            )
+            # Marks of languages stand before the text and behind `</s>`.
+            tokens = list(part.tokens)
+            num_behind = tokens[::-1].index(EOS)
+            num_before = len(tokens) - num_behind - len(plain)
+            tokens[num_before : len(tokens) - num_behind] = annotated
+            if len(tokens) <= limits[line]:
+                changed[line][number] = replace(part, tokens=tokens)
+        return changed
 
     def find_in_parts(
         self, texts: Sequence[str], encoded: Sequence[Sequence[EncodedSource]]

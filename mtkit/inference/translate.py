@@ -17,14 +17,14 @@ from mtkit.inference.streams.windows import (
     answer_windows,
     take_windows,
 )
-from mtkit.inference.terms import GlossaryTerms
+from mtkit.inference.terms import GlossaryTerms, choose_way
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.alignment_head import ALIGNMENT_FILE
-from mtkit.model.config import ModelConfig, OpenedFolder, check_translates, open_model_folder
+from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Inference
+from mtkit.recipe.inference import EngineChoice, Glossary, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -110,7 +110,7 @@ class Translator:
                 opened[0].tokenizer.languages, config.source_language, config.target_language
             ).with_default(source_language, target_language)
             if settings.glossary is not None:
-                _check_glossary(opened[0].config, found)
+                _check_glossary(opened[0], settings.glossary, found)
             # Before the model, which may take long.
             self._terms = _open_terms(settings, opened[0].tokenizer)
             engine_with_model = _open_engine(found, folders, settings, device)
@@ -360,16 +360,16 @@ def _open_engine(
             return open_ctranslate2_engine(folders, device)
 
 
-def _check_glossary(config: ModelConfig, engine: EngineName) -> None:
+def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName) -> None:
     """Checks that a model's outputs can be made to contain terms.
 
     Raises:
         MtkitError: They can't.
     """
-    check_translates(config, "inference.glossary")
-    if config.linearization is not None:
+    check_translates(opened.config, "inference.glossary")
+    if opened.config.linearization is not None:
         raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
-    if engine == "ctranslate2":
+    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) == "constraints":
         raise MtkitError(
             "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
             'use engine = "torch" with the original model',
@@ -384,7 +384,7 @@ def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTer
     """
     if settings.glossary is None:
         return None
-    return GlossaryTerms.open(settings.glossary.path, tokenizer)
+    return GlossaryTerms.open(settings.glossary, tokenizer)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

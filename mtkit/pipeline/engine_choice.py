@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import check_settings
+from mtkit.inference.terms import choose_way
 from mtkit.model.config import (
     CONFIG_FILE,
     ModelConfig,
@@ -25,6 +26,7 @@ from mtkit.model.exporters.ctranslate2_library import find_device, load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def choose_engine(recipe: "Recipe", workspace: Workspace, device: str = "auto") 
     try:
         config = read_config(workspace.model)
         check_gains(config, settings, read_quantization(workspace), device)
+        _check_glossary(workspace, settings)
         _check_up_to_date(workspace, settings)
     except MtkitError as error:
         reason = "; ".join(filter(None, (f"engine: torch, since {error.message}", error.hint)))
@@ -160,6 +163,19 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
         f"{workspace.export} was exported from a different model than {workspace.model}",
         f"export it again: {shlex.join(command)}",
     )
+
+
+def _check_glossary(workspace: Workspace, settings: Inference) -> None:
+    """Checks that a run's model reads the terms of a glossary: CTranslate2 can't search for them.
+
+    Raises:
+        MtkitError: It doesn't.
+    """
+    if settings.glossary is None:
+        return
+    tokenizer = SubwordTokenizer.load(workspace.model)
+    if choose_way(settings.glossary, tokenizer) == "constraints":
+        raise MtkitError("CTranslate2 can't search for outputs that contain given terms")
 
 
 def _check_up_to_date(workspace: Workspace, settings: Inference) -> None:

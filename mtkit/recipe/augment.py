@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mtkit.recipe.augment_terms import Terms
 from mtkit.recipe.section import Section
 
 Rate = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -67,6 +68,8 @@ class Augment(Section):
     """Typing errors in the source."""
     missing_punctuation: MissingPunctuation | None = None
     """Pairs without final punctuation."""
+    terms: Terms | None = None
+    """Sources that name translations of some of their words."""
 
     @model_validator(mode="after")
     def _makes_something(self) -> Self:

@@ -75,15 +75,17 @@ class Shortlist(Section):
 
 
 class Glossary(Section):
-    """Terms with their translations, which `mtkit translate` uses and reports.
-
-    A line whose translation lacks a term's is searched again, among outputs that contain it, in the
-    form that the glossary has.
-    """
+    """Terms with their translations, which `mtkit translate` uses and reports."""
 
     path: Path
     """A file of UTF-8, a term a line: source, tab, target, and then `case_sensitive` or `forbidden`
     if it is that; a relative path in a recipe starts from `data.data_root`."""
+    way: Literal["auto", "annotation", "constraints"] = "auto"
+    """How terms get into a translation. `annotation`: the model reads them behind their sources,
+    and inflects them, if it was trained with `data.augment.terms`. `constraints`: a line whose
+    translation lacks one is searched again, by `torch`, among outputs that contain it in the form
+    that the glossary has. `auto`: `annotation` for a model that was trained so, else
+    `constraints`."""
 
 
 class Inference(Section):

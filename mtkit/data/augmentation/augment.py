@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from random import Random
 
 from mtkit.data.augmentation.copied_words import find_shared, put_symbols
+from mtkit.data.augmentation.terms import TermAnnotator
 from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
 from mtkit.recipe.augment import Augment
+from mtkit.text.term_annotation import TERM_SYMBOLS
 
 Example = tuple[str, str, str]
 """Its kind, source and target."""
@@ -33,6 +35,12 @@ def list_copy_symbols(augment: Augment | None) -> list[str]:
     return [f"<copy{number}>" for number in range(augment.placeholders.num_symbols)]
 
 
+def list_augment_symbols(augment: Augment | None) -> list[str]:
+    """Returns all symbols that a vocabulary needs for a recipe's examples."""
+    has_terms = augment is not None and augment.terms is not None
+    return [*list_copy_symbols(augment), *(TERM_SYMBOLS if has_terms else ())]
+
+
 class Augmenter:
     """Makes examples of pairs.
 
@@ -44,6 +52,7 @@ class Augmenter:
     def __init__(self, settings: Augment, seed: int) -> None:
         self._settings, self._seed = settings, seed
         self._symbols = list_copy_symbols(settings)
+        self._terms = None if settings.terms is None else TermAnnotator(settings.terms)
 
     def augment(self, sources: Sequence[str], targets: Sequence[str]) -> "Examples":
         """Returns the examples made of pairs, in the pairs' order.
@@ -107,3 +116,8 @@ class Augmenter:
                     sides[0],
                     sides[1] if missing.sides == "both" else target,
                 )
+        if settings.terms is not None and is_drawn("terms", settings.terms.rate):
+            assert self._terms is not None
+            annotated = self._terms.annotate(source, target, draw("terms that are annotated"))
+            if annotated is not None:
+                yield "terms", annotated, target

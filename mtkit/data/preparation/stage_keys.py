@@ -106,6 +106,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
                 *([found["alignment"]["digest"]] if "alignment" in found else []),
                 *([] if data.augment is None else [_dump(recipe, data.augment), recipe.seed]),
+                *_describe_dictionary(recipe),
             ]
         case "dev":
             depends = [
@@ -134,6 +135,13 @@ def _dump(recipe: Recipe, section: BaseModel, left_out: set[str] | None = None) 
     """Returns a section's values but for some, with paths as they start from the corpora."""
     tables = section.model_dump(mode="json", exclude=left_out)
     return relative_to_root(tables, str(recipe.data.data_root))
+
+
+def _describe_dictionary(recipe: Recipe) -> list[dict[str, Any]]:
+    """Returns what tells the dictionary of a recipe's terms from others; empty without one."""
+    augment = recipe.data.augment
+    terms = None if augment is None else augment.terms
+    return [] if terms is None else [describe_file(terms.dictionary)]
 
 
 def _describe_pretrained(recipe: Recipe) -> list[dict[str, Any]]:

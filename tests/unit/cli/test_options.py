@@ -74,7 +74,7 @@ OPTIONS = {
 KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
-    "cleaning",
+    "cleaning augment",
     "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
     "max_pairs",
@@ -114,6 +114,12 @@ KEYS = {
     "data.cleaning.duplicates": "enabled by",
     "data.cleaning.selection": "in_domain general in_domain_source general_source in_domain_target "
     "general_target classifier label keep max_difference min_probability",
+    "data.augment": "placeholders casing typos missing_punctuation terms",
+    "data.augment.placeholders": "rate num_symbols",
+    "data.augment.casing": "upper title lower",
+    "data.augment.typos": "rate words",
+    "data.augment.missing_punctuation": "rate sides",
+    "data.augment.terms": "dictionary rate max_terms",
     "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
     "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
     "pretrained sampling",
@@ -147,12 +153,13 @@ KEYS = {
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
     "stop_margin min_length no_repeat_ngram sampling fusion glossary alignments flags shortlist "
-    "max_extra_tokens max_output_tokens max_source_tokens batch_tokens processes",
+    "protect max_extra_tokens max_output_tokens max_source_tokens batch_tokens processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
     "max_ratio smoothing max_other_numbers max_other_addresses min_log_probability min_coverage",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
-    "inference.glossary": "path",
+    "inference.glossary": "path way",
+    "inference.protect": "urls emails placeholders numbers min_number patterns beam_size",
     "inference.shortlist": "frequent translations",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "

@@ -8,6 +8,7 @@ from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.token_ids import EOS
+from mtkit.text.vocabulary import Vocabulary
 
 
 class CharacterTokenizer:
@@ -38,6 +39,8 @@ class CharacterTokenizer:
     @property
     def target_vocabulary(self) -> "_Vocabulary":
         return _Vocabulary()
+
+    source_vocabulary = Vocabulary(())
 
 
 class _Vocabulary:

@@ -11,7 +11,9 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis, Request
 from mtkit.recipe.inference import Glossary, Inference
+from mtkit.text.term_annotation import TERM_SYMBOLS
 from mtkit.text.token_ids import EOS
+from mtkit.text.vocabulary import Vocabulary
 
 from .fakes import CharacterTokenizer
 
@@ -52,6 +54,19 @@ def open_translator(path: Path, terms: str, **settings: object) -> tuple[Transla
     engine = WordEngine()
     chosen = Inference(glossary=Glossary(path=path), **settings)
     return Translator.of(engine, CharacterTokenizer(), chosen, target_language="de"), engine
+
+
+class _AnnotatedTokenizer(CharacterTokenizer):
+    """Of a model that was trained on annotated sources."""
+
+    source_vocabulary = Vocabulary(TERM_SYMBOLS)
+
+
+def open_annotating(path: Path, terms: str, **settings: object) -> tuple[Translator, WordEngine]:
+    path.write_text(terms, encoding="utf-8")
+    engine = WordEngine()
+    chosen = Inference(glossary=Glossary(path=path, **settings))
+    return Translator.of(engine, _AnnotatedTokenizer(), chosen, target_language="de"), engine
 
 
 @pytest.fixture
@@ -119,6 +134,33 @@ def test_more_terms_than_a_search_can_bear_are_left_to_the_model(terms_file):
     assert len(engine.batches[1][0].required) == 2
 
 
+def test_a_model_that_knows_annotations_reads_them(terms_file):
+    translator, engine = open_annotating(terms_file, "zebra\tZebra\ncats\tKatze\n")
+    found = translator.search(["the zebra", "dog"])
+    decode = CharacterTokenizer().decode_target
+    assert [decode(source.tokens) for (source,) in ([each] for each in engine.batches[0])] == [
+        "the<term0> zebra<term1> Zebra<term2>",
+        "dog",
+    ]
+    # What it lacks nevertheless is reported, and left.
+    assert len(engine.batches) == 1
+    assert [[use.use for use in each.terms] for each in found] == [["missed"], []]
+
+
+def test_constraints_may_be_asked_for_instead(terms_file):
+    translator, engine = open_annotating(terms_file, "zebra\tZebra\n", way="constraints")
+    (found,) = translator.search(["the zebra"])
+    assert found.text == "das Zebra"
+    assert len(engine.batches) == 2
+
+
+def test_annotation_needs_a_model_that_knows_it(terms_file):
+    terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
+    settings = Inference(glossary=Glossary(path=terms_file, way="annotation"))
+    with pytest.raises(MtkitError, match=r"trained without data\.augment\.terms"):
+        Translator.of(WordEngine(), CharacterTokenizer(), settings)
+
+
 def test_no_glossary_no_word_of_terms():
     translator = Translator.of(WordEngine(), CharacterTokenizer(), Inference())
     (found,) = translator.search(["cats"])
@@ -129,7 +171,7 @@ def test_no_glossary_no_word_of_terms():
 
 def test_ctranslate2_is_refused_by_name(terms_file):
     with pytest.raises(MtkitError, match=r"inference\.glossary: CTranslate2 can't search"):
-        check_settings(Inference(glossary=Glossary(path=terms_file)))
+        check_settings(Inference(glossary=Glossary(path=terms_file, way="constraints")))
 
 
 def test_samples_have_no_glossary(terms_file):

@@ -1,0 +1,25 @@
+"""The `data.augment.terms` section: examples that say how words of theirs are translated."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from mtkit.recipe.section import Section
+
+
+class Terms(Section):
+    """Examples whose sources name translations of some of their words (arXiv 1906.01105).
+
+    Behind a word of the source stands the base form of its translation, between symbols, and the
+    target has it in whatever form the sentence needs: so a model learns to inflect what a glossary
+    gives. `mtkit translate --glossary` then annotates lines in the same way.
+    """
+
+    dictionary: Path
+    """Words and their translations, in base form, as `mtkit translate --glossary` reads them; a
+    relative path in a recipe starts from `data.data_root`."""
+    rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    """Share of the pairs with words of the dictionary on both sides that an example is made of."""
+    max_terms: Annotated[int, Field(ge=1, le=20)] = 3
+    """Words of an example that are annotated, at most."""
