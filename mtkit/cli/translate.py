@@ -42,6 +42,7 @@ class Form(StrEnum):
     JSONL = "jsonl"
     HTML = "html"
     XML = "xml"
+    MARKDOWN = "markdown"
     SRT = "srt"
     VTT = "vtt"
     PO = "po"

@@ -7,6 +7,7 @@ from pathlib import Path
 from mtkit.documents.archives import ARCHIVES, translate_archive
 from mtkit.documents.document import Document, Languages, TextTranslator
 from mtkit.documents.formats.html import read_html
+from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
 from mtkit.documents.formats.plain import read_text
 from mtkit.documents.formats.strings import read_json_strings, read_po
@@ -23,6 +24,8 @@ ENDINGS = {
     ".htm": "html",
     ".xhtml": "xml",
     ".xml": "xml",
+    ".md": "markdown",
+    ".markdown": "markdown",
     ".srt": "srt",
     ".vtt": "vtt",
     ".po": "po",
@@ -159,6 +162,7 @@ _READERS: dict[str, Callable[[str, Languages], Document]] = {
     "text": read_text,
     "html": read_html,
     "xml": read_xml,
+    "markdown": read_markdown,
     "srt": read_subtitles,
     "vtt": read_subtitles,
     "po": read_po,

@@ -2,6 +2,7 @@
 
 html.py       web pages
 xml.py        XML of any kind
+markdown.py   Markdown: blocks; markdown_blocks.py, _inline.py, _writing.py: positions, markup, text
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
