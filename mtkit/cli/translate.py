@@ -46,6 +46,8 @@ class Form(StrEnum):
     SRT = "srt"
     VTT = "vtt"
     PO = "po"
+    XLIFF = "xliff"
+    TMX = "tmx"
     JSON = "json"
     DOCX = "docx"
     PPTX = "pptx"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mtkit.documents.archives import ARCHIVES, translate_archive
 from mtkit.documents.document import Document, Languages, TextTranslator
+from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
@@ -29,6 +30,9 @@ ENDINGS = {
     ".srt": "srt",
     ".vtt": "vtt",
     ".po": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".tmx": "tmx",
     ".json": "json",
     ".docx": "docx",
     ".pptx": "pptx",
@@ -166,6 +170,8 @@ _READERS: dict[str, Callable[[str, Languages], Document]] = {
     "srt": read_subtitles,
     "vtt": read_subtitles,
     "po": read_po,
+    "xliff": read_xliff,
+    "tmx": read_tmx,
     "json": read_json_strings,
     "docx": read_office,
     "pptx": read_office,

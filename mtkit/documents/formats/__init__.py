@@ -6,5 +6,6 @@ markdown.py   Markdown: blocks; markdown_blocks.py, _inline.py, _writing.py: pos
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
+bilingual.py  a text and its translation side by side: XLIFF, TMX
 strings.py    strings of programs: PO files, JSON
 """
