@@ -49,6 +49,7 @@ class Form(StrEnum):
     XLIFF = "xliff"
     TMX = "tmx"
     JSON = "json"
+    YAML = "yaml"
     DOCX = "docx"
     PPTX = "pptx"
     ODT = "odt"

@@ -14,6 +14,7 @@ from mtkit.documents.formats.plain import read_text
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
+from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.translate_units import translate_document
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
@@ -34,6 +35,8 @@ ENDINGS = {
     ".xliff": "xliff",
     ".tmx": "tmx",
     ".json": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
     ".docx": "docx",
     ".pptx": "pptx",
     ".odt": "odt",
@@ -173,6 +176,7 @@ _READERS: dict[str, Callable[[str, Languages], Document]] = {
     "xliff": read_xliff,
     "tmx": read_tmx,
     "json": read_json_strings,
+    "yaml": read_yaml,
     "docx": read_office,
     "pptx": read_office,
     "odt": read_office,

@@ -8,4 +8,5 @@ plain.py      plain text
 subtitles.py  SubRip and WebVTT
 bilingual.py  a text and its translation side by side: XLIFF, TMX
 strings.py    strings of programs: PO files, JSON
+yaml_strings.py  strings of YAML
 """
