@@ -66,7 +66,7 @@ def translate_file(
         MtkitError: The file can't be read, is broken or larger than 64 MiB, or of no known format.
     """
     form = choose_format(source, form)
-    check_output(output)
+    check_output(output, source)
     try:
         content = read_file(source, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
@@ -78,17 +78,22 @@ def translate_file(
     write_atomically(output, translated)
 
 
-def check_output(output: Path) -> None:
-    """Checks that a file could be written.
+def check_output(output: Path, source: Path) -> None:
+    """Checks that the translation of a file could be written.
 
     Raises:
-        MtkitError: It is a folder, or its folder isn't there.
+        MtkitError: It is a folder, its folder isn't there, or it is the file itself.
     """
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():
         raise MtkitError(
             f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"
+        )
+    if output.exists() and source.exists() and output.samefile(source):
+        raise MtkitError(
+            f"{output}: the translation would take the place of the document itself",
+            "name another file with --output",
         )
 
 
