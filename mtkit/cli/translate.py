@@ -43,10 +43,14 @@ class Form(StrEnum):
     JSONL = "jsonl"
     HTML = "html"
     XML = "xml"
+    MARKDOWN = "markdown"
     SRT = "srt"
     VTT = "vtt"
     PO = "po"
+    XLIFF = "xliff"
+    TMX = "tmx"
     JSON = "json"
+    YAML = "yaml"
     DOCX = "docx"
     PPTX = "pptx"
     ODT = "odt"
@@ -284,6 +288,6 @@ def _check_file(file: Path | None, output: Path | None, form: Form | None) -> No
     from mtkit.documents.translate_file import check_output, choose_format
 
     choose_format(file, form)
-    check_output(output)
+    check_output(output, file)
     if not file.is_file():
         raise MtkitError(f"{file}: no such file")

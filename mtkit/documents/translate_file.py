@@ -6,12 +6,15 @@ from pathlib import Path
 
 from mtkit.documents.archives import ARCHIVES, translate_archive
 from mtkit.documents.document import Document, Languages, TextTranslator
+from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
+from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
 from mtkit.documents.formats.plain import read_text
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
+from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.translate_units import translate_document
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
@@ -23,10 +26,17 @@ ENDINGS = {
     ".htm": "html",
     ".xhtml": "xml",
     ".xml": "xml",
+    ".md": "markdown",
+    ".markdown": "markdown",
     ".srt": "srt",
     ".vtt": "vtt",
     ".po": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".tmx": "tmx",
     ".json": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
     ".docx": "docx",
     ".pptx": "pptx",
     ".odt": "odt",
@@ -56,7 +66,7 @@ def translate_file(
         MtkitError: The file can't be read, is broken or larger than 64 MiB, or of no known format.
     """
     form = choose_format(source, form)
-    check_output(output)
+    check_output(output, source)
     try:
         content = read_file(source, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
@@ -68,17 +78,22 @@ def translate_file(
     write_atomically(output, translated)
 
 
-def check_output(output: Path) -> None:
-    """Checks that a file could be written.
+def check_output(output: Path, source: Path) -> None:
+    """Checks that the translation of a file could be written.
 
     Raises:
-        MtkitError: It is a folder, or its folder isn't there.
+        MtkitError: It is a folder, its folder isn't there, or it is the file itself.
     """
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():
         raise MtkitError(
             f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"
+        )
+    if output.exists() and source.exists() and output.samefile(source):
+        raise MtkitError(
+            f"{output}: the translation would take the place of the document itself",
+            "name another file with --output",
         )
 
 
@@ -159,10 +174,14 @@ _READERS: dict[str, Callable[[str, Languages], Document]] = {
     "text": read_text,
     "html": read_html,
     "xml": read_xml,
+    "markdown": read_markdown,
     "srt": read_subtitles,
     "vtt": read_subtitles,
     "po": read_po,
+    "xliff": read_xliff,
+    "tmx": read_tmx,
     "json": read_json_strings,
+    "yaml": read_yaml,
     "docx": read_office,
     "pptx": read_office,
     "odt": read_office,

@@ -61,7 +61,7 @@ def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-_TEXT = Escapes(_escape, html.unescape)
+HTML_TEXT = Escapes(_escape, html.unescape)
 
 
 def read_spelled(text: str) -> tuple[Spelled, ...]:
@@ -88,33 +88,125 @@ def read_html(text: str, languages: Languages) -> Document:
     Raises:
         MtkitError: It ends inside a tag, a comment or a script; elements are nested too deeply.
     """
-    reader = _Reader(text, languages)
-    reader.read()
-    document = reader.document
-    document.units += make_units(reader.parts, _TEXT)
+    document = Document(text)
+    read_html_part(document, (0, len(text)), languages)
     return document
+
+
+def read_html_part(document: Document, span: Span, languages: Languages) -> None:
+    """Adds the units and edits of a part of a document that is HTML.
+
+    Raises:
+        MtkitError: As `read_html`; nothing has been added.
+    """
+    reader = _Reader(document.text, span, languages)
+    reader.read()
+    document.units += [*reader.units, *make_units(reader.parts, HTML_TEXT)]
+    document.edits += reader.edits
+
+
+Attributes = dict[str, tuple[Span, str]]
+"""Of each attribute of a tag where its value stands, without its quotes, and its text."""
+
+
+def read_attributes(text: str, start: int, end: int) -> Attributes:
+    """Returns the attributes of a tag that stands at these positions of a text."""
+    raw = text[start:end]
+    name = re.match(r"<[^\s/>]+", raw)
+    found: Attributes = {}
+    for attribute in _ATTRIBUTE.finditer(raw, name.end() if name else 1):
+        group = next((each for each in (2, 3, 4) if attribute.group(each) is not None), None)
+        if group is None:
+            continue
+        first, last = attribute.span(group)
+        span = (start + first, start + last)
+        found.setdefault(attribute.group(1).lower(), (span, html.unescape(attribute.group(group))))
+    return found
+
+
+def is_inline(name: str) -> bool:
+    """Returns whether an element is part of a sentence."""
+    return name in _INLINE or name in _CODE or "-" in name
+
+
+def is_void(name: str) -> bool:
+    """Returns whether an element has no closing tag."""
+    return name in _VOID
+
+
+def is_left(name: str, attributes: Attributes, languages: Languages) -> bool:
+    """Returns whether an element is left as it is."""
+    if name in _SKIPPED or name in _CODE:
+        return True
+    if attributes.get("translate", ((0, 0), ""))[1].lower() == "no":
+        return True
+    if "notranslate" in attributes.get("class", ((0, 0), ""))[1].split():
+        return True
+    language = attributes.get("lang", ((0, 0), ""))[1]
+    return bool(language) and not languages.is_source(language)
+
+
+def read_visible(raw: str) -> tuple[Spelled, ...]:
+    """Returns what a reader sees of an element, without its tags."""
+    return read_spelled(re.sub(r"<[^>]*>", "", raw))
+
+
+def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit]:
+    """Returns the edits that give a tag the language of the translation."""
+    edits = []
+    for key in ("lang", "xml:lang"):
+        if key in attributes and languages.target:
+            (start, end), language = attributes[key]
+            if language.strip() and languages.is_source(language):
+                edits.append(Edit(start, end, languages.target))
+    return edits
+
+
+def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[Unit]:
+    """Returns the units of a tag's attributes that a reader sees."""
+    keys = list(_TEXT_ATTRIBUTES)
+    if name == "meta" and any(
+        attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
+    ):
+        keys.append("content")
+    return [
+        _make_attribute_unit(text, *attributes[key][0])
+        for key in keys
+        if key in attributes and any(map(str.isalpha, attributes[key][1]))
+    ]
+
+
+def _make_attribute_unit(text: str, start: int, end: int) -> Unit:
+    quote = text[start - 1]
+    node = Node("text", start, end, spelled=read_spelled(text[start:end]))
+    if quote in "\"'":
+        return Unit((node,), start, end, make_attribute_escapes(quote))
+    return Unit((node,), start, end, make_attribute_escapes('"'), join=_quote)
 
 
 class _Reader(HTMLParser):
     """Notes tokens with their positions; a token ends where the next begins."""
 
-    def __init__(self, text: str, languages: Languages) -> None:
+    def __init__(self, text: str, span: Span, languages: Languages) -> None:
         super().__init__(convert_charrefs=False)
-        self.document = Document(text)
+        self.units: list[Unit] = []
+        self.edits: list[Edit] = []
         self.parts: list[Part] = []
         self._text, self._languages = text, languages
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._start, self._end = span
+        ends = re.compile("\n").finditer(text, *span)
+        self._lines = [self._start, *(found.end() for found in ends)]
         self._tokens: list[tuple[str, int, str]] = []
 
     def read(self) -> None:
-        self.feed(self._text)
+        self.feed(self._text[self._start : self._end])
         rest, element = self.rawdata, self.cdata_elem
         if element is not None:
             raise fail_at(self._text, self._position(), f"<{element}> without an end")
         if rest.startswith("<") and len(rest) > 1:
             raise fail_at(self._text, self._position(), "the document ends inside a tag or comment")
         self.close()
-        self._tokens.append(("edge", len(self._text), ""))
+        self._tokens.append(("edge", self._end, ""))
         self._sort()
 
     def _position(self) -> int:
@@ -160,49 +252,35 @@ class _Reader(HTMLParser):
         """Makes parts and edits of the tokens."""
         skipped: list[str] = []
         """Open elements that aren't translated, the outermost first; all in it are inside."""
-        begin, is_inline = 0, False
+        begin, in_sentence = 0, False
         for (kind, start, name), (_, end, _) in zip(self._tokens, self._tokens[1:], strict=False):
-            attributes = self._read_tag(kind, start, end) if kind in ("open", "selfclosed") else {}
+            is_tag = kind in ("open", "selfclosed")
+            attributes = read_attributes(self._text, start, end) if is_tag else {}
             if skipped:
                 if kind == "open" and name == skipped[0]:
                     skipped.append(name)
                 elif kind == "close" and name == skipped[0]:
                     skipped.pop()
                     if not skipped:
-                        self._leave(begin, end, is_inline=is_inline)
+                        self._leave(begin, end, in_sentence=in_sentence)
                 continue
-            if kind == "open" and name not in _VOID and self._is_skipped(name, attributes):
+            self.edits += rewrite_languages(attributes, self._languages)
+            if kind == "open" and name not in _VOID and is_left(name, attributes, self._languages):
                 skipped.append(name)
-                begin, is_inline = start, self._is_inline(name)
-                self._rewrite_language(attributes)
+                begin, in_sentence = start, is_inline(name)
                 continue
             self._add(kind, name, start, end)
-            if attributes:
-                self._rewrite_language(attributes)
-                self._translate_attributes(name, attributes)
+            self.units += read_attribute_units(self._text, name, attributes)
         if skipped:
-            self._leave(begin, len(self._text), is_inline=False)
+            self._leave(begin, self._end, in_sentence=False)
 
-    def _is_skipped(self, name: str, attributes: dict[str, tuple[Span, str]]) -> bool:
-        if name in _SKIPPED or name in _CODE:
-            return True
-        if attributes.get("translate", ((0, 0), ""))[1].lower() == "no":
-            return True
-        if "notranslate" in attributes.get("class", ((0, 0), ""))[1].split():
-            return True
-        language = attributes.get("lang", ((0, 0), ""))[1]
-        return bool(language) and not self._languages.is_source(language)
-
-    def _is_inline(self, name: str) -> bool:
-        return name in _INLINE or name in _CODE or "-" in name
-
-    def _leave(self, start: int, end: int, *, is_inline: bool) -> None:
+    def _leave(self, start: int, end: int, *, in_sentence: bool) -> None:
         """Notes what is left as it is: a part of a sentence, or a block."""
-        if not is_inline:
+        if in_sentence:
+            visible = read_visible(self._text[start:end])
+            self.parts.append(Part("protected", start, end, spelled=visible))
+        else:
             self.parts.append(Part("edge", start, end))
-            return
-        visible = re.sub(r"<[^>]*>", "", self._text[start:end])
-        self.parts.append(Part("protected", start, end, spelled=read_spelled(visible)))
 
     def _add(self, kind: str, name: str, start: int, end: int) -> None:
         raw = self._text[start:end]
@@ -211,7 +289,7 @@ class _Reader(HTMLParser):
                 self.parts.append(Part("text", start, end, spelled=read_spelled(raw)))
             case "comment":
                 self.parts.append(Part("void", start, end))
-            case "open" | "selfclosed" | "close" if self._is_inline(name):
+            case "open" | "selfclosed" | "close" if is_inline(name):
                 if name in _VOID:
                     kind = "void"
                 elif kind == "selfclosed":
@@ -221,48 +299,6 @@ class _Reader(HTMLParser):
                 self.parts.append(Part(kind, start, end, name, is_break=is_break))  # type: ignore[arg-type]
             case _:
                 self.parts.append(Part("edge", start, end))
-
-    def _read_tag(self, kind: str, start: int, end: int) -> dict[str, tuple[Span, str]]:
-        """Returns a tag's attributes: where the value stands, without its quotes, and its text."""
-        raw = self._text[start:end]
-        name = re.match(r"<[^\s/>]+", raw)
-        found: dict[str, tuple[Span, str]] = {}
-        for attribute in _ATTRIBUTE.finditer(raw, name.end() if name else 1):
-            group = next((each for each in (2, 3, 4) if attribute.group(each) is not None), None)
-            if group is None:
-                continue
-            first, last = attribute.span(group)
-            span = (start + first, start + last)
-            found.setdefault(
-                attribute.group(1).lower(), (span, html.unescape(attribute.group(group)))
-            )
-        return found
-
-    def _rewrite_language(self, attributes: dict[str, tuple[Span, str]]) -> None:
-        for key in ("lang", "xml:lang"):
-            if key in attributes and self._languages.target:
-                (start, end), language = attributes[key]
-                if language.strip() and self._languages.is_source(language):
-                    self.document.edits.append(Edit(start, end, self._languages.target))
-
-    def _translate_attributes(self, name: str, attributes: dict[str, tuple[Span, str]]) -> None:
-        keys = list(_TEXT_ATTRIBUTES)
-        if name == "meta" and any(
-            attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES
-            for key in ("name", "property")
-        ):
-            keys.append("content")
-        for key in keys:
-            if key in attributes and any(map(str.isalpha, attributes[key][1])):
-                self.document.units.append(self._make_unit(attributes[key][0]))
-
-    def _make_unit(self, span: Span) -> Unit:
-        start, end = span
-        quote = self._text[start - 1]
-        node = Node("text", start, end, spelled=read_spelled(self._text[start:end]))
-        if quote in "\"'":
-            return Unit((node,), start, end, make_attribute_escapes(quote))
-        return Unit((node,), start, end, make_attribute_escapes('"'), join=_quote)
 
 
 def _quote(tokens: Sequence[Token]) -> str:

@@ -63,6 +63,8 @@ DOCUMENTS: dict[str, bytes] = {
     b"00:00:03,000 --> 00:00:04,000\nbye & <hi\n",
     "vtt": b"WEBVTT\n\nNOTE x\n\n00:01.000 --> 00:02.000 align:left\n<v Bob>Hi &amp; bye</v>\n",
     "json": b'{"a": ["Hi \\"you\\"\\nline", 1], "b\\u00e9": "caf\\u00e9 \\ud83d\\ude00 x"}',
+    "markdown": b"# A *b*\r\n\n* two  \r\n  dogs [x](y)\n",
+    "yaml": b"a: 'It''s'  # c\nb: [x y, 1]\n",
     "docx": pack(**{"word/document.xml": _WORD, "word/vbaProject.bin": "macro"}),
     "pptx": pack(**{"ppt/presentation.xml": "<a/>", "ppt/slides/slide1.xml": _SLIDE}),
     "odt": pack(mimetype="application/vnd.oasis.opendocument.text", **{"content.xml": _TEXT}),

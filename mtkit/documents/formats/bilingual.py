@@ -1,0 +1,319 @@
+"""Files with a text and its translation side by side: XLIFF 1.2 and 2, TMX.
+
+A translation is added where there is none; one that is there stays. Inline elements are tags: those
+that hold a program's own markup stand alone with all that they hold, or open and close where they
+come in pairs that are well nested.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from mtkit.documents.document import Document, Edit, Languages, Span, Spelled, Unit, fail_at
+from mtkit.documents.units import Part, make_units
+from mtkit.documents.xml_tokens import (
+    XML_TEXT,
+    XmlToken,
+    find_attribute,
+    read_xml_spelled,
+    read_xml_tokens,
+)
+
+_BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
+"""Elements that begin a pair, and the attribute that names it; `rid` and `i` come before it."""
+_ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
+_HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
+"""Elements whose text is the sentence's."""
+_INDENT = re.compile(r"\r?\n[ \t]*\Z")
+_XML_LANGUAGE = "xml:lang"
+
+_Kind = Literal["open", "close", "void"]
+
+
+def read_xliff(text: str, languages: Languages) -> Document:
+    """Returns an XLIFF file with the segments that have no translation yet.
+
+    Raises:
+        MtkitError: As `read_xml_tokens`; it is none, or is to be translated between other
+            languages.
+    """
+    tokens = read_xml_tokens(text)
+    document = Document(text)
+    if not any(_name(token) == "xliff" for token in tokens):
+        raise fail_at(text, 0, "no XLIFF: it has no element <xliff>")
+    translates = [True]
+    for index, token in enumerate(tokens):
+        name = _name(token)
+        if token.kind == "close":
+            translates.pop()
+        if token.kind not in ("open", "empty"):
+            continue
+        wish = token.attributes.get("translate") if name != "mrk" else None
+        is_translated = wish == "yes" if wish in ("yes", "no") else translates[-1]
+        if token.kind == "open":
+            translates.append(is_translated)
+        if name == "xliff" and "srcLang" in token.attributes:
+            _check_languages(document, token, ("srcLang", "trgLang"), languages)
+        elif name == "file" and "source-language" in token.attributes:
+            _check_languages(document, token, ("source-language", "target-language"), languages)
+        elif name in ("trans-unit", "segment") and token.kind == "open" and is_translated:
+            _translate_segment(document, tokens, index)
+    return document
+
+
+def read_tmx(text: str, languages: Languages) -> Document:
+    """Returns a translation memory with the units that have no translation yet.
+
+    Raises:
+        MtkitError: As `read_xml_tokens`; it is none; it isn't known which language is added.
+    """
+    tokens = read_xml_tokens(text)
+    if not any(_name(token) == "tmx" for token in tokens):
+        raise fail_at(text, 0, "no TMX: it has no element <tmx>")
+    if not languages.target:
+        raise fail_at(text, 0, "a language is added to TMX, but the model names none", "give --to")
+    header = next((token for token in tokens if _name(token) == "header"), None)
+    source = languages.source or (header.attributes.get("srclang", "") if header else "")
+    if source in ("", "*all*"):
+        raise fail_at(text, 0, "it isn't known which language to translate", "give --from")
+    document = Document(text)
+    for index, token in enumerate(tokens):
+        if _name(token) == "tu" and token.kind == "open":
+            _translate_entry(document, tokens, index, Languages(source, languages.target))
+    return document
+
+
+def _name(token: XmlToken) -> str:
+    return token.name.rpartition(":")[2]
+
+
+def _check_languages(
+    document: Document, token: XmlToken, keys: tuple[str, str], languages: Languages
+) -> None:
+    """Checks that a file is in the model's language, and names that of its translation in it."""
+    source, target = (token.attributes.get(key, "") for key in keys)
+    wanted = Languages(languages.target)
+    if not languages.is_source(source) or not wanted.is_source(target):
+        raise fail_at(
+            document.text,
+            token.start,
+            f"it is to be translated from '{source}' into '{target}', the model translates from "
+            f"'{languages.source}' into '{languages.target}'",
+        )
+    if not target and languages.target:
+        end = _find_tag_end(document.text, token)
+        document.edits.append(Edit(end, end, f' {keys[1]}="{html.escape(languages.target)}"'))
+
+
+def _find_tag_end(text: str, token: XmlToken) -> int:
+    """Returns where an attribute may be added to a tag."""
+    raw = text[token.start : token.end]
+    return token.start + len(raw.removesuffix(">").removesuffix("/").rstrip())
+
+
+def _children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
+    """Yields the indices of an element's own elements."""
+    index = parent + 1
+    while index < tokens[parent].partner:
+        if tokens[index].kind in ("open", "empty"):
+            yield index
+        index = tokens[index].partner + 1 if tokens[index].kind == "open" else index + 1
+
+
+def _translate_segment(document: Document, tokens: Sequence[XmlToken], parent: int) -> None:
+    """Adds the unit of a segment, unless it has a translation."""
+    inside = {_name(tokens[index]): index for index in _children(tokens, parent)}
+    source, target = inside.get("source"), inside.get("target")
+    if source is None or tokens[source].kind != "open":
+        return
+    if target is not None and _has_content(document.text, tokens, target):
+        return
+    unit = _read_unit(document.text, tokens, source)
+    if unit is None:
+        return
+    is_first_version = _name(tokens[parent]) == "trans-unit"
+    state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+    prefix = tokens[source].name[: -len("source")]
+    if target is not None:
+        token = tokens[target]
+        written = document.text[token.start : _find_tag_end(document.text, token)]
+        if is_first_version:
+            written = re.sub(r"\sstate(?:-qualifier)?\s*=\s*(?:\"[^\"]*\"|'[^']*')", "", written)
+        end = tokens[token.partner].end if token.kind == "open" else token.end
+        output, before = (token.start, end), written
+    else:
+        behind = tokens[inside.get("seg-source", source)]
+        end = tokens[behind.partner].end if behind.kind == "open" else behind.end
+        output = (end, end)
+        before = f"{_find_indent(document.text, tokens[source].start)}<{prefix}target"
+    before += f"{state if is_first_version else ''}>"
+    document.units.append(_write_to(unit, output, before, f"</{prefix}target>"))
+    if not is_first_version:
+        _set_state(document, tokens[parent])
+
+
+def _set_state(document: Document, segment: XmlToken) -> None:
+    """Notes that a segment of XLIFF 2 is translated."""
+    span = find_attribute(document.text, segment, "state")
+    if span is not None:
+        document.edits.append(Edit(*span, "translated"))
+    else:
+        end = _find_tag_end(document.text, segment)
+        document.edits.append(Edit(end, end, ' state="translated"'))
+
+
+def _translate_entry(
+    document: Document, tokens: Sequence[XmlToken], entry: int, languages: Languages
+) -> None:
+    """Adds the unit of an entry of a translation memory, unless it has a translation."""
+    source = target = None
+    variants = [each for each in _children(tokens, entry) if _name(tokens[each]) == "tuv"]
+    wanted = Languages(languages.target)
+    for variant in variants:
+        attributes = tokens[variant].attributes
+        code = attributes.get(_XML_LANGUAGE, attributes.get("lang", ""))
+        segment = next(
+            (each for each in _children(tokens, variant) if _name(tokens[each]) == "seg"), None
+        )
+        if segment is None or not code:
+            continue
+        if source is None and languages.is_source(code):
+            source = (variant, segment)
+        elif target is None and wanted.is_source(code):
+            target = segment
+    if source is None or tokens[source[1]].kind != "open":
+        return
+    if target is not None and _has_content(document.text, tokens, target):
+        return
+    unit = _read_unit(document.text, tokens, source[1])
+    if unit is None:
+        return
+    if target is not None:
+        token = tokens[target]
+        end = tokens[token.partner].end if token.kind == "open" else token.end
+        document.units.append(_write_to(unit, (token.start, end), "<seg>", "</seg>"))
+        return
+    variant, segment = source
+    end = max(tokens[tokens[each].partner].end for each in variants if tokens[each].kind == "open")
+    between = document.text[tokens[variant].end : tokens[segment].start]
+    between = between if not between.strip() else ""
+    last = tokens[tokens[segment].partner].end
+    behind = document.text[last : tokens[tokens[variant].partner].start]
+    behind = behind if not behind.strip() else ""
+    code = html.escape(languages.target)
+    before = f'{_find_indent(document.text, tokens[variant].start)}<tuv xml:lang="{code}">'
+    document.units.append(
+        _write_to(unit, (end, end), f"{before}{between}<seg>", f"</seg>{behind}</tuv>")
+    )
+
+
+def _has_content(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
+    token = tokens[index]
+    return token.kind == "open" and bool(text[token.end : tokens[token.partner].start].strip())
+
+
+def _find_indent(text: str, position: int) -> str:
+    """Returns the line end and space in front of a tag that begins a line."""
+    found = _INDENT.search(text, text.rfind("\n", 0, position) - 1, position)
+    return found.group() if found and text.rfind("\n", 0, position) > 0 else ""
+
+
+def _write_to(unit: Unit, output: Span, before: str, after: str) -> Unit:
+    return Unit(
+        unit.nodes,
+        *output,
+        unit.escapes,
+        output=output,
+        before=before + unit.before,
+        after=unit.after + after,
+    )
+
+
+def _read_unit(text: str, tokens: Sequence[XmlToken], index: int) -> Unit | None:
+    """Returns an element's text; None where there is nothing to translate in it."""
+    first, last = tokens[index].end, tokens[tokens[index].partner].start
+    units = make_units(_read_parts(text, tokens, index), XML_TEXT)
+    if len(units) != 1:
+        return None
+    unit = units[0]
+    # Tags and space around the text aren't the unit's.
+    before, after = text[first : unit.start], text[unit.end : last]
+    return Unit(unit.nodes, unit.start, unit.end, unit.escapes, before=before, after=after)
+
+
+def _read_parts(text: str, tokens: Sequence[XmlToken], parent: int) -> list[Part]:
+    pairs = _find_pairs(tokens, parent)
+    parts: list[Part] = []
+    index = parent + 1
+    while index < tokens[parent].partner:
+        token = tokens[index]
+        name = _name(token)
+        end = tokens[token.partner].end if token.kind == "open" else token.end
+        if token.kind == "text":
+            parts.append(
+                Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
+            )
+        elif token.kind == "cdata":
+            raw = text[token.start : end]
+            inner = raw.removeprefix("<![CDATA[").removesuffix("]]>")
+            parts.append(Part("text", token.start, end, spelled=(Spelled(inner, raw),)))
+        elif name in _HOLDERS and token.kind == "open" and _is_left(token):
+            inner = html.unescape(re.sub(r"<[^>]*>", "", text[token.start : end]))
+            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
+            index = token.partner
+        elif name in _HOLDERS and token.kind in ("open", "close"):
+            kind: _Kind = "open" if token.kind == "open" else "close"
+            parts.append(Part(kind, token.start, token.end, name))
+        else:
+            kind, pair = pairs.get(index, ("void", ""))
+            parts.append(Part(kind, token.start, end, pair))
+            if token.kind == "open":
+                index = token.partner
+        index += 1
+    return parts
+
+
+def _is_left(token: XmlToken) -> bool:
+    return token.attributes.get("mtype") == "protected" or token.attributes.get("translate") == "no"
+
+
+def _find_pairs(tokens: Sequence[XmlToken], parent: int) -> dict[int, tuple[_Kind, str]]:
+    """Returns the elements that begin and end pairs which are well nested, by their indices."""
+    pairs: dict[int, tuple[_Kind, str]] = {}
+    opened: list[tuple[int, str]] = []
+    index = parent + 1
+    while index < tokens[parent].partner:
+        token = tokens[index]
+        name = _name(token)
+        if name in _HOLDERS and token.kind == "open":
+            opened.append((index, ""))
+        elif name in _HOLDERS and token.kind == "close":
+            while opened and opened[-1][0] != token.partner:
+                opened.pop()
+            if opened:
+                opened.pop()
+        else:
+            _add_pair(pairs, opened, index, token)
+            index = token.partner if token.kind == "open" else index
+        index += 1
+    return pairs
+
+
+def _add_pair(
+    pairs: dict[int, tuple[_Kind, str]],
+    opened: list[tuple[int, str]],
+    index: int,
+    token: XmlToken,
+) -> None:
+    name = _name(token)
+    key = _BEGINS.get(name) or _ENDS.get(name)
+    if key is None or token.kind not in ("open", "empty"):
+        return
+    attributes = token.attributes
+    pair = attributes.get("rid") or attributes.get("i") or attributes.get(key) or ""
+    if name in _BEGINS:
+        opened.append((index, f"pair {pair}"))
+    elif opened and opened[-1][1] == f"pair {pair}":
+        first, title = opened.pop()
+        pairs[first], pairs[index] = ("open", title), ("close", title)

@@ -1,0 +1,309 @@
+"""Markdown: CommonMark, GitHub's tables and strikethrough, footnotes, tasks, front matter."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Sequence
+
+from mtkit.documents.document import Document, Languages, Node, Span, Spelled, Token, Unit
+from mtkit.documents.formats.html import (
+    is_inline,
+    is_left,
+    is_void,
+    read_attribute_units,
+    read_attributes,
+    read_html_part,
+    read_visible,
+    rewrite_languages,
+)
+from mtkit.documents.formats.markdown_blocks import Block, BlockLocator
+from mtkit.documents.formats.markdown_inline import Mark, MarkdownParser, describe_mark
+from mtkit.documents.formats.markdown_writing import (
+    MarkdownWriter,
+    choose_escapes,
+    make_title_escapes,
+    read_escaped,
+)
+from mtkit.documents.units import Part, make_units
+from mtkit.errors import MtkitError
+
+_FRONT_MATTER = re.compile(
+    r"\A(---|\+\+\+)[ \t]*\r?\n(?:(?!\1|\.\.\.).*\r?\n)*+(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+)
+_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?*_~()\[\]]")
+_TITLE = re.compile(
+    r"""\s(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|\(((?:[^()\\]|\\.)*)\))\s*\)\Z""", re.DOTALL
+)
+
+
+def read_markdown(text: str, languages: Languages) -> Document:
+    """Returns a page with its units.
+
+    Raises:
+        MtkitError: It is nested too deeply.
+    """
+    document = Document(text)
+    front = _FRONT_MATTER.match(text)
+    start = front.end() if front else 0
+    parser = MarkdownParser()
+    blocks = parser.read_blocks(text[start:])
+    locator = BlockLocator(text, start)
+    num_quotes = 0
+    for index, token in enumerate(blocks):
+        if token.type in ("blockquote_open", "blockquote_close"):
+            num_quotes += token.nesting
+        elif token.type == "html_block" and not num_quotes:
+            _read_html(document, locator.locate_lines(token), languages)
+        elif token.type == "inline":
+            block = locator.locate_block(token, blocks[index - 1])
+            if block is not None and any(map(str.isalpha, block.content)):
+                _BlockReader(document, parser, languages, block).read()
+    return document
+
+
+def _read_html(document: Document, span: Span, languages: Languages) -> None:
+    """Adds the units of a block of HTML, if it is whole enough to be read as such."""
+    try:
+        read_html_part(document, span, languages)
+    except MtkitError:
+        # Half a tag, or a comment without an end, is markup that a page may have: it stays.
+        return
+
+
+class _BlockReader:
+    """Adds the units of a block to its document.
+
+    Args:
+        document: It.
+        parser: Has read its blocks.
+        languages: Of the translation.
+        block: The block.
+    """
+
+    def __init__(
+        self, document: Document, parser: MarkdownParser, languages: Languages, block: Block
+    ) -> None:
+        self._document, self._parser, self._languages = document, parser, languages
+        self._text, self._block = document.text, block
+        self._parts: list[Part] = []
+        self._spelled: list[Spelled] = []
+        self._begun = 0
+        """Index in the block's text where the text that is being read begins."""
+
+    def read(self) -> None:
+        """Adds them."""
+        content = self._block.content
+        marks = self._parser.read_inline(content)
+        names = [mark for mark in marks if mark.kind == "close" and mark.is_own_label]
+        self._add_units((0, len(content)), marks, self._block.kind, names)
+        for mark in marks:
+            if mark.kind == "image":
+                self._add_image(mark)
+            if mark.has_title:
+                self._add_title(mark)
+
+    def _add_units(
+        self, span: Span, marks: Sequence[Mark], kind: str, names: Sequence[Mark]
+    ) -> None:
+        """Adds the units in some of the block's text.
+
+        Args:
+            span: Which text.
+            marks: Its markup.
+            kind: As `MarkdownWriter` has it.
+            names: Links and images whose text is the name of their target.
+        """
+        writer = MarkdownWriter(self._parser, self._text, kind)
+        self._parts = []
+        self._read_parts(span, marks, writer)
+        units = make_units(self._parts, choose_escapes(self._block.kind))
+        is_alone = len(units) == 1 and all(
+            units[0].start <= part.start and part.end <= units[0].end
+            for part in self._parts
+            if part.kind == "text" and any(each.text.strip() for each in part.spelled)
+        )
+        outputs: dict[int, Unit] = {}
+        for mark in names:
+            first, last = self._block.locate_span(*mark.label)
+            inside = [unit for unit in units if first <= unit.start and unit.end <= last]
+            if len(inside) == 1:
+                outputs[id(inside[0])] = self._name_target(
+                    inside[0], mark, writer, is_alone=is_alone
+                )
+            else:
+                units = [unit for unit in units if unit not in inside]
+        self._document.units += [
+            outputs.get(id(unit))
+            or dataclasses.replace(unit, join=functools.partial(writer.write, unit, is_alone))
+            for unit in units
+        ]
+
+    def _name_target(
+        self, unit: Unit, mark: Mark, writer: MarkdownWriter, *, is_alone: bool
+    ) -> Unit:
+        """Returns a unit that is all the text of a link, and the name of its target so far."""
+        closing = self._block.locate(mark.label[1])
+        end = self._block.locate(mark.end) - 1
+        name = _read_name(self._block.content, mark)
+
+        def join(tokens: Sequence[Token]) -> str:
+            raw = writer.write(unit, is_alone, tokens)
+            if raw == self._text[unit.start : unit.end]:
+                return raw + self._text[unit.end : end]
+            return f"{raw}{self._text[unit.end : closing]}][{name}"
+
+        return dataclasses.replace(unit, output=(unit.start, end), join=join)
+
+    def _read_parts(self, span: Span, marks: Sequence[Mark], writer: MarkdownWriter) -> None:
+        """Makes parts of some of the block's text."""
+        done = self._begun = span[0]
+        for index, mark in enumerate(marks):
+            if mark.start < done:
+                # In an element that is left as it is.
+                continue
+            self._read_text(done, mark.start, writer)
+            first, last = self._block.locate_span(mark.start, mark.end)
+            done = mark.end
+            if mark.kind == "text":
+                self._spelled.append(Spelled(mark.value, self._text[first:last]))
+                continue
+            self._end_text(mark.start, mark.end)
+            if mark.kind == "html":
+                done = self._read_tag(index, marks, writer)
+                self._begun = done
+                continue
+            self._parts.append(_make_part(mark, (first, last)))
+            if mark.kind != "close":
+                writer.note(first, describe_mark(mark))
+            elif mark.is_own_label:
+                opening = self._block.locate(mark.label[0] - 1)
+                writer.note_name(opening, _read_name(self._block.content, mark))
+        self._read_text(done, span[1], writer)
+        self._end_text(span[1], span[1])
+
+    def _read_text(self, start: int, end: int, writer: MarkdownWriter) -> None:
+        """Notes characters without markup; an address among them is protected."""
+        for first, last, is_address in _split_addresses(self._block.content, start, end):
+            if is_address:
+                self._end_text(first, last)
+                span = self._block.locate_span(first, last)
+                raw = self._text[slice(*span)]
+                self._parts.append(Part("protected", *span, spelled=(Spelled(raw, raw),)))
+                writer.note(span[0], "", raw)
+                continue
+            piece = self._block.content[first:last]
+            if self._block.kind == "cell" and "|" in piece:
+                bars = [each for each in re.split(r"(\|)", piece) if each]
+                self._spelled += [Spelled(each, each.replace("|", "\\|")) for each in bars]
+            else:
+                self._spelled.append(Spelled(piece, piece))
+
+    def _end_text(self, end: int, following: int) -> None:
+        """Makes a part of the text that has been read; the next one begins at `following`."""
+        if self._spelled:
+            span = self._block.locate_span(self._begun, end)
+            self._parts.append(Part("text", *span, spelled=tuple(self._spelled)))
+        self._spelled = []
+        self._begun = following
+
+    def _read_tag(self, index: int, marks: Sequence[Mark], writer: MarkdownWriter) -> int:
+        """Makes a part of a tag of HTML, or of the whole element if it is left as it is.
+
+        Returns:
+            Where that ends in the block's text.
+        """
+        mark = marks[index]
+        first, last = self._block.locate_span(mark.start, mark.end)
+        attributes = read_attributes(self._text, first, last)
+        is_opening = mark.name[0] not in "/!"
+        if is_opening:
+            self._document.edits += rewrite_languages(attributes, self._languages)
+        if is_opening and is_left(mark.name, attributes, self._languages):
+            end = _find_end(index, marks)
+            if end:
+                span = self._block.locate_span(mark.start, end)
+                visible = read_visible(self._text[slice(*span)])
+                self._parts.append(Part("protected", *span, spelled=visible))
+                content = self._parser.describe(self._block.content[mark.start : end])
+                for each in content.marks.elements():
+                    writer.note(first, each)
+                writer.note(first, "", content.text)
+                return end
+        elif is_opening:
+            self._document.units += read_attribute_units(self._text, mark.name, attributes)
+        self._parts.append(_make_part(mark, (first, last)))
+        # Notes go by elements, and a closing tag begins none.
+        if is_opening or self._parts[-1].kind == "void":
+            writer.note(first, describe_mark(mark))
+        return mark.end
+
+    def _add_image(self, mark: Mark) -> None:
+        """Adds the description of an image, unless there are links or other images in it."""
+        start, end = mark.label
+        inner = self._parser.read_inline(self._block.content[start:end])
+        if any(each.kind in ("image", "html") or each.name.startswith("link") for each in inner):
+            return
+        marks = [each._replace(start=each.start + start, end=each.end + start) for each in inner]
+        names = [mark] if mark.is_own_label else []
+        self._add_units(mark.label, marks, "image", names)
+
+    def _add_title(self, mark: Mark) -> None:
+        """Adds the title of a link or image."""
+        begin = mark.label[1]
+        found = _TITLE.search(self._block.content[begin : mark.end])
+        group = next((each for each in (1, 2, 3) if found and found.group(each)), None)
+        if found is None or group is None or not any(map(str.isalpha, found.group(group))):
+            return
+        start, end = self._block.locate_span(*(begin + each for each in found.span(group)))
+        raw = self._text[start:end]
+        if "\n" in raw:
+            return
+        escapes = make_title_escapes(self._text[start - 1], self._block.kind)
+        node = Node("text", start, end, spelled=_spell_escaped(raw))
+        self._document.units.append(Unit((node,), start, end, escapes))
+
+
+def _make_part(mark: Mark, span: Span) -> Part:
+    name = mark.name.lstrip("/")
+    match mark.kind:
+        case "open" | "close" as kind:
+            return Part(kind, *span, mark.name)
+        case "code" | "address":
+            return Part("protected", *span, spelled=(Spelled(mark.name, mark.name),))
+        case "html" if is_inline(name) and not is_void(name):
+            return Part("close" if mark.name != name else "open", *span, f"<{name}>")
+        case _:
+            return Part("void", *span, is_break=mark.kind == "break" or name == "br")
+
+
+def _find_end(index: int, marks: Sequence[Mark]) -> int:
+    """Returns where the element that a tag opens ends; 0 where it doesn't."""
+    name, depth = marks[index].name, 0
+    for other in marks[index:]:
+        if other.kind == "html" and other.name.lstrip("/") == name:
+            depth += 1 if other.name == name else -1
+            if depth == 0:
+                return other.end
+    return 0
+
+
+def _read_name(content: str, mark: Mark) -> str:
+    """Returns the name of a link's target that is also its text."""
+    return " ".join(content[slice(*mark.label)].split())
+
+
+def _split_addresses(content: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Yields where the text and the addresses of some text are, and which is one."""
+    done = start
+    for found in _ADDRESS.finditer(content, start, end):
+        if done < found.start():
+            yield done, found.start(), False
+        yield found.start(), found.end(), True
+        done = found.end()
+    if done < end:
+        yield done, end, False
+
+
+def _spell_escaped(raw: str) -> tuple[Spelled, ...]:
+    pieces = re.split(r"(\\[!-/:-@\[-`{-~]|&[#\w]+;)", raw)
+    return tuple(Spelled(read_escaped(piece), piece) for piece in pieces if piece)

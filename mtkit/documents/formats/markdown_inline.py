@@ -1,0 +1,326 @@
+"""Markdown by markdown-it's tokens, each with its position in the text.
+
+markdown-it knows the lines of a block but not where in them its inline tokens stand. Here each of
+its inline rules is wrapped by one that notes where it began and ended, so what counts as markup is
+the library's decision, and the positions are exact.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from markdown_it import MarkdownIt, rules_inline
+from markdown_it.rules_block import StateBlock, reference
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token as BlockToken
+
+from mtkit.documents.document import fail_at
+
+_EXTRA = re.compile(
+    r"\[\^[^\]\s]+\]"  # a footnote
+    r"|\{[#.:][^{}\n]*\}"  # attributes: {#name .class}
+    r"|\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}"  # of templates
+)
+_EXTRA_AT_START = re.compile(
+    r"\[\^[^\]\s]+\]:\s*"  # the text of a footnote
+    r"|\[[ xX]\]\s+"  # a task
+    r"|\[![A-Za-z]+\]\s*"  # a note, warning or the like
+)
+
+MarkKind = Literal["open", "close", "code", "void", "break", "image", "html", "text", "address"]
+
+
+class Mark(NamedTuple):
+    """What is more than plain characters in a block's text.
+
+    Attributes:
+        start: Where it begins in the block's text.
+        end: Where it ends.
+        kind: `open` and `close`: tags of emphasis and links; `code`; `image`; `html`: a tag;
+            `address`: in angle brackets; `text`: characters spelled by other ones, and newlines;
+            `break`: a line break that a reader sees; `void`: any other.
+        name: Of a tag; of a link or image where it leads to; code.
+        value: What a text stands for.
+        label: Of a link or image: where its text stands.
+        is_own_label: Whether that text is also the name of the link's target, so that another text
+            needs the name beside it.
+        has_title: Whether a link or image has a title of its own.
+    """
+
+    start: int
+    end: int
+    kind: MarkKind
+    name: str = ""
+    value: str = ""
+    label: tuple[int, int] = (0, 0)
+    is_own_label: bool = False
+    has_title: bool = False
+
+
+class Content(NamedTuple):
+    """What a text is when it is read as Markdown: to compare two texts by.
+
+    Attributes:
+        text: All visible characters but space.
+        marks: How often it has each kind of markup.
+    """
+
+    text: str
+    marks: Counter[str]
+
+
+class MarkdownParser:
+    """Reads one document; knows the names of its links."""
+
+    def __init__(self) -> None:
+        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self._parser.core.ruler.enableOnly(["normalize", "block"])
+        self._parser.inline.ruler2.enableOnly(["balance_pairs", "strikethrough", "emphasis"])
+        for name, rule in _RULES.items():
+            self._parser.inline.ruler.at(name, self._note(name, rule))
+        self._parser.inline.ruler.before("escape", "extra", self._note("extra", _read_extra))
+        self._parser.block.ruler.at("reference", _read_reference)
+        self._env: dict[str, Any] = {}
+        self._marks: dict[int, list[Mark]] = {}
+
+    def read_blocks(self, text: str) -> list[BlockToken]:
+        """Returns a document's blocks; the text in them has not been read.
+
+        Raises:
+            MtkitError: It is nested too deeply.
+        """
+        try:
+            return self._parser.parse(text, self._env)
+        except RecursionError as error:
+            raise fail_at(text, 0, "this Markdown is nested too deeply") from error
+
+    def read_inline(self, content: str) -> list[Mark]:
+        """Returns the markup of a block's text in order; nothing where it is nested too deeply."""
+        return self._read_tokens(content)[1]
+
+    def _read_tokens(self, content: str) -> tuple[list[BlockToken], list[Mark]]:
+        tokens: list[BlockToken] = []
+        self._marks = {}
+        try:
+            self._parser.inline.parse(content, self._parser, self._env, tokens)
+        except RecursionError:
+            return [], []
+        # The rules of an image's text have run too, in states of their own.
+        marks = self._marks.get(id(tokens), [])
+        self._marks = {}
+        pairs = [_as_mark(tokens, index) for index in range(len(tokens))]
+        return tokens, sorted([*marks, *filter(None, pairs)])
+
+    def describe(self, content: str) -> Content:
+        """Returns what a block's text is when it is read."""
+        tokens, marks = self._read_tokens(content)
+        written: list[str] = []
+        in_address = False
+        for token in tokens:
+            if token.markup == "autolink":
+                in_address = token.nesting > 0
+            elif token.type in ("text", "text_special") and not in_address:
+                written.append(token.content)
+        found = Counter(key for mark in marks if (key := describe_mark(mark)))
+        return Content("".join("".join(written).split()), found)
+
+    def describe_block(self, text: str, kind: str) -> Content | None:
+        """Returns what a text is as a block of a kind; None where it is another one, or several.
+
+        Args:
+            text: It, with line breaks but without what stands before each line.
+            kind: `paragraph`, `heading`, `setext` or `cell`; or `image` for its description.
+        """
+        if kind == "image":
+            whole = f"![{text}](x)"
+            marks = self.read_inline(whole)
+            is_one = len(marks) == 1 and marks[0][:3] == (0, len(whole), "image")
+            return self.describe(text) if is_one else None
+        block = _WRITTEN[kind](text)
+        try:
+            tokens = self._parser.parse(block, dict(self._env))
+        except RecursionError:
+            return None
+        found = [token.content for token in tokens if token.type == "inline"]
+        types = [token.type for token in tokens if token.level == 0 and token.nesting >= 0]
+        if types != [_TYPES[kind]] or len(found) != (4 if kind == "cell" else 1):
+            return None
+        if kind == "cell" and found[1:] != ["x", "y", "z"]:
+            return None
+        return self.describe(found[0])
+
+    def _note(
+        self, name: str, rule: Callable[[StateInline, bool], bool]
+    ) -> Callable[[StateInline, bool], bool]:
+        """Returns a rule that notes what it has found."""
+
+        def noted(state: StateInline, silent: bool) -> bool:
+            start, first = state.pos, len(state.tokens)
+            found = rule(state, silent)
+            if found and not silent:
+                mark = _make_mark(name, state, start, first)
+                if mark is not None:
+                    self._marks.setdefault(id(state.tokens), []).append(mark)
+            return found
+
+        return noted
+
+
+_TYPES = {
+    "paragraph": "paragraph_open",
+    "heading": "heading_open",
+    "setext": "heading_open",
+    "cell": "table_open",
+}
+_WRITTEN: dict[str, Callable[[str], str]] = {
+    "paragraph": lambda text: text,
+    "heading": lambda text: f"# {text}",
+    "setext": lambda text: f"{text}\n===",
+    "cell": lambda text: f"|{text}|x|\n|---|---|\n|y|z|",
+}
+
+
+def describe_mark(mark: Mark) -> str:
+    """Returns a mark's kind, without what changes in translation; nothing for text."""
+    match mark.kind:
+        case "open":
+            return mark.name
+        case "html":
+            return "" if mark.name.startswith("/") else _AS_MARKUP.get(mark.name, f"<{mark.name}>")
+        case "code" | "image":
+            return f"{mark.kind} {mark.name}"
+        case "void" | "address" | "break":
+            return mark.kind
+        case _:
+            return ""
+
+
+_AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
+"""Tags that say the same as markup does."""
+
+
+def _read_extra(state: StateInline, silent: bool) -> bool:
+    """Reads markup that Markdown itself doesn't have: footnotes, tasks, attributes, templates."""
+    if state.src[state.pos] not in "[{":
+        return False
+    found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
+    found = found or _EXTRA.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        state.push("extra", "", 0)
+    state.pos = found.end()
+    return True
+
+
+def _read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Reads a link's target, but none of a footnote, which is text."""
+    position = state.bMarks[start] + state.tShift[start]
+    return not state.src.startswith("[^", position) and reference(state, start, end, silent)
+
+
+_RULES: dict[str, Callable[[StateInline, bool], bool]] = {
+    "newline": rules_inline.newline,
+    "escape": rules_inline.escape,
+    "backticks": rules_inline.backtick,
+    "strikethrough": rules_inline.strikethrough.tokenize,
+    "emphasis": rules_inline.emphasis.tokenize,
+    "link": rules_inline.link,
+    "image": rules_inline.image,
+    "autolink": rules_inline.autolink,
+    "html_inline": rules_inline.html_inline,
+    "entity": rules_inline.entity,
+}
+
+
+def _make_mark(name: str, state: StateInline, start: int, first: int) -> Mark | None:
+    """Returns the mark that a rule has found; those that become pairs later get positions.
+
+    Args:
+        name: The rule's.
+        state: The rule's state.
+        start: Where the rule began.
+        first: Index of the first token that it may have added.
+    """
+    end = state.pos
+    token = state.tokens[-1] if len(state.tokens) > first else None
+    mark = None
+    match name:
+        case "emphasis" | "strikethrough":
+            _note_positions(state.tokens, start, end)
+        case "link":
+            _note_link(state, start, first)
+        case "newline" | "escape" if token is not None and token.type == "hardbreak":
+            before = len(state.src[:start].rstrip(" ")) if name == "newline" else start
+            mark = Mark(before, end, "break")
+        case "newline":
+            mark = Mark(start, end, "text", value="\n")
+        case "escape" | "entity" if token is not None:
+            mark = Mark(start, end, "text", value=token.content)
+        case "backticks" if token is not None and token.type == "code_inline":
+            mark = Mark(start, end, "code", token.content)
+        case "image" if token is not None:
+            label = (start + 2, start + 2 + len(token.content))
+            mark = Mark(start, end, "image", str(token.attrs["src"]), label=label)
+            mark = _look_behind_label(mark, state.src, has_title="title" in token.attrs)
+        case "autolink":
+            mark = Mark(start, end, "address", state.src[start + 1 : end - 1])
+        case "html_inline":
+            tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
+            mark = Mark(start, end, "html", tag.group()[1:].lower() if tag else "!")
+        case "extra":
+            mark = Mark(start, end, "void")
+        case _:
+            pass
+    return mark
+
+
+def _look_behind_label(mark: Mark, content: str, *, has_title: bool) -> Mark:
+    """Returns the mark of a link or image with what stands behind its text.
+
+    Args:
+        mark: Its mark.
+        content: The block's text.
+        has_title: Whether it has a title, here or beside its target's name.
+    """
+    tail = content[mark.label[1] : mark.end]
+    return mark._replace(
+        is_own_label=tail in ("]", "][]"), has_title=has_title and tail.startswith("](")
+    )
+
+
+def _note_positions(tokens: Sequence[BlockToken], start: int, end: int) -> None:
+    """Notes where each sign stands that may open or close a pair."""
+    for token in reversed(tokens):
+        if end <= start:
+            break
+        token.meta["span"] = (end - len(token.content), end)
+        end -= len(token.content)
+
+
+def _note_link(state: StateInline, start: int, first: int) -> None:
+    label_end = state.md.helpers.parseLinkLabel(state, start, True)
+    opening = next(each for each in state.tokens[first:] if each.type == "link_open")
+    target, has_title = str(opening.attrs["href"]), "title" in opening.attrs
+    label = (start + 1, label_end)
+    opening.meta["mark"] = Mark(start, start + 1, "open", f"link {target}", label=label)
+    closing = Mark(label_end, state.pos, "close", f"link {target}", label=label)
+    closing = _look_behind_label(closing, state.src, has_title=has_title)
+    state.tokens[-1].meta["mark"] = closing
+
+
+def _as_mark(tokens: Sequence[BlockToken], index: int) -> Mark | None:
+    """Returns the mark of a token that opens or closes a pair."""
+    token = tokens[index]
+    mark: Mark | None = token.meta.get("mark")
+    if mark is not None or "span" not in token.meta or token.nesting == 0:
+        return mark
+    start, end = token.meta["span"]
+    # Of `**` the outer sign has been emptied.
+    if token.type == "strong_open":
+        start -= 1
+    elif token.type == "strong_close":
+        end += 1
+    kind: Literal["open", "close"] = "open" if token.nesting > 0 else "close"
+    return Mark(start, end, kind, token.type.rpartition("_")[0])

@@ -1,0 +1,194 @@
+"""Text as Markdown, and a translation that reads as what it is meant to be.
+
+A sign that is harmless in one sentence is markup in another: stars around a word, a full stop
+behind a number that begins a line. So each translation is read again before it is written. If it
+would be read as anything else, it is written more carefully: with backslashes, and in the end with
+HTML in place of stars.
+"""
+
+import html
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from mtkit.documents.document import Escapes, Node, Token, Unit
+from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
+
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
+_SIGN = re.compile(r"[\\`*_\[\]<>]|~(?=~)|(?<=~)~|\{(?=[{%#.:])|&(?=#[0-9a-fA-FxX]+;|\w+;)")
+"""What may be markup."""
+_ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]")
+"""What may be markup together with what stands beside it."""
+_PREFIX = re.compile(r"(\r?\n)[ \t>]*")
+_LINE_START = re.compile(
+    r"(?P<before>\A|\n[ \t>]*+)"
+    r"(?:(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*]|\#{1,6})(?:\s|\Z)|>|=+\s|~~~|\[[^\]]*\]:))"
+)
+_BREAK = re.compile(r"(?:\\|  )[ ]*\r?\n")
+_NUM_PLAIN = 4
+_TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
+
+
+def read_escaped(raw: str) -> str:
+    """Returns what characters with backslashes and entities stand for."""
+    return _ESCAPED.sub(
+        lambda found: found.group(1) or html.unescape(found.group(2)),
+        raw,
+    )
+
+
+def _escape(text: str) -> str:
+    return _SIGN.sub(lambda found: f"\\{found.group()}", text)
+
+
+def _escape_cell(text: str) -> str:
+    return _escape(text).replace("|", "\\|")
+
+
+def choose_escapes(kind: str) -> Escapes:
+    """Returns how text is written in a kind of block."""
+    return Escapes(_escape_cell if kind == "cell" else _escape, read_escaped)
+
+
+def make_title_escapes(quote: str, kind: str) -> Escapes:
+    """Returns how the title of a link is written behind one of the signs that begin one."""
+    signs = "()" if quote == "(" else quote
+    signs += "|" if kind == "cell" else ""
+    pattern = re.compile(rf"[\\{re.escape(signs)}]|&(?=\#[0-9a-fA-FxX]+;|\w+;)")
+    return Escapes(lambda text: pattern.sub(lambda found: f"\\{found.group()}", text), read_escaped)
+
+
+class MarkdownWriter:
+    """Writes the translations of a block's units.
+
+    Args:
+        parser: The document's.
+        text: The document's.
+        kind: The block's, or `image` for an image's description.
+    """
+
+    def __init__(self, parser: MarkdownParser, text: str, kind: str) -> None:
+        self._parser, self._text, self._kind = parser, text, kind
+        self._notes: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+        self._names: dict[int, str] = {}
+
+    def note(self, start: int, mark: str, visible: str = "") -> None:
+        """Notes what the tag at a position is read as.
+
+        Args:
+            start: Where it begins in the document.
+            mark: As `describe_mark` has it; empty for what is read as text.
+            visible: Text of it.
+        """
+        self._notes[start].append((mark, visible))
+
+    def note_name(self, start: int, name: str) -> None:
+        """Notes that the text of the link at a position is the name of its target."""
+        self._names[start] = name
+
+    def write(self, unit: Unit, is_alone: bool, tokens: Sequence[Token]) -> str:
+        """Returns a unit's translation.
+
+        Args:
+            unit: The unit.
+            is_alone: Whether its block has no text beside it, with which it may be read together.
+            tokens: Its translation.
+        """
+        raw = self._put_together(tokens)
+        if raw == self._text[unit.start : unit.end]:
+            return raw
+        wanted = self._expect(tokens)
+        escapes_next = self._text[unit.end : unit.end + 1].strip() != ""
+        first = None if is_alone else _NUM_PLAIN
+        for candidate in itertools.islice(self._list_candidates(raw, tokens), first, None):
+            read = self._parser.describe_block(_PREFIX.sub(r"\1", candidate), self._kind)
+            if read == wanted and not (escapes_next and _ends_in_escape(candidate)):
+                return candidate
+        return candidate
+
+    def _list_candidates(self, raw: str, tokens: Sequence[Token]) -> Iterator[str]:
+        """Yields ways to write a translation; in those from `_NUM_PLAIN` each sign is escaped."""
+        yield raw
+        careful = [
+            token._replace(raw=_ANY_SIGN.sub(r"\\\g<0>", read_escaped(token.raw)))
+            if token.kind == "text" and "\n" not in token.raw
+            else token
+            for token in tokens
+        ]
+        signs: tuple[Callable[[str], str], ...] = (str, _use_stars, lambda raw: raw)
+        for written, (number, change) in itertools.product((tokens, careful), enumerate(signs)):
+            changed = [
+                token if token.kind == "text" else token._replace(raw=change(token.raw))
+                for token in written
+            ]
+            if number == 2:
+                changed = _use_tags(changed)
+            yield _LINE_START.sub(_escape_line_start, self._put_together(changed))
+
+    def _put_together(self, tokens: Sequence[Token]) -> str:
+        """Returns tokens as one text; a link whose text was its target's name gets the name."""
+        pieces: list[str] = []
+        opened: list[int] = []
+        for token in tokens:
+            raw, node = token.raw, token.node
+            if token.kind == "open":
+                opened.append(len(pieces) + 1)
+            elif token.kind == "close":
+                first = opened.pop()
+                name = self._names.get(node.start) if node is not None else None
+                if name is not None and node is not None:
+                    label = self._text[slice(*node.inner)]
+                    raw = raw if "".join(pieces[first:]) == label else f"][{name}]"
+            pieces.append(raw)
+        return "".join(pieces)
+
+    def _expect(self, tokens: Sequence[Token]) -> Content:
+        """Returns what the translation is meant to be read as."""
+        texts: list[str] = []
+        marks: Counter[str] = Counter()
+
+        def note(node: Node) -> None:
+            for mark, visible in self._notes[node.start]:
+                texts.append(visible)
+                if mark:
+                    marks[mark] += 1
+            for child in node.children:
+                note(child)
+
+        for token in tokens:
+            if token.kind == "text":
+                texts.append(read_escaped(_PREFIX.sub("", token.raw)))
+            elif token.kind != "close" and token.node is not None:
+                note(token.node if token.kind == "void" else _without_children(token.node))
+        return Content("".join("".join(texts).split()), marks)
+
+
+def _ends_in_escape(raw: str) -> bool:
+    return (len(raw) - len(raw.rstrip("\\"))) % 2 == 1
+
+
+def _without_children(node: Node) -> Node:
+    return Node(node.kind, node.start, node.end)
+
+
+def _escape_line_start(found: re.Match[str]) -> str:
+    return f"{found.group('before')}{found.group('number') or ''}\\"
+
+
+def _use_stars(raw: str) -> str:
+    """Returns a sign of emphasis that may stand within a word."""
+    return raw.replace("_", "*") if raw in ("_", "__") else raw
+
+
+def _use_tags(tokens: Sequence[Token]) -> list[Token]:
+    """Returns tokens with HTML for emphasis and line breaks, which may stand anywhere."""
+    changed = []
+    for token in tokens:
+        raw = token.raw
+        if token.kind in ("open", "close") and raw in _TAGS:
+            raw = f"<{'/' if token.kind == 'close' else ''}{_TAGS[raw]}>"
+        elif token.kind == "void" and _BREAK.match(raw):
+            raw = "<br>"
+        changed.append(token._replace(raw=raw))
+    return changed

@@ -1,0 +1,150 @@
+"""XLIFF and TMX: which texts get a translation, and where it stands; read again by lxml."""
+
+import random
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from mtkit.documents.document import Languages
+from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.errors import MtkitError
+
+from .translators import keep_text, reverse_words, take_all
+
+LANGUAGES = Languages("en", "de")
+_XLIFF_1 = """<?xml version="1.0"?>\r
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+ <file source-language="en-US" datatype="html" original="a.html"><body>
+  <trans-unit id="1">
+    <source>The <g id="1">old man</g> sings<x id="2"/> &amp; smiles.</source>
+    <alt-trans><source>no</source><target/></alt-trans>
+  </trans-unit>
+  <trans-unit id="2"><source>Done</source><target state="final">Fertig</target></trans-unit>
+  <trans-unit id="3" translate="no"><source>Keep</source></trans-unit>
+  <trans-unit id="4"><source><bpt id="1">&lt;b&gt;</bpt>Bold word<ept id="1"
+>&lt;/b&gt;</ept></source>
+  <target state="new" xml:lang="de"/></trans-unit>
+  <group translate="no"><trans-unit id="5"><source>Keep</source></trans-unit></group>
+  <trans-unit id="6"><source>42</source></trans-unit>
+  <trans-unit id="7"><source>Use <ph id="1">%s</ph> of <bpt id="2" rid="9">[</bpt>two words<ept
+ id="3" rid="9">]</ept> now</source><seg-source>x</seg-source></trans-unit>
+ </body></file></xliff>"""
+_XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
+ <file id="f"><unit id="1"><segment>
+   <source>Go <pc id="1">far away</pc> <mrk id="m" translate="no">Acme Corp</mrk> now</source>
+ </segment><segment state="final"><source>Done</source><target>Fertig</target></segment>
+ <segment state="initial"><source>One <sc id="2"/>two<ec startRef="2"/></source></segment>
+ </unit><unit id="2" translate="no"><segment><source>Keep</source></segment></unit></file>
+</xliff>"""
+_TMX = """<tmx version="1.4"><header srclang="en" segtype="sentence"/><body>
+ <tu>
+  <tuv xml:lang="en">
+   <seg>A <bpt i="1">&lt;b></bpt>big dog<ept i="1">&lt;/b></ept> runs</seg>
+  </tuv>
+ </tu>
+ <tu><tuv xml:lang="EN-gb"><seg>Done</seg></tuv><tuv xml:lang="de"><seg>Fertig</seg></tuv></tu>
+ <tu><tuv xml:lang="fr"><seg>Un chat</seg></tuv></tu>
+ <tu><tuv lang="en"><seg>a <hi>cat</hi></seg></tuv><tuv lang="de-AT"><seg/></tuv></tu>
+</body></tmx>"""
+FILES = {"xliff 1.2": ("xliff", _XLIFF_1), "xliff 2": ("xliff", _XLIFF_2), "tmx": ("tmx", _TMX)}
+
+
+def translate(name: str, translator: object = reverse_words) -> str:
+    form, text = FILES[name]
+    return translate_bytes(text.encode(), form, translator, LANGUAGES).decode()  # type: ignore[arg-type]
+
+
+def read_targets(text: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Returns each target's text and attributes by its source's text."""
+    found = {}
+    for target in etree.fromstring(text.encode()).iter("{*}target"):
+        source = next(target.getparent().iter("{*}source"))
+        found["".join(source.itertext())] = ("".join(target.itertext()), dict(target.attrib))
+    return found
+
+
+def test_xliff_1_gets_the_targets_that_it_lacks() -> None:
+    translated = translate("xliff 1.2")
+    targets = read_targets(translated)
+    assert targets["Done"] == ("Fertig", {"state": "final"})
+    assert targets["no"] == ("", {})
+    assert not {"Keep", "42"} & targets.keys()
+    made = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
+    language = {"{http://www.w3.org/XML/1998/namespace}lang": "de"}
+    assert targets["<b>Bold word</b>"] == ("<b>WORD BOLD</b>", {**language, **made})
+    assert '<g id="1">MAN OLD</g>' in translated
+    assert translated.count("<x id=") == 2
+    assert '<bpt id="2" rid="9">[</bpt>WORDS TWO<ept\n id="3" rid="9">]</ept>' in translated
+    # Where it says that a file's language is the translation's.
+    assert 'original="a.html" target-language="de">' in translated
+    lines = [line for line in translated.split("\n") if line not in _XLIFF_1.split("\n")]
+    assert lines[1].startswith('    <target state="needs-review')
+
+
+def test_xliff_2_gets_the_targets_that_it_lacks() -> None:
+    translated = translate("xliff 2")
+    targets = read_targets(translated)
+    assert targets["Done"] == ("Fertig", {})
+    assert '<pc id="1">AWAY FAR</pc>' in translated
+    assert translated.count('<mrk id="m" translate="no">Acme Corp</mrk>') == 2
+    assert '<sc id="2"/>TWO<ec startRef="2"/> ONE</target>' in translated
+    states = [each.get("state") for each in etree.fromstring(translated).iter("{*}segment")]
+    assert states == ["translated", "final", "translated", None]
+    assert etree.fromstring(translated).get("trgLang") == "de"
+
+
+def test_a_memory_gets_the_translations_that_it_lacks() -> None:
+    translated = translate("tmx")
+    texts = [
+        [("".join(each.itertext())) for each in entry.iter("seg")]
+        for entry in etree.fromstring(translated.encode()).iter("tu")
+    ]
+    assert texts[0][1].startswith("RUNS <b>DOG BIG</b>") or "<b>DOG BIG</b>" in texts[0][1]
+    assert texts[1:] == [["Done", "Fertig"], ["Un chat"], ["a cat", "CAT A"]]
+    assert '\n  <tuv xml:lang="de">\n   <seg>' in translated
+    assert "<hi>CAT</hi> A" in translated
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_else_stays_and_a_second_time_nothing_is_done(name: str) -> None:
+    form, text = FILES[name]
+    seen: list[str] = []
+    translated = translate(name)
+    again = translate_bytes(
+        translated.encode(), form, lambda texts: take_all(texts, seen), LANGUAGES
+    )
+    assert (again.decode(), seen) == (translated, [])
+    rest = iter(translated)
+    # All of the source is in it, in order; only attributes of state and empty targets change.
+    kept = text.replace("<target", "").replace("<seg/>", "").replace(' state="new"', "")
+    kept = kept.replace(' state="initial"', "").replace('xml:lang="de"/>', 'xml:lang="de"')
+    assert all(character in rest for character in kept)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_broken_files_are_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+    form, text = FILES[name]
+    rng = random.Random(name)
+    source, output = tmp_path / "in", tmp_path / "out"
+    for _ in range(50):
+        source.write_text(text[: rng.randrange(1, len(text) - 10)])
+        with pytest.raises(MtkitError):
+            translate_file(source, output, keep_text, LANGUAGES, form)
+        assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "fault"),
+    [
+        ("xliff", "<a/>", "no XLIFF"),
+        ("tmx", "<a/>", "no TMX"),
+        ("xliff", '<xliff>\n<file source-language="fr"/></xliff>', "line 2: .* from 'fr'"),
+        ("xliff", '<xliff srcLang="en" trgLang="fr"/>', "into 'fr', the model"),
+        ("xliff", '<!DOCTYPE a [<!ENTITY x "y">]><xliff/>', "entity 'x'"),
+        ("tmx", "<tmx>" + "<a>" * 2_000, "more than 1,000 elements"),
+    ],
+)
+def test_faults_are_told(form: str, text: str, fault: str) -> None:
+    with pytest.raises(MtkitError, match=fault):
+        translate_bytes(text.encode(), form, keep_text, LANGUAGES)
