@@ -15,6 +15,7 @@ guard.py            bounds, headers and log of every request
 answering.py        work that ends when its caller leaves
 translate_texts.py  texts and documents to translations
 catalogue.py        the models, and the way from one language into another
+served_languages.py the languages of a model, by callers' codes and its own
 detection.py        which language a text is in
 stored_files.py     translated files, for a while
 model_service.py    one model: queue, process, restarts

@@ -13,6 +13,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
 from mtkit.serving.faults import busy
 from mtkit.serving.metrics import Metrics
+from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
@@ -31,11 +32,13 @@ class ServedModel:
         name: What requests call it.
         source: What its process opens.
         config: The model's config, read when it was opened.
+        languages: What it translates.
     """
 
     name: str
     source: ModelSource
     config: ModelConfig
+    languages: ServedLanguages
 
     @classmethod
     def open(
@@ -44,7 +47,7 @@ class ServedModel:
         """Returns a folder's model; torch isn't loaded here.
 
         Raises:
-            MtkitError: There is no translator in the folder, or one of many languages.
+            MtkitError: There is no translator in the folder.
         """
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
@@ -52,12 +55,10 @@ class ServedModel:
                 f'{folder}: not a translator (objective = "{config.objective}")',
                 "mtkit serve serves translators; mtkit translate takes any model",
             )
-        if SubwordTokenizer.load(folder).has_language_pieces:
-            raise MtkitError(
-                f"{folder}: a model of many languages, which mtkit serve can't serve yet",
-                "serve models of one pair; mtkit translate --from CODE --to CODE takes this one",
-            )
-        return cls(name, ModelSource(folder, settings, device), config)
+        languages = ServedLanguages.of(
+            SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
+        )
+        return cls(name, ModelSource(folder, settings, device), config, languages)
 
 
 class ModelService:

@@ -9,7 +9,7 @@ from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.segment import cut_line, join_parts
-from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
+from mtkit.inference.translation import BLANK, Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
@@ -60,19 +60,22 @@ class TextTranslation:
         return await asyncio.to_thread(self._detector.detect, text, languages)
 
     async def choose_source(
-        self, texts: Sequence[str], source: str
+        self, texts: Sequence[str], source: str, sources: Sequence[str] = ()
     ) -> tuple[str, list[Detected] | None]:
         """Returns the source language of texts, and what was detected if that was asked for.
 
         Args:
             texts: The texts, which are in one language.
             source: Its code, or `auto`.
+            sources: Codes that may be detected; all that are served if not given. Where there is
+                but one, nothing is detected.
         """
         if source.lower() != "auto":
             return self.catalogue.resolve(source), None
-        text = "\n".join(texts)
-        sources = self.catalogue.sources
-        detected = (await asyncio.to_thread(self._detector.detect, text, sources))[0]
+        if len(sources) == 1:
+            return sources[0], None
+        text, known = "\n".join(texts), sources or self.catalogue.sources
+        detected = (await asyncio.to_thread(self._detector.detect, text, known))[0]
         return detected.language, [detected] * len(texts)
 
     async def translate_texts(
@@ -126,7 +129,7 @@ class TextTranslation:
             for start, end in of_paragraph
         ]
         found = iter(await self.translate_lines(sentences, way, num_alternatives=num_alternatives))
-        target = way.steps[-1][2] if way.steps else ""
+        target = way.steps[-1].target if way.steps else ""
         translations = []
         for of_paragraph in spans:
             parts = [next(found).candidates for _ in of_paragraph]
@@ -139,16 +142,14 @@ class TextTranslation:
         """Returns each line's translation along a way."""
         if not way.steps:
             return [_echo(line) for line in lines]
-        requests = [Request(line, line=number) for number, line in enumerate(lines, 1)]
-        for step, (service, _, _) in enumerate(way.steps):
-            if num_alternatives and step == len(way.steps) - 1:
-                settings = _ask_for(decoding_settings(service), num_alternatives + 1)
+        texts = list(lines)
+        for index, step in enumerate(way.steps):
+            requests = [step.make_request(text, number) for number, text in enumerate(texts, 1)]
+            if num_alternatives and index == len(way.steps) - 1:
+                settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
                 requests = [replace(request, settings=settings) for request in requests]
-            found = await self.ask(service, requests)
-            requests = [
-                Request(translation.text, line=number)
-                for number, translation in enumerate(found, 1)
-            ]
+            found = await self.ask(step.service, requests)
+            texts = [translation.text for translation in found]
         return found
 
     async def ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Translation]:

@@ -56,7 +56,17 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
     try:
         translated = translator.search([ask for _, ask in requests], warns=False)
-        scored = translator.score([ask for _, ask in pairs])
+        scored = translator.score(
+            [
+                Request(
+                    ask.text,
+                    prefix=ask.translation,
+                    source_language=ask.source_language,
+                    target_language=ask.target_language,
+                )
+                for _, ask in pairs
+            ]
+        )
     except MtkitError as error:
         if len(asks) > 1:
             return [answer_batch(translator, [ask])[0] for ask in asks]
