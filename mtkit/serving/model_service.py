@@ -8,6 +8,7 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
+from mtkit.model.alignment_head import ALIGNMENT_FILE
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
@@ -33,12 +34,15 @@ class ServedModel:
         source: What its process opens.
         config: The model's config, read when it was opened.
         languages: What it translates.
+        has_alignment_head: Whether a head was chosen that alignments are read from; its process
+            knows whether they can be had.
     """
 
     name: str
     source: ModelSource
     config: ModelConfig
     languages: ServedLanguages
+    has_alignment_head: bool = False
 
     @classmethod
     def open(
@@ -58,7 +62,9 @@ class ServedModel:
         languages = ServedLanguages.of(
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
-        return cls(name, ModelSource(folder, settings, device), config, languages)
+        has_head = (folder / ALIGNMENT_FILE).is_file()
+        source = ModelSource(folder, settings, device)
+        return cls(name, source, config, languages, has_alignment_head=has_head)
 
 
 class ModelService:

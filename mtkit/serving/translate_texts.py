@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 
 from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.segment import cut_line, join_parts
-from mtkit.inference.translation import BLANK, Hypothesis, Translation
+from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
@@ -137,16 +138,29 @@ class TextTranslation:
         return translations
 
     async def translate_lines(
-        self, lines: Sequence[str], way: Way, *, num_alternatives: int = 0
+        self,
+        lines: Sequence[str],
+        way: Way,
+        *,
+        num_alternatives: int = 0,
+        settings: Inference | None = None,
     ) -> list[Translation]:
-        """Returns each line's translation along a way."""
+        """Returns each line's translation along a way.
+
+        Args:
+            lines: Sentences.
+            way: The models.
+            num_alternatives: Other translations that are asked for.
+            settings: Of the last model, where there are no alternatives.
+        """
         if not way.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
         for index, step in enumerate(way.steps):
             requests = [step.make_request(text, number) for number, text in enumerate(texts, 1)]
-            if num_alternatives and index == len(way.steps) - 1:
+            if num_alternatives:
                 settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
+            if settings is not None and index == len(way.steps) - 1:
                 requests = [replace(request, settings=settings) for request in requests]
             found = await self.ask(step.service, requests)
             texts = [translation.text for translation in found]
@@ -209,20 +223,18 @@ class TextTranslation:
         max_characters: int | None = None,
     ) -> str | bytes:
         """Runs what parses documents in a thread of its own, its texts through the queue."""
-        loop = asyncio.get_running_loop()
+        queued = _QueuedSentences(self, way, asyncio.get_running_loop())
+        translate_all = SentenceTranslator(queued, pair[1])
         num_characters = 0
-        running: list[Future[list[Translation]]] = []
 
-        def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        def translate(texts: Sequence[str]) -> Sequence[TranslatedText]:
             nonlocal num_characters
             num_characters += sum(map(len, texts))
             if max_characters is not None and num_characters > max_characters:
                 raise RequestError(
                     400, f"Invalid request: the file exceeds text limit ({max_characters})"
                 )
-            waiting = asyncio.run_coroutine_threadsafe(self.translate_paragraphs(texts, way), loop)
-            running.append(waiting)
-            return [TranslatedText(each.text) for each in waiting.result()]
+            return translate_all(texts)
 
         languages = Languages(*pair)
         try:
@@ -239,9 +251,49 @@ class TextTranslation:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
             # Where the caller has left, the thread ends with what it waits for.
-            for waiting in running:
-                waiting.cancel()
+            queued.cancel()
         return found
+
+
+class _QueuedSentences:
+    """The models of a way, as a document's thread asks them.
+
+    Args:
+        translation: Asks them.
+        way: They.
+        loop: The event loop that they belong to.
+
+    Attributes:
+        settings: The last model's decoding defaults.
+        aligns: Whether its words may be aligned, which its process decides; never through a third
+            language.
+    """
+
+    def __init__(
+        self, translation: TextTranslation, way: Way, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._translation, self._way, self._loop = translation, way, loop
+        self._running: list[Future[list[Translation]]] = []
+        self._is_cancelled = False
+        services = [step.service for step in way.steps]
+        self.settings = decoding_settings(services[-1]) if services else Inference()
+        self.aligns = len(services) == 1 and services[0].model.has_alignment_head
+
+    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each sentence's translation."""
+        if self._is_cancelled:
+            raise CancelledError
+        texts, settings = [request.text for request in requests], requests[0].settings
+        work = self._translation.translate_lines(texts, self._way, settings=settings)
+        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._running.append(waiting)
+        return waiting.result()
+
+    def cancel(self) -> None:
+        """Takes what is asked out of the queue, and asks no more."""
+        self._is_cancelled = True
+        for waiting in self._running:
+            waiting.cancel()
 
 
 def decoding_settings(service: ModelService) -> Inference:

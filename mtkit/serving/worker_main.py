@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,7 +52,11 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         asks: Lines of any callers.
     """
     answers: list[Answer | None] = [None] * len(asks)
-    requests = [(index, ask) for index, ask in enumerate(asks) if isinstance(ask, Request)]
+    requests = [
+        (index, _choose_alignments(translator, ask))
+        for index, ask in enumerate(asks)
+        if isinstance(ask, Request)
+    ]
     pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
     try:
         translated = translator.search([ask for _, ask in requests], warns=False)
@@ -74,6 +78,15 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
         answers[index] = found
     return [each for each in answers if each is not None]
+
+
+def _choose_alignments(translator: Translator, request: Request) -> Request:
+    """Returns a request without alignments where no head was chosen for them."""
+    settings = request.settings
+    if settings is None or not settings.alignments or translator.aligns:
+        return request
+    own = translator.settings.alignments
+    return replace(request, settings=settings.model_copy(update={"alignments": own}))
 
 
 def _describe(error: MtkitError) -> LineFault:

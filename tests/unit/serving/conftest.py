@@ -115,6 +115,8 @@ def make_model(
     source: str = "en",
     target: str = "de",
     languages: ModelLanguages | None = None,
+    *,
+    has_alignment_head: bool = False,
 ) -> ServedModel:
     config = ModelConfig(
         recipe="x",
@@ -125,7 +127,8 @@ def make_model(
         model=Model(),
     )
     opened = ModelSource(Path(folder), Inference(), "cpu")
-    return ServedModel(folder, opened, config, ServedLanguages.of(languages, source, target))
+    served = ServedLanguages.of(languages, source, target)
+    return ServedModel(folder, opened, config, served, has_alignment_head=has_alignment_head)
 
 
 @pytest.fixture
