@@ -6,6 +6,7 @@ Run it in an environment that has libretranslate, and no mtkit. Each line is a s
 splitter, whose model would be fetched, is replaced by one that leaves a paragraph whole.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -38,6 +39,8 @@ def main() -> None:
         libretranslate.init.boot = lambda *_: None
         from libretranslate.main import main as run  # noqa: PLC0415
 
+        # It would log every text.
+        logging.disable(logging.INFO)
         sys.argv = ["libretranslate", "--host", "127.0.0.1", "--port", port, "--disable-web-ui"]
         run()
 

@@ -74,6 +74,7 @@ def measure_load(address: str, script: Path, callers: int, seconds: int) -> tupl
         print(said, file=sys.stderr)
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)
     assert found is not None
+    assert float(found[1]), "not one answer: give it more --seconds"
     return float(found[1]), ", ".join(re.findall(r"^p\d+=\S+", said, re.MULTILINE))
 
 

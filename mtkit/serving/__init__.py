@@ -22,6 +22,9 @@ model_service.py    one model: queue, process, restarts
 fair_queue.py       lines of several callers, in fair turns
 worker_process.py   a process with a model, seen from the parent
 worker_main.py      what that process does
+document_process.py a process with a file, seen from the parent
+document_main.py    what that process does
+messages.py         what parent and processes tell each other
 client.py           a server as a translator
 metrics.py          what Prometheus reads
 faults.py           errors that requests are answered with

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
-from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
+from mtkit.documents.translate_file import ENDINGS, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.segment import cut_line, join_parts
 from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
@@ -15,9 +15,13 @@ from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import Detected, Detector
+from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+
+_SHORT_CHARACTERS = 20_000
+"""HTML so long is read in the server's own process, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,13 @@ class TextTranslation:
     Args:
         catalogue: The models.
         detector: Detects languages.
+        processes: Read files.
     """
 
-    def __init__(self, catalogue: Catalogue, detector: Detector) -> None:
-        self.catalogue, self._detector = catalogue, detector
+    def __init__(
+        self, catalogue: Catalogue, detector: Detector, processes: DocumentProcesses
+    ) -> None:
+        self.catalogue, self._detector, self._processes = catalogue, detector, processes
 
     async def load(self) -> None:
         """Loads what detects languages, so that no request waits for it."""
@@ -189,7 +196,7 @@ class TextTranslation:
         """
         way = self.catalogue.find_way(source, target)
         languages = (source, target)
-        return [str(await self._document(text, "html", way, languages)) for text in texts]
+        return [await self._translate_html(text, way, languages) for text in texts]
 
     async def translate_document(
         self, content: bytes, ending: str, source: str, target: str, *, max_characters: int
@@ -210,49 +217,47 @@ class TextTranslation:
         kind = ENDINGS.get(ending.lower())
         if kind is None:
             raise RequestError(400, "Invalid request: file format not supported")
-        result = await self._document(content, kind, way, (source, target), max_characters)
-        assert isinstance(result, bytes)
-        return result
+        return await self._translate_apart(content, kind, way, (source, target), max_characters)
 
-    async def _document(
+    async def _translate_apart(
         self,
-        content: str | bytes,
+        content: bytes,
         kind: str,
         way: Way,
         pair: tuple[str, str],
         max_characters: int | None = None,
-    ) -> str | bytes:
-        """Runs what parses documents in a thread of its own, its texts through the queue."""
+    ) -> bytes:
+        """Returns a document's translation; a process of its own reads it."""
         queued = _QueuedSentences(self, way, asyncio.get_running_loop())
-        translate_all = SentenceTranslator(queued, pair[1])
         num_characters = 0
 
-        def translate(texts: Sequence[str]) -> Sequence[TranslatedText]:
+        async def answer(texts: Sequence[str]) -> list[Translation]:
             nonlocal num_characters
             num_characters += sum(map(len, texts))
             if max_characters is not None and num_characters > max_characters:
                 raise RequestError(
                     400, f"Invalid request: the file exceeds text limit ({max_characters})"
                 )
-            return translate_all(texts)
+            return await self.translate_lines(texts, way, settings=queued.choose_settings())
 
-        languages = Languages(*pair)
+        return await self._processes.translate(content, kind, pair, answer, aligns=queued.aligns)
+
+    async def _translate_html(self, text: str, way: Way, pair: tuple[str, str]) -> str:
+        """Returns a text's translation: a thread reads a short one, a process a long one."""
+        if len(text) > _SHORT_CHARACTERS:
+            content = text.encode()
+            return (await self._translate_apart(content, "html", way, pair)).decode()
+        queued = _QueuedSentences(self, way, asyncio.get_running_loop())
+        translate = SentenceTranslator(queued, pair[1])
         try:
-            found: str | bytes
-            if isinstance(content, bytes):
-                found = await asyncio.to_thread(
-                    translate_bytes, content, kind, translate, languages
-                )
-            else:
-                found = await asyncio.to_thread(
-                    translate_markup, content, kind, translate, languages
-                )
+            return await asyncio.to_thread(
+                translate_markup, text, "html", translate, Languages(*pair)
+            )
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
             # Where the caller has left, the thread ends with what it waits for.
             queued.cancel()
-        return found
 
 
 class _QueuedSentences:
@@ -288,6 +293,10 @@ class _QueuedSentences:
         waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._running.append(waiting)
         return waiting.result()
+
+    def choose_settings(self) -> Inference | None:
+        """Returns the settings that ask for alignments; None where there are none to ask for."""
+        return self.settings.model_copy(update={"alignments": True}) if self.aligns else None
 
     def cancel(self) -> None:
         """Takes what is asked out of the queue, and asks no more."""

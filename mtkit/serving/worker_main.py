@@ -4,8 +4,6 @@ The process ends with its parent, runs no code but mtkit's, and hears no Ctrl-C.
 """
 
 import os
-import pickle
-import struct
 import sys
 import threading
 import traceback
@@ -13,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
@@ -21,12 +19,11 @@ from mtkit.inference.translation import LineError, Request
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.faults import LineFault
+from mtkit.serving.messages import pack_message, read_message
 from mtkit.standard_streams import open_standard_streams
 
 BATCHES_AT_ONCE = 2
 """Batches that a process has: while one is searched, another is cut into tokens."""
-HEAD = struct.Struct(">Q")
-"""Before each message: its length in bytes."""
 
 
 @dataclass(frozen=True)
@@ -94,26 +91,6 @@ def _describe(error: MtkitError) -> LineFault:
         # The caller knows its own numbers.
         return LineFault(error.message.split(": ", 1)[1], error.hint)
     return LineFault.of(error)
-
-
-def read_message(stream: BinaryIO) -> Any:
-    """Returns the next message of a pipe between parent and child.
-
-    Raises:
-        EOFError: The other side has gone.
-    """
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        raise EOFError
-    content = stream.read(HEAD.unpack(head)[0])
-    # Of mtkit's own processes alone.
-    return pickle.loads(content)  # nosec B301
-
-
-def pack_message(content: Any) -> bytes:
-    """Returns a message as it goes through the pipe."""
-    packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    return HEAD.pack(len(packed)) + packed
 
 
 def main() -> None:

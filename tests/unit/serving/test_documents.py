@@ -92,3 +92,28 @@ def test_a_process_leaves_out_what_its_engine_cannot(*, aligns: bool) -> None:
 
 def replace_alignments(settings: Inference) -> Inference:
     return settings.model_copy(update={"alignments": True})
+
+
+def test_a_file_that_takes_too_much_memory_ends_alone(serve: Serve) -> None:
+    client = serve(file_memory_mib=256, max_file_bytes=200_000_000, max_characters=1_000_000_000)
+    page = b"<p>a</p>" * 400_000
+    answer = client.post("/translate_file", files={"file": ("a.html", page)}, data=ASK)
+    assert answer.status_code == 400
+    assert "too much memory" in answer.json()["error"]
+    small = {"file": ("a.txt", b"a b")}
+    assert client.post("/translate_file", files=small, data=ASK).status_code == 200
+
+
+def test_a_file_with_too_much_text(serve: Serve) -> None:
+    client = serve(max_characters=10)
+    answer = client.post("/translate_file", files={"file": ("a.txt", b"x " * 20)}, data=ASK)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "Invalid request: the file exceeds text limit (10)"
+
+
+def test_long_html_is_read_apart(serve: Serve, turning: type[FakeWorker]) -> None:
+    client = serve(make_model("m", has_alignment_head=True))
+    html = "<p>a <b>b</b> c</p>\n" * 1_100
+    body = {"q": html, "format": "html", **ASK}
+    found = client.post("/translate", json=body).json()["translatedText"]
+    assert found == "<p>cx <b>bx</b> ax</p>\n" * 1_100
