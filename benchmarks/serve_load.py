@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 MTKIT = [sys.executable, "-m", "mtkit"]
@@ -76,6 +77,13 @@ def measure_load(address: str, script: Path, callers: int, seconds: int) -> tupl
     assert found is not None
     assert float(found[1]), "not one answer: give it more --seconds"
     return float(found[1]), ", ".join(re.findall(r"^p\d+=\S+", said, re.MULTILINE))
+
+
+def ask_once(address: str, languages: list[str]) -> None:
+    """Translates a line, so that the model is loaded."""
+    body = {"q": "A book.", "source": languages[0], "target": languages[1]}
+    with urlopen(f"{address}translate", data=urlencode(body).encode(), timeout=300) as answer:
+        answer.read()
 
 
 @contextmanager
@@ -141,9 +149,8 @@ def main() -> None:
         other = ""
         if asked.beside == "libretranslate":
             other = stack.enter_context(serve_libretranslate(asked.python, asked.argos))
-            # Its model is loaded by the first request.
-            measure_load(other, script, 1, 2)
-        measure_load(address, script, 1, 2)
+            ask_once(other, asked.languages)
+        ask_once(address, asked.languages)
         for _ in range(asked.rounds):
             if not other:
                 plain = measure_translate(asked.model, asked.source, folder)
@@ -151,10 +158,10 @@ def main() -> None:
             for callers in asked.callers:
                 if other:
                     plain, told = measure_load(other, script, callers, asked.seconds)
-                    print(f"{callers} callers: LibreTranslate {plain:.0f} lines/s; {told}")
+                    print(f"{callers} callers: LibreTranslate {plain:.1f} lines/s; {told}")
                 rate, told = measure_load(address, script, callers, asked.seconds)
                 ratios[callers].append(rate / plain)
-                print(f"{callers} callers: mtkit serve {rate:.0f} lines/s; {told}", flush=True)
+                print(f"{callers} callers: mtkit serve {rate:.1f} lines/s; {told}", flush=True)
     for callers, found in ratios.items():
         told = ", ".join(f"{each:.2f}" for each in found)
         print(f"{callers} callers: {median(found):.2f} times {asked.beside} ({told})")
