@@ -1,19 +1,29 @@
-"""Throughput and latency of `mtkit serve` under load, beside `mtkit translate` on the same lines.
+"""Throughput and latency of `mtkit serve` under load, beside others on the same lines.
 
     python benchmarks/serve_load.py --model FOLDER --source FILE [--callers 1 8 64 256]
+    python benchmarks/serve_load.py --model FOLDER --source FILE --beside libretranslate \
+      --argos PACKAGE --python ENVIRONMENT/bin/python
 
-Needs wrk (`apt-get install wrk`). Both are measured in turn, `--rounds` times, on one machine; the
-ratio counts. Each caller sends one line to /translate and waits for its answer.
+Needs wrk (`apt-get install wrk`). Beside `mtkit translate` with the same folder, or LibreTranslate
+with the same model as a package, `mtkit export --format argos`, in an environment of its own. They
+are measured in turn, `--rounds` times, on one machine; the ratio counts. Each caller sends one line
+to /translate and waits for its answer.
 """
 
 import argparse
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 MTKIT = [sys.executable, "-m", "mtkit"]
 _SCRIPT = """
@@ -26,6 +36,11 @@ function request()
   index = index %% #lines + 1
   local body = '{"q":"' .. lines[index] .. '","source":"%s","target":"%s"}'
   return wrk.format(nil, "/translate", nil, body)
+end
+function done(summary, latency, requests)
+  for _, share in ipairs({50, 95, 99}) do
+    io.write(string.format("p%%d=%%.0fms\\n", share, latency:percentile(share) / 1000))
+  end
 end
 """
 
@@ -51,17 +66,62 @@ def measure_translate(model: str, source: Path, folder: Path) -> float:
 
 
 def measure_load(address: str, script: Path, callers: int, seconds: int) -> tuple[float, str]:
-    """Returns requests per second and wrk's latencies."""
-    command = ["wrk", "-t1", f"-c{callers}", f"-d{seconds}s", "--latency", "--timeout", "120s"]
+    """Returns requests per second and latencies."""
+    command = ["wrk", "-t1", f"-c{callers}", f"-d{seconds}s", "--timeout", "120s"]
     said = subprocess.run(
         [*command, "-s", str(script), address], capture_output=True, text=True, check=True
     ).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         print(said, file=sys.stderr)
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)
-    latencies = re.findall(r"^\s+(50|90|99)%\s+(\S+)", said, re.MULTILINE)
     assert found is not None
-    return float(found[1]), ", ".join(f"p{share} {value}" for share, value in latencies)
+    assert float(found[1]), "not one answer: give it more --seconds"
+    return float(found[1]), ", ".join(re.findall(r"^p\d+=\S+", said, re.MULTILINE))
+
+
+def ask_once(address: str, languages: list[str]) -> None:
+    """Translates a line, so that the model is loaded."""
+    body = {"q": "A book.", "source": languages[0], "target": languages[1]}
+    with urlopen(f"{address}translate", data=urlencode(body).encode(), timeout=300) as answer:
+        answer.read()
+
+
+@contextmanager
+def serve_mtkit(model: str, overrides: list[str]) -> Iterator[str]:
+    """Runs `mtkit serve`; gives its address."""
+    settings = [part for each in overrides for part in ("--set", each)]
+    command = [*MTKIT, "serve", "--model", model, "--port", "0", *settings]
+    with subprocess.Popen(
+        [*command, "--set", "serve.log=none"], stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        try:
+            yield server.stderr.readline().rsplit(" on ", 1)[1].strip()
+        finally:
+            server.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def serve_libretranslate(python: Path, package: Path) -> Iterator[str]:
+    """Runs LibreTranslate; gives its address once it answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    script = Path(__file__).with_name("libretranslate_server.py").resolve()
+    with subprocess.Popen(
+        [python, script, package.resolve(), port], stdout=sys.stderr, stderr=sys.stderr
+    ) as server:
+        address = f"http://127.0.0.1:{port}/"
+        try:
+            while server.poll() is None:
+                try:
+                    with urlopen(f"{address}languages", timeout=10):
+                        break
+                except OSError:
+                    time.sleep(0.2)
+            yield address
+        finally:
+            server.kill()
 
 
 def main() -> None:
@@ -74,29 +134,37 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--beside", choices=["translate", "libretranslate"], default="translate")
+    parser.add_argument("--argos", type=Path, help="package of the same model")
+    parser.add_argument("--python", type=Path, help="of the environment with libretranslate")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    if asked.beside == "libretranslate" and not (asked.argos and asked.python):
+        parser.error("--beside libretranslate needs --argos and --python")
+    ratios: dict[int, list[float]] = {callers: [] for callers in asked.callers}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         script = folder / "load.lua"
         script.write_text(_SCRIPT % (asked.source.resolve(), *asked.languages))
-        settings = [part for each in asked.set for part in ("--set", each)]
-        command = [*MTKIT, "serve", "--model", asked.model, "--port", "0", *settings]
-        with subprocess.Popen(
-            [*command, "--set", "serve.log=none"], stderr=subprocess.PIPE, text=True
-        ) as server:
-            assert server.stderr is not None
-            address = server.stderr.readline().rsplit(" on ", 1)[1].strip()
-            for _ in range(asked.rounds):
+        address = stack.enter_context(serve_mtkit(asked.model, asked.set))
+        other = ""
+        if asked.beside == "libretranslate":
+            other = stack.enter_context(serve_libretranslate(asked.python, asked.argos))
+            ask_once(other, asked.languages)
+        ask_once(address, asked.languages)
+        for _ in range(asked.rounds):
+            if not other:
                 plain = measure_translate(asked.model, asked.source, folder)
                 print(f"mtkit translate: {plain:.0f} lines/s", flush=True)
-                for callers in asked.callers:
-                    rate, latencies = measure_load(address, script, callers, asked.seconds)
-                    print(
-                        f"{callers} callers: {rate:.0f} lines/s, {rate / plain:.2f} of it; "
-                        f"{latencies}",
-                        flush=True,
-                    )
-            server.send_signal(signal.SIGTERM)
+            for callers in asked.callers:
+                if other:
+                    plain, told = measure_load(other, script, callers, asked.seconds)
+                    print(f"{callers} callers: LibreTranslate {plain:.1f} lines/s; {told}")
+                rate, told = measure_load(address, script, callers, asked.seconds)
+                ratios[callers].append(rate / plain)
+                print(f"{callers} callers: mtkit serve {rate:.1f} lines/s; {told}", flush=True)
+    for callers, found in ratios.items():
+        told = ", ".join(f"{each:.2f}" for each in found)
+        print(f"{callers} callers: {median(found):.2f} times {asked.beside} ({told})")
 
 
 if __name__ == "__main__":

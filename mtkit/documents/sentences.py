@@ -1,15 +1,34 @@
 """A translator of lines as one of paragraphs: sentence by sentence, with their alignments."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import Link, TranslatedText
 from mtkit.inference.segment import Span, find_sentences, joins_without_space
-from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, Request
+from mtkit.inference.translation import Hypothesis, Request, Translation
+from mtkit.recipe.inference import Inference
 
 _WINDOW = 1_024
 """Sentences that are translated together."""
+
+
+class SearchesSentences(Protocol):
+    """Translates sentences: a `Translator`, or the models of a server."""
+
+    @property
+    def settings(self) -> Inference:
+        """Search settings of requests that have none of their own."""
+        ...
+
+    @property
+    def aligns(self) -> bool:
+        """Whether alignments are read from a head that was chosen for them."""
+        ...
+
+    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> Sequence[Translation]:
+        """Returns each sentence's translation."""
+        ...
 
 
 class SentenceTranslator:
@@ -20,7 +39,7 @@ class SentenceTranslator:
         target_language: Its code; it says whether a space stands between sentences.
     """
 
-    def __init__(self, translator: Translator, target_language: str = "") -> None:
+    def __init__(self, translator: SearchesSentences, target_language: str = "") -> None:
         self._translator = translator
         self._settings = (
             translator.settings.model_copy(update={"alignments": True})

@@ -15,12 +15,16 @@ guard.py            bounds, headers and log of every request
 answering.py        work that ends when its caller leaves
 translate_texts.py  texts and documents to translations
 catalogue.py        the models, and the way from one language into another
+served_languages.py the languages of a model, by callers' codes and its own
 detection.py        which language a text is in
 stored_files.py     translated files, for a while
 model_service.py    one model: queue, process, restarts
 fair_queue.py       lines of several callers, in fair turns
 worker_process.py   a process with a model, seen from the parent
 worker_main.py      what that process does
+document_process.py a process with a file, seen from the parent
+document_main.py    what that process does
+messages.py         what parent and processes tell each other
 client.py           a server as a translator
 metrics.py          what Prometheus reads
 faults.py           errors that requests are answered with

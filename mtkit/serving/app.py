@@ -15,6 +15,7 @@ from mtkit.serving import libretranslate, page, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
 from mtkit.serving.detection import Detector
+from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.faults import RequestError
 from mtkit.serving.guard import Guard, error_response
 from mtkit.serving.keys import KeyRing
@@ -44,7 +45,7 @@ def make_office(
     return Office(
         settings,
         catalogue,
-        TextTranslation(catalogue, Detector()),
+        TextTranslation(catalogue, Detector(), DocumentProcesses(settings)),
         Access(settings, keys),
         FileStore(settings.file_minutes, settings.max_stored_bytes),
         metrics,

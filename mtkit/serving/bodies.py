@@ -71,6 +71,8 @@ class ScoreBody(_Body):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pairs: Annotated[list[tuple[str, str]], Field(min_length=1)]
+    source: Code | None = None
+    target: Code | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
 
 

@@ -2,19 +2,49 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
-from babel.core import Locale, UnknownLocaleError
+from babel.core import Locale
 
 from mtkit.console import say, warn
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, suggest
+from mtkit.inference.translation import Request
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ModelService, ServedModel
 from mtkit.serving.settings import Serving
+from mtkit.text.languages import find_language
 
 _LIBRARY_BYTES = 400 << 20
 """About what a process takes beside its weights."""
+_ALSO = {"zt": "zh-Hant", "pb": "pt-BR"}
+"""Codes that LibreTranslate had in its beginnings."""
+
+
+class Step(NamedTuple):
+    """A model that a text passes.
+
+    Attributes:
+        service: The model.
+        source: Code of the language that it reads.
+        target: Code of the language that it writes.
+    """
+
+    service: ModelService
+    source: str
+    target: str
+
+    def tell(self) -> tuple[str, str]:
+        """Returns the model's own codes of both; empty where it isn't told."""
+        languages = self.service.model.languages
+        return languages.source[self.source], languages.target[self.target]
+
+    def make_request(self, text: str, line: int, prefix: str = "") -> Request:
+        """Returns what the model is asked for a line."""
+        source, target = self.tell()
+        return Request(text, prefix, line=line, source_language=source, target_language=target)
 
 
 @dataclass(frozen=True)
@@ -27,8 +57,25 @@ class Way:
         pivot: The language between them; None for a direct way.
     """
 
-    steps: tuple[tuple[ModelService, str, str], ...]
+    steps: tuple[Step, ...]
     pivot: str | None = None
+
+
+@dataclass(frozen=True)
+class _Languages:
+    """The languages of all models, as long as these are the same.
+
+    Attributes:
+        models: The models.
+        sources: Codes of languages that are translated from.
+        all: All codes, sorted.
+        targets: Codes of languages that one is translated into, once they were asked for.
+    """
+
+    models: tuple[ServedModel, ...]
+    sources: tuple[str, ...]
+    all: tuple[str, ...]
+    targets: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Catalogue:
@@ -41,17 +88,27 @@ class Catalogue:
 
     Attributes:
         services: The models at work, by name.
+
+    Raises:
+        MtkitError: No model has the pivot's language.
     """
 
     def __init__(self, models: Sequence[ServedModel], settings: Serving, metrics: Metrics) -> None:
         self._settings = settings
         self.services = {model.name: ModelService(model, settings, metrics) for model in models}
         self._loading = asyncio.Lock()
+        self._known = _Languages((), (), ())
+        pivot, known = settings.pivot, self.list_languages()
+        if pivot is not None and not find_language(pivot, known):
+            raise MtkitError(
+                f'serve.pivot = "{pivot}": no model has this language{suggest(pivot, known)}',
+                f"languages: {', '.join(known[:12])}",
+            )
 
     @property
     def sources(self) -> list[str]:
         """Codes of languages that are translated from."""
-        return list(dict.fromkeys(source for source, _ in self._directions()))
+        return list(self._languages.sources)
 
     @property
     def is_ready(self) -> bool:
@@ -61,23 +118,25 @@ class Catalogue:
 
     def list_targets(self, source: str) -> list[str]:
         """Returns the codes of languages that a language is translated into, itself included."""
-        known = {code for direction in self._directions() for code in direction}
-        return sorted(code for code in known if self._find(source, code) is not None)
+        targets = self._languages.targets
+        if source not in targets:
+            known = self._languages.all
+            targets[source] = [code for code in known if self._find(source, code) is not None]
+        return targets[source]
 
     def list_languages(self) -> list[str]:
         """Returns all codes, sorted."""
-        return sorted({code for direction in self._directions() for code in direction})
+        return list(self._languages.all)
 
     def resolve(self, code: str) -> str:
-        """Returns a language's code as models have it: `en` for `EN` and `en-US`, too.
+        """Returns a language's code as it is served: `en` for `EN`, `en-US`, `eng` and `eng_Latn`.
 
         Raises:
             RequestError: No model knows it.
         """
-        known = {_fold(each): each for each in self.list_languages()}
-        folded = _fold(code)
-        found = known.get(folded) or known.get(folded.split("-")[0])
-        if found is None:
+        known = self._languages.all
+        found = find_language(code, known) or find_language(_ALSO.get(code.lower(), ""), known)
+        if not found:
             raise RequestError(400, f"{code[:40]} is not supported")
         return found
 
@@ -96,9 +155,9 @@ class Catalogue:
             service = self.services.get(model)
             if service is None:
                 raise RequestError(400, f"no model named {model[:80]}")
-            if (source, target) not in _directions_of(service):
+            if not service.model.languages.translates(source, target):
                 raise RequestError(400, f"{model} does not translate {source} into {target}")
-            return Way(((service, source, target),))
+            return Way((Step(service, source, target),))
         way = self._find(source, target)
         if way is None:
             raise RequestError(
@@ -163,43 +222,56 @@ class Catalogue:
         """Ends all processes."""
         await asyncio.gather(*(service.close() for service in self.services.values()))
 
-    def _directions(self) -> list[tuple[str, str]]:
-        return [each for service in self.services.values() for each in _directions_of(service)]
+    @property
+    def _languages(self) -> _Languages:
+        models = tuple(service.model for service in self.services.values())
+        known = self._known
+        if len(models) != len(known.models) or any(map(_is_other, models, known.models)):
+            sources = dict.fromkeys(code for model in models for code in model.languages.source)
+            targets = {code for model in models for code in model.languages.target}
+            self._known = _Languages(models, tuple(sources), tuple(sorted(targets.union(sources))))
+        return self._known
 
     def _find(self, source: str, target: str) -> Way | None:
         if source == target:
             return Way(())
         direct = self._find_direct(source, target)
         if direct is not None:
-            return Way(((direct, source, target),))
-        pivot = self._settings.pivot
-        if pivot is None:
+            return Way((direct,))
+        if self._settings.pivot is None:
             return None
+        pivot = find_language(self._settings.pivot, self._languages.all)
         first, second = self._find_direct(source, pivot), self._find_direct(pivot, target)
         if first is None or second is None:
             return None
-        return Way(((first, source, pivot), (second, pivot, target)), pivot)
+        return Way((first, second), pivot)
 
-    def _find_direct(self, source: str, target: str) -> ModelService | None:
+    def _find_direct(self, source: str, target: str) -> Step | None:
         for service in self.services.values():
-            if (source, target) in _directions_of(service):
-                return service
+            if service.model.languages.translates(source, target):
+                return Step(service, source, target)
         return None
 
 
-def _directions_of(service: ModelService) -> list[tuple[str, str]]:
-    config = service.model.config
-    return [(config.source_language, config.target_language)]
+def _is_other(model: ServedModel, known: ServedModel) -> bool:
+    return model is not known
 
 
-def _fold(code: str) -> str:
-    return code.lower().replace("_", "-")
+@cache
+def _name_parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    locale = Locale("en")
+    return dict(locale.languages), dict(locale.scripts), dict(locale.territories)
 
 
 def name_language(code: str) -> str:
-    """Returns a language's English name, or its code where Babel knows none."""
-    try:
-        name = Locale.parse(code.replace("-", "_")).get_display_name("en")
-    except (UnknownLocaleError, ValueError, TypeError):
+    """Returns a language's English name, or its code where CLDR knows none."""
+    languages, scripts, regions = _name_parts()
+    main, *rest = code.replace("-", "_").split("_")
+    name = languages.get(main.lower())
+    if name is None:
         return code
-    return name or code
+    more = [
+        scripts.get(part.title(), part) if len(part) == 4 else regions.get(part.upper(), part)
+        for part in rest
+    ]
+    return f"{name} ({', '.join(more)})" if more else name

@@ -10,7 +10,8 @@ from mtkit.serving.faults import RequestError
 
 _MAX_CHARACTERS = 4_000
 """More of a text tells nothing new."""
-_LABELS = {"nb": "no", "nn": "no", "zh-hans": "zh", "zh-hant": "zh"}
+_LABELS = {"nb": "no", "nn": "no", "fil": "tl", "ki": "kik", "gn": "gug"}
+"""py3langid's labels of languages that it may not have by their own."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Detector:
         Raises:
             RequestError: py3langid isn't installed.
         """
-        labels = {code: _label(code) for code in languages}
         known = set(self._identifier.labels)
+        labels = {code: _label(code, known) for code in languages}
         if not any(map(str.isalpha, text)):
             return [Detected(next(iter(languages)), 0.0)]
         ranked = dict(self._identifier.rank(text[:_MAX_CHARACTERS]))
@@ -73,6 +74,6 @@ class Detector:
         return found or [Detected(next(iter(languages)), 0.0)]
 
 
-def _label(code: str) -> str:
-    lowered = code.lower().replace("_", "-")
-    return _LABELS.get(lowered, lowered.split("-")[0])
+def _label(code: str, known: Collection[str]) -> str:
+    main = code.lower().replace("_", "-").split("-")[0]
+    return main if main in known else _LABELS.get(main, main)

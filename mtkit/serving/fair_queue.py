@@ -4,12 +4,30 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mtkit.inference.translation import Request, Translation
 from mtkit.serving.faults import LineFault
 
-Ask = Request | tuple[str, str]
-"""A line to translate, or a line and its translation to score."""
+
+class Given(NamedTuple):
+    """A line and its translation, to be scored.
+
+    Attributes:
+        text: The line.
+        translation: Its translation.
+        source_language: The model's code of the line's language; empty where it isn't told.
+        target_language: That of the translation's.
+    """
+
+    text: str
+    translation: str
+    source_language: str = ""
+    target_language: str = ""
+
+
+Ask = Request | Given
+"""A line to translate, or one to score."""
 Answer = Translation | LineFault
 
 _MAX_ATTEMPTS = 2
@@ -74,7 +92,7 @@ class Line:
         """Length of what is asked."""
         if isinstance(self.ask, Request):
             return len(self.ask.text) + len(self.ask.prefix)
-        return sum(map(len, self.ask))
+        return len(self.ask.text) + len(self.ask.translation)
 
     def answer(self, answer: Answer) -> None:
         """Takes the line's answer."""

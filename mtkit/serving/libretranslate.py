@@ -179,10 +179,8 @@ async def _translate_file(office: Office, request: Request) -> Response:
 
 
 def _describe_settings(office: Office) -> dict[str, Any]:
-    settings, catalogue = office.settings, office.catalogue
-    codes = catalogue.list_languages()
-    first = catalogue.sources[0]
-    target = next((each for each in catalogue.list_targets(first) if each != first), codes[-1])
+    settings = office.settings
+    target = _choose_target(office)
     endings = sorted(ENDINGS) if settings.max_file_bytes else []
     return {
         "charLimit": settings.max_characters,
@@ -197,3 +195,12 @@ def _describe_settings(office: Office) -> dict[str, Any]:
             "target": {"code": target, "name": name_language(target)},
         },
     }
+
+
+def _choose_target(office: Office) -> str:
+    """Returns the language that a page should begin with as the target."""
+    catalogue = office.catalogue
+    codes = catalogue.list_languages()
+    known = [service.model.languages for service in catalogue.services.values()]
+    default = next((each.default_target for each in known if each.default_target), "")
+    return default or ("en" if "en" in codes else codes[-1])

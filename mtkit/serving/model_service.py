@@ -8,11 +8,13 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
+from mtkit.model.alignment_head import ALIGNMENT_FILE
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
 from mtkit.serving.faults import busy
 from mtkit.serving.metrics import Metrics
+from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
@@ -31,11 +33,16 @@ class ServedModel:
         name: What requests call it.
         source: What its process opens.
         config: The model's config, read when it was opened.
+        languages: What it translates.
+        has_alignment_head: Whether a head was chosen that alignments are read from; its process
+            knows whether they can be had.
     """
 
     name: str
     source: ModelSource
     config: ModelConfig
+    languages: ServedLanguages
+    has_alignment_head: bool = False
 
     @classmethod
     def open(
@@ -44,7 +51,7 @@ class ServedModel:
         """Returns a folder's model; torch isn't loaded here.
 
         Raises:
-            MtkitError: There is no translator in the folder, or one of many languages.
+            MtkitError: There is no translator in the folder.
         """
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
@@ -52,12 +59,12 @@ class ServedModel:
                 f'{folder}: not a translator (objective = "{config.objective}")',
                 "mtkit serve serves translators; mtkit translate takes any model",
             )
-        if SubwordTokenizer.load(folder).has_language_pieces:
-            raise MtkitError(
-                f"{folder}: a model of many languages, which mtkit serve can't serve yet",
-                "serve models of one pair; mtkit translate --from CODE --to CODE takes this one",
-            )
-        return cls(name, ModelSource(folder, settings, device), config)
+        languages = ServedLanguages.of(
+            SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
+        )
+        has_head = (folder / ALIGNMENT_FILE).is_file()
+        source = ModelSource(folder, settings, device)
+        return cls(name, source, config, languages, has_alignment_head=has_head)
 
 
 class ModelService:

@@ -214,6 +214,7 @@ _ANSWERS = {
                         "name": _TEXT,
                         "source": _TEXT,
                         "target": _TEXT,
+                        "languages": _object({"source": _list(_TEXT), "target": _list(_TEXT)}),
                         "is_loaded": {"type": "boolean"},
                         "waiting_lines": {"type": "integer"},
                         "settings": {"type": "object"},

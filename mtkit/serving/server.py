@@ -135,8 +135,7 @@ class _Server(uvicorn.Server):
 
 def _describe(office: Office) -> str:
     return ", ".join(
-        f"{service.model.name} ({service.model.config.source_language} to "
-        f"{service.model.config.target_language})"
+        f"{service.model.name} ({service.model.languages.describe()})"
         for service in office.catalogue.services.values()
     )
 

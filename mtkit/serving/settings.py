@@ -22,6 +22,10 @@ class Serving(Section):
     """Bytes of an uploaded file; 0 turns the translation of files off."""
     max_unpacked_bytes: Count = 50_000_000
     """Bytes of all that a file holds which is an archive, as `.docx` is."""
+    file_processes: Count = 2
+    """Files that are read at once, each in a process of its own; others wait."""
+    file_memory_mib: Annotated[int, Field(ge=256)] = 1_024
+    """Memory of a process that reads a file, in MiB; a file that needs more is refused."""
     max_alternatives: Annotated[int, Field(ge=0, le=50)] = 10
     """Alternatives of a text that may be asked for."""
     max_beam_size: Annotated[int, Field(ge=1, le=1_000)] = 20

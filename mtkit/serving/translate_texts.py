@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
+from mtkit.documents.document import Languages
+from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.translate_file import ENDINGS, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.segment import cut_line, join_parts
@@ -16,9 +17,13 @@ from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import Detected, Detector
+from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+
+_SHORT_CHARACTERS = 20_000
+"""HTML so long is read in the server's own process, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,13 @@ class TextTranslation:
     Args:
         catalogue: The models.
         detector: Detects languages.
+        processes: Read files.
     """
 
-    def __init__(self, catalogue: Catalogue, detector: Detector) -> None:
-        self.catalogue, self._detector = catalogue, detector
+    def __init__(
+        self, catalogue: Catalogue, detector: Detector, processes: DocumentProcesses
+    ) -> None:
+        self.catalogue, self._detector, self._processes = catalogue, detector, processes
 
     async def load(self) -> None:
         """Loads what detects languages, so that no request waits for it."""
@@ -64,19 +72,22 @@ class TextTranslation:
         return await asyncio.to_thread(self._detector.detect, text, languages)
 
     async def choose_source(
-        self, texts: Sequence[str], source: str
+        self, texts: Sequence[str], source: str, sources: Sequence[str] = ()
     ) -> tuple[str, list[Detected] | None]:
         """Returns the source language of texts, and what was detected if that was asked for.
 
         Args:
             texts: The texts, which are in one language.
             source: Its code, or `auto`.
+            sources: Codes that may be detected; all that are served if not given. Where there is
+                but one, nothing is detected.
         """
         if source.lower() != "auto":
             return self.catalogue.resolve(source), None
-        text = "\n".join(texts)
-        sources = self.catalogue.sources
-        detected = (await asyncio.to_thread(self._detector.detect, text, sources))[0]
+        if len(sources) == 1:
+            return sources[0], None
+        text, known = "\n".join(texts), sources or self.catalogue.sources
+        detected = (await asyncio.to_thread(self._detector.detect, text, known))[0]
         return detected.language, [detected] * len(texts)
 
     async def translate_texts(
@@ -134,7 +145,7 @@ class TextTranslation:
             for start, end in of_paragraph
         ]
         found = iter(await self.translate_lines(sentences, way, num_alternatives=num_alternatives))
-        target = way.steps[-1][2] if way.steps else ""
+        target = way.steps[-1].target if way.steps else ""
         translations = []
         for of_paragraph in spans:
             sentences_found = [next(found) for _ in of_paragraph]
@@ -146,21 +157,32 @@ class TextTranslation:
         return translations
 
     async def translate_lines(
-        self, lines: Sequence[str], way: Way, *, num_alternatives: int = 0
+        self,
+        lines: Sequence[str],
+        way: Way,
+        *,
+        num_alternatives: int = 0,
+        settings: Inference | None = None,
     ) -> list[Translation]:
-        """Returns each line's translation along a way."""
+        """Returns each line's translation along a way.
+
+        Args:
+            lines: Sentences.
+            way: The models.
+            num_alternatives: Other translations that are asked for.
+            settings: Of the last model, where there are no alternatives.
+        """
         if not way.steps:
             return [_echo(line) for line in lines]
-        requests = [Request(line, line=number) for number, line in enumerate(lines, 1)]
-        for step, (service, _, _) in enumerate(way.steps):
-            if num_alternatives and step == len(way.steps) - 1:
-                settings = _ask_for(decoding_settings(service), num_alternatives + 1)
+        texts = list(lines)
+        for index, step in enumerate(way.steps):
+            requests = [step.make_request(text, number) for number, text in enumerate(texts, 1)]
+            if num_alternatives:
+                settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
+            if settings is not None and index == len(way.steps) - 1:
                 requests = [replace(request, settings=settings) for request in requests]
-            found = await self.ask(service, requests)
-            requests = [
-                Request(translation.text, line=number)
-                for number, translation in enumerate(found, 1)
-            ]
+            found = await self.ask(step.service, requests)
+            texts = [translation.text for translation in found]
         return found
 
     async def ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Translation]:
@@ -186,7 +208,7 @@ class TextTranslation:
         """
         way = self.catalogue.find_way(source, target)
         languages = (source, target)
-        return [str(await self._document(text, "html", way, languages)) for text in texts]
+        return [await self._translate_html(text, way, languages) for text in texts]
 
     async def translate_document(
         self, content: bytes, ending: str, source: str, target: str, *, max_characters: int
@@ -207,52 +229,92 @@ class TextTranslation:
         kind = ENDINGS.get(ending.lower())
         if kind is None:
             raise RequestError(400, "Invalid request: file format not supported")
-        result = await self._document(content, kind, way, (source, target), max_characters)
-        assert isinstance(result, bytes)
-        return result
+        return await self._translate_apart(content, kind, way, (source, target), max_characters)
 
-    async def _document(
+    async def _translate_apart(
         self,
-        content: str | bytes,
+        content: bytes,
         kind: str,
         way: Way,
         pair: tuple[str, str],
         max_characters: int | None = None,
-    ) -> str | bytes:
-        """Runs what parses documents in a thread of its own, its texts through the queue."""
-        loop = asyncio.get_running_loop()
+    ) -> bytes:
+        """Returns a document's translation; a process of its own reads it."""
+        queued = _QueuedSentences(self, way, asyncio.get_running_loop())
         num_characters = 0
-        running: list[Future[list[Translation]]] = []
 
-        def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        async def answer(texts: Sequence[str]) -> list[Translation]:
             nonlocal num_characters
             num_characters += sum(map(len, texts))
             if max_characters is not None and num_characters > max_characters:
                 raise RequestError(
                     400, f"Invalid request: the file exceeds text limit ({max_characters})"
                 )
-            waiting = asyncio.run_coroutine_threadsafe(self.translate_paragraphs(texts, way), loop)
-            running.append(waiting)
-            return [TranslatedText(each.text) for each in waiting.result()]
+            return await self.translate_lines(texts, way, settings=queued.choose_settings())
 
-        languages = Languages(*pair)
+        return await self._processes.translate(content, kind, pair, answer, aligns=queued.aligns)
+
+    async def _translate_html(self, text: str, way: Way, pair: tuple[str, str]) -> str:
+        """Returns a text's translation: a thread reads a short one, a process a long one."""
+        if len(text) > _SHORT_CHARACTERS:
+            content = text.encode()
+            return (await self._translate_apart(content, "html", way, pair)).decode()
+        queued = _QueuedSentences(self, way, asyncio.get_running_loop())
+        translate = SentenceTranslator(queued, pair[1])
         try:
-            found: str | bytes
-            if isinstance(content, bytes):
-                found = await asyncio.to_thread(
-                    translate_bytes, content, kind, translate, languages
-                )
-            else:
-                found = await asyncio.to_thread(
-                    translate_markup, content, kind, translate, languages
-                )
+            return await asyncio.to_thread(
+                translate_markup, text, "html", translate, Languages(*pair)
+            )
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error
         finally:
             # Where the caller has left, the thread ends with what it waits for.
-            for waiting in running:
-                waiting.cancel()
-        return found
+            queued.cancel()
+
+
+class _QueuedSentences:
+    """The models of a way, as a document's thread asks them.
+
+    Args:
+        translation: Asks them.
+        way: They.
+        loop: The event loop that they belong to.
+
+    Attributes:
+        settings: The last model's decoding defaults.
+        aligns: Whether its words may be aligned, which its process decides; never through a third
+            language.
+    """
+
+    def __init__(
+        self, translation: TextTranslation, way: Way, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._translation, self._way, self._loop = translation, way, loop
+        self._running: list[Future[list[Translation]]] = []
+        self._is_cancelled = False
+        services = [step.service for step in way.steps]
+        self.settings = decoding_settings(services[-1]) if services else Inference()
+        self.aligns = len(services) == 1 and services[0].model.has_alignment_head
+
+    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each sentence's translation."""
+        if self._is_cancelled:
+            raise CancelledError
+        texts, settings = [request.text for request in requests], requests[0].settings
+        work = self._translation.translate_lines(texts, self._way, settings=settings)
+        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._running.append(waiting)
+        return waiting.result()
+
+    def choose_settings(self) -> Inference | None:
+        """Returns the settings that ask for alignments; None where there are none to ask for."""
+        return self.settings.model_copy(update={"alignments": True}) if self.aligns else None
+
+    def cancel(self) -> None:
+        """Takes what is asked out of the queue, and asks no more."""
+        self._is_cancelled = True
+        for waiting in self._running:
+            waiting.cancel()
 
 
 def decoding_settings(service: ModelService) -> Inference:

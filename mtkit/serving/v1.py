@@ -8,12 +8,13 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.access import check_lengths
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody, read_body
 from mtkit.serving.catalogue import Way
+from mtkit.serving.fair_queue import Given
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.office import Office
@@ -74,24 +75,24 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
     way, detected = await _find_way(office, body, [line.text for line in lines])
     if not way.steps:
         raise RequestError(400, "source and target are the same language")
-    asks = [Request(line.text, line.prefix, line=number) for number, line in enumerate(lines, 1)]
-    if len(way.steps) > 1:
-        if any(line.prefix for line in lines):
-            asks = [replace(ask, prefix="") for ask in asks]
-        middle = await office.translation.ask(way.steps[0][0], asks)
-        asks = [
-            Request(found.text, line.prefix, line=number)
-            for number, (found, line) in enumerate(zip(middle, lines, strict=True), 1)
-        ]
-    service, _, target = way.steps[-1]
+    first, last = way.steps[0], way.steps[-1]
+    texts = [line.text for line in lines]
+    if last is not first:
+        asks = [first.make_request(text, number) for number, text in enumerate(texts, 1)]
+        texts = [found.text for found in await office.translation.ask(first.service, asks)]
+    asks = [
+        last.make_request(text, number, line.prefix)
+        for number, (text, line) in enumerate(zip(texts, lines, strict=True), 1)
+    ]
+    service = last.service
     settings = _choose_settings(office, service, body)
     if settings is not None:
         asks = [replace(ask, settings=settings) for ask in asks]
     found = await office.translation.ask(service, asks)
     return {
         "model": service.model.name,
-        "source": way.steps[0][1],
-        "target": target,
+        "source": first.source,
+        "target": last.target,
         **({} if way.pivot is None else {"pivot": way.pivot}),
         **({} if detected is None else {"detected": detected}),
         "translations": [_render(each) for each in found],
@@ -103,20 +104,31 @@ async def _find_way(
 ) -> tuple[Way, dict[str, Any] | None]:
     catalogue = office.catalogue
     services = list(catalogue.services.values())
-    if body.source == "auto" and (body.model is not None or len(services) == 1):
-        # One model, one direction: nothing to detect.
-        service = catalogue.services.get(body.model) if body.model else services[0]
-        if service is None:
-            raise RequestError(400, f"no model named {(body.model or '')[:80]}")
-        config = service.model.config
-        target = catalogue.resolve(body.target or config.target_language)
-        return catalogue.find_way(config.source_language, target, service.model.name), None
+    if body.model is not None or len(services) == 1:
+        service = _find_model(office, body.model)
+        languages = service.model.languages
+        target = catalogue.resolve(body.target) if body.target else languages.default_target
+        if not target:
+            raise RequestError(400, "Invalid request: missing target parameter")
+        source, detected = await office.translation.choose_source(
+            texts, body.source, list(languages.source)
+        )
+        way = catalogue.find_way(source, target, service.model.name)
+        return way, detected[0].as_json() if detected else None
     if body.target is None:
         raise RequestError(400, "Invalid request: missing target parameter")
     target = catalogue.resolve(body.target)
     source, detected = await office.translation.choose_source(texts, body.source)
-    way = catalogue.find_way(source, target, body.model)
+    way = catalogue.find_way(source, target)
     return way, detected[0].as_json() if detected else None
+
+
+def _find_model(office: Office, name: str | None) -> ModelService:
+    services = office.catalogue.services
+    found = next(iter(services.values())) if name is None else services.get(name)
+    if found is None:
+        raise RequestError(400, f"no model named {(name or '')[:80]}")
+    return found
 
 
 def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> Inference | None:
@@ -139,17 +151,34 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     caller = office.access.admit(request, None, cost=len(body.pairs))
     check_lengths(texts, caller, office.settings)
     office.note(request, texts)
-    services = office.catalogue.services
-    name = body.model or next(iter(services))
-    if name not in services:
-        raise RequestError(400, f"no model named {name[:80]}")
+    service = _find_model(office, body.model)
+    asks = [Given(*pair, *_tell_languages(office, service, body)) for pair in body.pairs]
     found = await answer_in_time(
         request,
-        office.translation.ask(services[name], body.pairs),
+        office.translation.ask(service, asks),
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    return JSONResponse({"model": name, "translations": [_render(each) for each in found]})
+    return JSONResponse(
+        {"model": service.model.name, "translations": [_render(each) for each in found]}
+    )
+
+
+def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> tuple[str, str]:
+    """Returns the model's own codes of the languages of pairs."""
+    languages = service.model.languages
+    found = []
+    for name, given, known in (
+        ("source", body.source, languages.source),
+        ("target", body.target, languages.target),
+    ):
+        if given is None and len(known) > 1:
+            raise RequestError(400, f"Invalid request: missing {name} parameter")
+        code = office.catalogue.resolve(given) if given is not None else next(iter(known))
+        if code not in known:
+            raise RequestError(400, f"{service.model.name} does not know {code} as its {name}")
+        found.append(known[code])
+    return found[0], found[1]
 
 
 def _render(translation: Translation) -> dict[str, Any]:
@@ -163,6 +192,10 @@ def _describe(office: Office, service: ModelService) -> dict[str, Any]:
         "name": service.model.name,
         "source": config.source_language,
         "target": config.target_language,
+        "languages": {
+            "source": list(service.model.languages.source),
+            "target": list(service.model.languages.target),
+        },
         "is_loaded": service.is_ready,
         "waiting_lines": service.num_waiting,
         "settings": decoding_settings(service).model_dump(mode="json", include={"beam_size"}),

@@ -4,16 +4,14 @@ The process ends with its parent, runs no code but mtkit's, and hears no Ctrl-C.
 """
 
 import os
-import pickle
-import struct
 import sys
 import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
@@ -21,12 +19,11 @@ from mtkit.inference.translation import LineError, Request
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.faults import LineFault
+from mtkit.serving.messages import pack_message, read_message
 from mtkit.standard_streams import open_standard_streams
 
 BATCHES_AT_ONCE = 2
 """Batches that a process has: while one is searched, another is cut into tokens."""
-HEAD = struct.Struct(">Q")
-"""Before each message: its length in bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,25 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         asks: Lines of any callers.
     """
     answers: list[Answer | None] = [None] * len(asks)
-    requests = [(index, ask) for index, ask in enumerate(asks) if isinstance(ask, Request)]
+    requests = [
+        (index, _choose_alignments(translator, ask))
+        for index, ask in enumerate(asks)
+        if isinstance(ask, Request)
+    ]
     pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
     try:
         translated = translator.search([ask for _, ask in requests], warns=False)
-        scored = translator.score([ask for _, ask in pairs])
+        scored = translator.score(
+            [
+                Request(
+                    ask.text,
+                    prefix=ask.translation,
+                    source_language=ask.source_language,
+                    target_language=ask.target_language,
+                )
+                for _, ask in pairs
+            ]
+        )
     except MtkitError as error:
         if len(asks) > 1:
             return [answer_batch(translator, [ask])[0] for ask in asks]
@@ -66,31 +77,20 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     return [each for each in answers if each is not None]
 
 
+def _choose_alignments(translator: Translator, request: Request) -> Request:
+    """Returns a request without alignments where no head was chosen for them."""
+    settings = request.settings
+    if settings is None or not settings.alignments or translator.aligns:
+        return request
+    own = translator.settings.alignments
+    return replace(request, settings=settings.model_copy(update={"alignments": own}))
+
+
 def _describe(error: MtkitError) -> LineFault:
     if isinstance(error, LineError):
         # The caller knows its own numbers.
         return LineFault(error.message.split(": ", 1)[1], error.hint)
     return LineFault.of(error)
-
-
-def read_message(stream: BinaryIO) -> Any:
-    """Returns the next message of a pipe between parent and child.
-
-    Raises:
-        EOFError: The other side has gone.
-    """
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        raise EOFError
-    content = stream.read(HEAD.unpack(head)[0])
-    # Of mtkit's own processes alone.
-    return pickle.loads(content)  # nosec B301
-
-
-def pack_message(content: Any) -> bytes:
-    """Returns a message as it goes through the pipe."""
-    packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    return HEAD.pack(len(packed)) + packed
 
 
 def main() -> None:

@@ -2,21 +2,20 @@
 
 import asyncio
 import itertools
-import pickle
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
-from mtkit.serving.worker_main import HEAD, ModelSource, pack_message
+from mtkit.serving.messages import pack_message, receive_message, start_process
+from mtkit.serving.worker_main import ModelSource
 
 _STATUS_FILE = "/proc/{}/statm"
 _PAGE_BYTES = 4_096
 _STOP_SECONDS = 10.0
-_RUN = "import sys; sys.path[:] = {path!r}; from mtkit.serving.worker_main import main; main()"
+_MODULE = "mtkit.serving.worker_main"
 
 
 class WorkerDiedError(Exception):
@@ -46,15 +45,7 @@ class WorkerProcess:
         Raises:
             MtkitError: There is no model, or it is damaged; the process died.
         """
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            _RUN.format(path=sys.path),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            # Out of reach of Ctrl-C: the parent decides what becomes of it.
-            start_new_session=True,
-        )
+        process = await start_process(_MODULE)
         worker = cls(process)
         try:
             worker._send(source)
@@ -124,10 +115,7 @@ class WorkerProcess:
 
     async def _receive(self) -> Any:
         assert self._process.stdout is not None
-        head = await self._process.stdout.readexactly(HEAD.size)
-        content = await self._process.stdout.readexactly(HEAD.unpack(head)[0])
-        # Of mtkit's own processes alone.
-        return pickle.loads(content)  # nosec B301
+        return await receive_message(self._process.stdout)
 
     async def _read_answers(self) -> None:
         try:

@@ -7,6 +7,7 @@ output. One of OPUS-MT's has tags, `>>deu<<`, which stand before a source.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from mtkit.errors import MtkitError, shorten, suggest
@@ -165,7 +166,7 @@ def find_language(code: str, codes: Sequence[str]) -> str:
 
     A code is one of the model's own, or of ISO 639-1 or 639-3, with a script or without: `de`,
     `deu`, `deu_Latn` and `de-Latn` are the same. Without a script it is the one that most text of
-    the language has: `zh` is `zho_Hans`.
+    the language has, in a region where one is given: `zh` is `zho_Hans`, `zh-TW` is `zho_Hant`.
     """
     if code in codes:
         return code
@@ -177,17 +178,57 @@ def find_language(code: str, codes: Sequence[str]) -> str:
     language, script = _parse(code)
     alike = [each for each in codes if _CODE.fullmatch(each) and _parse(each)[0] == language]
     usual = _find_script(language)
-    wanted = script or usual
+    wanted = script or _find_script(language, _find_region(code))
     fitting = [each for each in alike if (_parse(each)[1] or usual) == wanted]
     if not fitting and not script and len(alike) == 1:
         return alike[0]
-    return fitting[0] if fitting else ""
+    same = [each for each in fitting if _find_main(each) == _find_main(code)]
+    return (same or fitting or [""])[0]
+
+
+def name_languages(codes: Sequence[str]) -> dict[str, str]:
+    """Returns a model's codes by the usual tag of each: `de` for `deu_Latn`.
+
+    A tag is of BCP 47: ISO 639-1 where it has the language, and a script where it is another than
+    most text of the language has. `find_language` finds the code of a tag again. A code of no
+    known form is its own tag.
+    """
+    tags: dict[str, str] = {}
+    for code in codes:
+        found = [each for each in _list_tags(code) if find_language(each, codes) == code]
+        tags[next((each for each in found if each not in tags), code)] = code
+    return tags
+
+
+def _list_tags(code: str) -> list[str]:
+    """Returns the tags that may stand for a code, the most usual first."""
+    if not _CODE.fullmatch(code):
+        return []
+    main, region = _find_main(code), _find_region(code)
+    language, script = _parse(code)
+    usual = _find_script(language)
+    is_usual = script in ("", usual) or (script, usual) == ("Hang", "Kore")
+    rest = [part for part in ("" if is_usual else script, region) if part]
+    known = [main] if len(main) == 2 and main not in _ALSO else []
+    # CLDR has a language and a region for some, such as `fa_AF` for Dari.
+    mains = dict.fromkeys([*known, *([] if "_" in language else [language]), main])
+    return ["-".join((each, *rest)) for each in mains]
 
 
 def _spell(code: str) -> str:
     return code.lower().replace("-", "_")
 
 
+def _find_main(code: str) -> str:
+    return _spell(code).split("_")[0]
+
+
+def _find_region(code: str) -> str:
+    """Returns a code's region in capitals; empty where it has none."""
+    return next((part.upper() for part in _spell(code).split("_")[1:] if len(part) < 4), "")
+
+
+@lru_cache(maxsize=2_048)
 def _parse(code: str) -> tuple[str, str]:
     """Returns a code's language in CLDR's spelling, and its script; empty where it has none."""
     from babel.core import get_global  # noqa: PLC0415 (slow to load)
@@ -199,10 +240,13 @@ def _parse(code: str) -> tuple[str, str]:
     return _ALSO.get(language, language), script
 
 
-def _find_script(language: str) -> str:
+@lru_cache(maxsize=2_048)
+def _find_script(language: str, region: str = "") -> str:
     from babel.core import get_global  # noqa: PLC0415 (slow to load)
 
-    likely = str(get_global("likely_subtags").get(language, ""))
+    known = get_global("likely_subtags")
+    forms = f"{language}_{region}", language, language.split("_", maxsplit=1)[0]
+    likely = str(next((known[each] for each in forms if each in known), ""))
     return next((part for part in likely.split("_") if len(part) == 4), "")
 
 

@@ -23,9 +23,11 @@ from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.faults import LineFault
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
+from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
+from mtkit.text.languages import ModelLanguages
 
 FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
 
@@ -112,7 +114,14 @@ class FakeWorker:
         return 1 << 30
 
 
-def make_model(folder: str, source: str = "en", target: str = "de") -> ServedModel:
+def make_model(
+    folder: str,
+    source: str = "en",
+    target: str = "de",
+    languages: ModelLanguages | None = None,
+    *,
+    has_alignment_head: bool = False,
+) -> ServedModel:
     config = ModelConfig(
         recipe="x",
         source_language=source,
@@ -121,7 +130,9 @@ def make_model(folder: str, source: str = "en", target: str = "de") -> ServedMod
         target_vocab_size=10,
         model=Model(),
     )
-    return ServedModel(folder, ModelSource(Path(folder), Inference(), "cpu"), config)
+    opened = ModelSource(Path(folder), Inference(), "cpu")
+    served = ServedLanguages.of(languages, source, target)
+    return ServedModel(folder, opened, config, served, has_alignment_head=has_alignment_head)
 
 
 @pytest.fixture

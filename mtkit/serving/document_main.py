@@ -1,0 +1,110 @@
+"""A file in a process of its own: reads it, asks the server for its sentences, and writes it.
+
+A stranger's file that takes too much memory or time ends with this process, and harms no other.
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from mtkit.documents.document import Languages
+from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.translate_file import translate_bytes
+from mtkit.errors import MtkitError
+from mtkit.inference.translation import Request, Translation
+from mtkit.recipe.inference import Inference
+from mtkit.serving.messages import pack_message, read_message
+from mtkit.standard_streams import open_standard_streams
+
+
+@dataclass(frozen=True)
+class DocumentJob:
+    """A file to translate.
+
+    Attributes:
+        content: The file.
+        form: Its format.
+        languages: Codes of its language and of the one translated into.
+        aligns: Whether words may be aligned.
+        max_bytes: Memory of the process.
+        max_seconds: Processor time of the process.
+    """
+
+    content: bytes
+    form: str
+    languages: tuple[str, str]
+    aligns: bool
+    max_bytes: int
+    max_seconds: int
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What the process asks: translations of these."""
+
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with the file, in words."""
+
+    message: str
+
+
+class _Asking:
+    """The server as a translator of sentences."""
+
+    def __init__(self, tasks: BinaryIO, results: BinaryIO, *, aligns: bool) -> None:
+        self.settings, self.aligns = Inference(), aligns
+        self._tasks, self._results = tasks, results
+
+    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each sentence's translation."""
+        self._results.write(pack_message(Sentences([each.text for each in requests])))
+        self._results.flush()
+        found: list[Translation] = read_message(self._tasks)
+        return found
+
+
+def _limit(kind: int, most: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (allowed, allowed))
+
+
+def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | Fault:
+    asking = _Asking(tasks, results, aligns=job.aligns)
+    sentences = SentenceTranslator(asking, job.languages[1])
+    try:
+        return translate_bytes(job.content, job.form, sentences, Languages(*job.languages))
+    except MtkitError as error:
+        return Fault(error.message)
+    except MemoryError:
+        return Fault("it takes too much memory to read")
+
+
+def main() -> None:
+    """Translates the file that comes on stdin."""
+    open_standard_streams()
+    tasks = sys.stdin.buffer
+    # What a library prints must not get among the answers.
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        job: DocumentJob = read_message(tasks)
+        _limit(resource.RLIMIT_AS, job.max_bytes)
+        _limit(resource.RLIMIT_CPU, job.max_seconds)
+        answer: Any = _translate(job, tasks, results)
+        results.write(pack_message(answer))
+        results.flush()
+    except (EOFError, BrokenPipeError):
+        # The caller has left.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
