@@ -1,7 +1,8 @@
 """How many placeholders of real string files survive translation, with and without protection.
 
 python benchmarks/placeholders.py train DATA WORK      two models: without and with data.augment
-python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, and BLEU
+python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, and BLEU;
+                                                       --model measures another model folder
 
 DATA holds multi30k/. The strings are those of the German .mo files of installed packages: those
 without a placeholder are training text beside Multi30k, up to 5,000 with one are the test.
@@ -114,14 +115,13 @@ def train(data: Path, work: Path, names: list[str]) -> None:
             print(f"{name} {command}: {time.monotonic() - started_at[1]:.0f} s", file=sys.stderr)
 
 
-def translate(folder: Path, lines: list[str], *, protects: bool) -> list[dict]:
-    command = [sys.executable, "-m", "mtkit", "translate", "--json"]
+def translate(model: Path, lines: list[str], *, protects: bool) -> list[dict]:
+    command = [sys.executable, "-m", "mtkit", "translate", "--json", "--model", str(model)]
     if protects:
         command += ["--set", "inference.protect={}"]
     text = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(
         command,
-        cwd=folder,
         check=True,
         input=text.encode(),
         stdout=subprocess.PIPE,
@@ -139,14 +139,14 @@ def count_kept(sources: list[str], outputs: list[str], kind: str) -> tuple[int, 
     return len(having), sum(not finder.find_lost(source, output) for source, output in having)
 
 
-def measure(data: Path, work: Path, names: list[str]) -> None:
-    _, held = split_strings()
+def measure(data: Path, models: dict[str, Path], num_lines: int) -> None:
+    held = split_strings()[1][:num_lines]
     sources = [source for source, _ in held]
     references = [target for _, target in held]
     plain = [
         gzip.decompress((data / f"multi30k/test_2016_flickr.{language}.gz").read_bytes())
         .decode()
-        .split("\n")[:-1]
+        .split("\n")[:-1][:num_lines]
         for language in ("en", "de")
     ]
     print(
@@ -154,10 +154,10 @@ def measure(data: Path, work: Path, names: list[str]) -> None:
         "| BLEU of strings | BLEU of test2016 | seconds |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    for name in names:
+    for name, model in models.items():
         for protects in (False, True):
             started_at = time.monotonic()
-            found = translate(work / name, sources, protects=protects)
+            found = translate(model, sources, protects=protects)
             seconds = time.monotonic() - started_at
             outputs = [line["text"] for line in found]
             kept = [count_kept(sources, outputs, kind) for kind in ("placeholders", "numbers")]
@@ -165,7 +165,7 @@ def measure(data: Path, work: Path, names: list[str]) -> None:
             ways = [line["protection"]["way"] for line in found] if protects else []
             told = ", ".join(str(ways.count(way)) for way in ("plain", "masked", "n_best", None))
             bleu = sacrebleu.corpus_bleu(outputs, [references]).score
-            texts = [line["text"] for line in translate(work / name, plain[0], protects=protects)]
+            texts = [line["text"] for line in translate(model, plain[0], protects=protects)]
             test = sacrebleu.corpus_bleu(texts, [plain[1]]).score
             print(
                 f"| {name} | {'on' if protects else 'off'} | {shares[0]} | {shares[1]} | "
@@ -180,9 +180,17 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--only", choices=RUNS, action="append", help="of the two models")
+    parser.add_argument("--model", type=Path, action="append", help="measured in their place")
+    parser.add_argument("--lines", type=int, default=MAX_TEST_LINES, help="of each test, at most")
     options = parser.parse_args()
-    step = train if options.step == "train" else measure
-    step(options.data.resolve(), options.work.resolve(), options.only or list(RUNS))
+    data, work, names = options.data.resolve(), options.work.resolve(), options.only or list(RUNS)
+    if options.step == "train":
+        train(data, work, names)
+        return
+    models = {name: work / name / "runs" / name / "model" for name in names}
+    if options.model:
+        models = {str(model): model for model in options.model}
+    measure(data, models, options.lines)
 
 
 if __name__ == "__main__":

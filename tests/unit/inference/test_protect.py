@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.documents.sentences import SentenceTranslator
 from mtkit.errors import MtkitError
 from mtkit.inference.masking import mask
 from mtkit.inference.translate import Translator
@@ -135,6 +136,12 @@ def test_what_is_no_translator_refuses():
     settings = Inference(protect=Protect())
     with pytest.raises(MtkitError, match="for translators"):
         Translator.of(_Engine({}), CharacterTokenizer(), settings, continues=True)
+
+
+def test_documents_keep_what_their_translator_protects():
+    translator, _ = open_translator({"Take {x}.": ["Nimm.", "Nimm {x}."]})
+    sentences = SentenceTranslator(translator, "de")
+    assert [each.text for each in sentences(["Take {x}. Take {x}."])] == ["Nimm {x}. Nimm {x}."]
 
 
 def test_links_are_of_the_text_before_and_of_the_text_restored():
