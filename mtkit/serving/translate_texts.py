@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import ENDINGS, translate_bytes, translate_markup
 from mtkit.errors import MtkitError
-from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.segment import cut_line, join_parts
 from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
@@ -19,6 +19,10 @@ from mtkit.serving.detection import Detected, Detector
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+
+if TYPE_CHECKING:
+    # Loaded where a model flags.
+    from mtkit.evaluation.flags.flag import Flag
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class TranslatedTexts:
     scores: list[list[float | None]]
     detected: list[Detected] | None = None
     pivot: str | None = None
-    flags: list[list[list[Flag]]] | None = None
+    flags: "list[list[list[Flag]]] | None" = None
 
 
 class TextTranslation:
