@@ -3,11 +3,10 @@
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
     Hypothesis,
@@ -20,6 +19,9 @@ from mtkit.inference.translation import (
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.trees.restore import Repairs
+
+if TYPE_CHECKING:
+    from mtkit.evaluation.flags.flag import Flag
 
 _LINES_AT_ONCE = 128
 """Lines of a request."""
@@ -215,7 +217,10 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
     )
 
 
-def _read_flags(flags: Sequence[Mapping[str, Any]]) -> tuple[Flag, ...]:
+def _read_flags(flags: Sequence[Mapping[str, Any]]) -> "tuple[Flag, ...]":
+    # Imported here: the room loads sacreBLEU, and most servers flag nothing.
+    from mtkit.evaluation.flags.flag import Flag  # noqa: PLC0415
+
     return tuple(
         Flag(each["name"], float(each["found"]), float(each["threshold"]), str(each["text"]))
         for each in flags

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import ENDINGS, translate_markup
 from mtkit.errors import MtkitError
-from mtkit.evaluation.flags.flag import Flag
 from mtkit.inference.segment import cut_line, join_parts
 from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
@@ -21,6 +21,10 @@ from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+
+if TYPE_CHECKING:
+    # Loaded where a model flags.
+    from mtkit.evaluation.flags.flag import Flag
 
 _SHORT_CHARACTERS = 20_000
 """HTML so long is read in the server's own process, in milliseconds."""
@@ -45,7 +49,7 @@ class TranslatedTexts:
     scores: list[list[float | None]]
     detected: list[Detected] | None = None
     pivot: str | None = None
-    flags: list[list[list[Flag]]] | None = None
+    flags: "list[list[list[Flag]]] | None" = None
 
 
 class TextTranslation:

@@ -2,7 +2,8 @@
 
 html.py       web pages
 xml.py        XML of any kind
-markdown.py   Markdown: blocks; markdown_blocks.py, _inline.py, _writing.py: positions, markup, text
+markdown.py, markdown_blocks.py, markdown_inline.py, markdown_writing.py
+              Markdown: its units; where blocks begin and end; markup in a line; text written back
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT

@@ -75,7 +75,7 @@ KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
     "cleaning augment",
-    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs",
+    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs alignments",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
     "max_pairs",
     "data.train[HubTrainingCorpus]": "tag dataset configuration split source_column target_column "
@@ -131,7 +131,8 @@ KEYS = {
     "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
     "masking denoising classification precision optimizer schedule clipping early_stopping "
-    "moving_average recovery start_from freeze lora checkpoint_every checkpoint_minutes keep_last "
+    "moving_average recovery start_from freeze lora guided_alignment checkpoint_every "
+    "checkpoint_minutes keep_last "
     "keep_best keep_every keep_minutes validation averaging log_every log_digests trackers "
     "stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
@@ -145,6 +146,7 @@ KEYS = {
     "training.classification": "kind auxiliary",
     "training.clipping": "max_norm",
     "training.early_stopping": "patience",
+    "training.guided_alignment": "weight layer head at",
     "training.lora": "rank alpha maps dropout train_embeddings release",
     "training.moving_average": "decay",
     "training.recovery": "max_skipped rate_factor max_returns",
