@@ -52,6 +52,7 @@ def extend_vocabulary(
         # Those of tags are found again, with the new ones.
         languages=known,
         foreign_rows=tokenizer.foreign_rows,
+        unknown=tokenizer.unknown,
     )
 
 

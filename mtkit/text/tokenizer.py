@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault
+from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages, SourcePlace
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.sentencepiece_segmenter import (
@@ -40,46 +41,6 @@ class _Languages(BaseModel):
     source_place: SourcePlace = "before"
 
 
-class ForeignRows(BaseModel):
-    """Which rows of another program's embeddings the pieces of an imported model come from.
-
-    Pieces that were added later, which come behind all others, have none.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    source: tuple[tuple[int, int], ...]
-    """Rows of the source's pieces: the first of a run, and how many follow one another."""
-    target: tuple[tuple[int, int], ...]
-    """The same of the target's."""
-    padding_bias: float | None = None
-    """What the other program adds to the logit of padding, where the network here hides it."""
-
-    @classmethod
-    def of(
-        cls, source: Sequence[int], target: Sequence[int], padding_bias: float | None = None
-    ) -> "ForeignRows":
-        """Returns the record of each piece's row."""
-        return cls(
-            source=tuple(_find_runs(source)),
-            target=tuple(_find_runs(target)),
-            padding_bias=padding_bias,
-        )
-
-    def list_rows(self, side: str) -> list[int]:
-        """Returns the row of each piece of a side."""
-        runs = self.source if side == "source" else self.target
-        return [row for first, count in runs for row in range(first, first + count)]
-
-
-def _find_runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for index in range(1, len(rows) + 1):
-        if index == len(rows) or rows[index] != rows[index - 1] + 1:
-            yield rows[start], index - start
-            start = index
-
-
 class _Settings(BaseModel):
     """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
 
@@ -90,6 +51,7 @@ class _Settings(BaseModel):
     looks_up_unknown: bool = False
     languages: _Languages | None = None
     foreign_rows: ForeignRows | None = None
+    unknown: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 class SubwordTokenizer:
@@ -105,6 +67,8 @@ class SubwordTokenizer:
         languages: Languages whose pieces stand at the source and begin the output; the models know
             them.
         foreign_rows: Where the pieces of an imported model come from, for its way back.
+        unknown: Ids of source and target pieces that text is cut into and that are read as `<unk>`,
+            since the list of pieces that an imported model was trained with hasn't them.
 
     Raises:
         MtkitError: A model lacks a tag or a language's piece; sacremoses is wanted and isn't
@@ -121,9 +85,15 @@ class SubwordTokenizer:
         looks_up_unknown: bool = False,
         languages: ModelLanguages | None = None,
         foreign_rows: ForeignRows | None = None,
+        unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> None:
-        self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
-        self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
+        if foreign_rows is not None:
+            unknown = foreign_rows.list_unknown("source"), foreign_rows.list_unknown("target")
+        self._unknown = unknown
+        self._source, self._target = (
+            SentencePieceSegmenter(model, looks_up_unknown=looks_up_unknown, unknown=of_side)
+            for model, of_side in zip((source_model, target_model), unknown, strict=True)
+        )
         self._looks_up_unknown = looks_up_unknown
         self._foreign_rows = foreign_rows
         self._punctuation = punctuation
@@ -174,6 +144,7 @@ class SubwordTokenizer:
                     settings.languages.pieces, settings.languages.source_place
                 ),
                 foreign_rows=settings.foreign_rows,
+                unknown=settings.unknown,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
@@ -182,7 +153,12 @@ class SubwordTokenizer:
         return tokenizer
 
     def with_models(
-        self, source_model: bytes, target_model: bytes, foreign_rows: ForeignRows | None = None
+        self,
+        source_model: bytes,
+        target_model: bytes,
+        foreign_rows: ForeignRows | None = None,
+        *,
+        unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> "SubwordTokenizer":
         """Returns the same with other models.
 
@@ -190,6 +166,7 @@ class SubwordTokenizer:
             source_model: Has its tags and the pieces of its languages.
             target_model: The target's.
             foreign_rows: As for `SubwordTokenizer`.
+            unknown: Likewise; `foreign_rows` tell them too.
         """
         return SubwordTokenizer(
             source_model,
@@ -200,6 +177,7 @@ class SubwordTokenizer:
             # Those of tags are found again.
             languages=self._languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
+            unknown=unknown,
         )
 
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
@@ -224,6 +202,8 @@ class SubwordTokenizer:
             }
         if self._foreign_rows is not None:
             settings["foreign_rows"] = self._foreign_rows.model_dump(mode="json")
+        elif any(self._unknown):
+            settings["unknown"] = [list(of_side) for of_side in self._unknown]
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
@@ -277,6 +257,11 @@ class SubwordTokenizer:
     def foreign_rows(self) -> ForeignRows | None:
         """Where the pieces of an imported model come from."""
         return self._foreign_rows
+
+    @property
+    def unknown(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Ids of source and target pieces that are read as `<unk>`."""
+        return self._unknown
 
     @property
     def source_vocabulary(self) -> Vocabulary:
