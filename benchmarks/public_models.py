@@ -3,7 +3,7 @@
     python benchmarks/public_models.py tokens DATA FOLDER [--lines 5000]
     python benchmarks/public_models.py shape DATA FOLDER [--lines 8]
     python benchmarks/public_models.py m2m-tokens DATA FOLDER [--lines 5000]
-    python benchmarks/public_models.py nllb-shape DATA FOLDER [--lines 8]
+    python benchmarks/public_models.py nllb-shape DATA FOLDER [--lines 8] [--tiny]
 
 DATA is the folder of corpora, FOLDER is where models are written. Weights are random, and pieces
 are learned from DATA: what is measured is whether mtkit does the same as transformers, and how
@@ -14,7 +14,8 @@ fast, not how well such a model translates.
 of logits, outputs that differ from `generate`'s by beams, and lines a second of both.
 `m2m-tokens`: the same as `tokens` of M2M100's and NLLB's tokenizers.
 `nllb-shape`: the same as `shape` of NLLB-200's distilled 600M; then the time of a sentence by
-transformers, and by mtkit's two engines in fp32, bf16 and int8. It takes 12 GB of memory and disk.
+transformers, and by mtkit's two engines in fp32, bf16 and int8; and the memory and time of updates
+by LoRA. It takes 12 GB of memory and disk; with `--tiny` the network is a small one, to try it.
 """
 
 import argparse
@@ -418,9 +419,13 @@ def list_m2m_rows(loaded: LoadedModel) -> list[int]:
 
 
 def compare_nllb(options: argparse.Namespace) -> None:
-    theirs, _ = make_m2m(options.data, options.folder / "nllb-600M", "nllb", NLLB_600M, NLLB_ROWS)
-    measure_import(theirs, options.folder / "nllb-600M-again")
-    shutil.rmtree(options.folder / "nllb-600M-again")
+    keys, num_rows = (SMALL, 0) if options.tiny else (NLLB_600M, NLLB_ROWS)
+    folder = options.folder / ("nllb-tiny" if options.tiny else "nllb-600M")
+    theirs, _ = make_m2m(options.data, folder / "public", "nllb", keys, num_rows)
+    again = folder / "again"
+    measure_import(theirs, again)
+    measure_lora(options.data, again, folder)
+    shutil.rmtree(again)
     loaded = load_imported(theirs)
     rows = list_m2m_rows(loaded)
     model = M2M100ForConditionalGeneration.from_pretrained(theirs).eval()
@@ -451,7 +456,81 @@ def compare_nllb(options: argparse.Namespace) -> None:
             )
             same += found[0].tolist()[2:] == [rows[token] for token in best.token_ids]
         print(f"beam {beam}: {same} of {len(sources)} outputs equal", flush=True)
-    time_engines(options.folder, loaded, model, rows, sources, forced=forced)
+    time_engines(folder, loaded, model, rows, sources, forced=forced)
+
+
+LORA_RECIPE = """\
+name = "lora"
+[data]
+source_language = "en"
+target_language = "de"
+[[data.train]]
+source = "{data}/multi30k/train.en.gz"
+target = "{data}/multi30k/train.de.gz"
+max_pairs = 2_000
+[data.dev]
+source = "dev.en"
+target = "dev.de"
+[model]
+num_encoder_layers = {layers}
+num_decoder_layers = {layers}
+d_model = {width}
+d_ff = {inner}
+num_heads = {heads}
+norm = "pre"
+sinusoids = "tensor2tensor"
+first_position = 2
+output_bias = true
+[training]
+max_steps = 4
+batch_tokens = 512
+length_groups = 1
+micro_batch_tokens = 512
+checkpoint_every = 4
+processes = 1
+schedule = {{ kind = "linear", peak = 1e-4, warmup_steps = 2 }}
+validation = {{ metric = "loss" }}
+averaging = {{ choose = "last", num_checkpoints = 1 }}
+[training.start_from]
+model = "{model}"
+[training.lora]
+rank = 8
+release = "adapter"
+"""
+
+
+def measure_lora(data: Path, model: Path, folder: Path) -> None:
+    """Prints the memory and time of updates of 512 tokens by LoRA, in processes of their own."""
+    shape = load_recipe_shape(model)
+    recipe = folder / "lora.toml"
+    for language in ("en", "de"):
+        # What they say doesn't matter: the loss on them is measured once.
+        lines = "".join(f"{line}\n" for line in read_text(data, language, 8))
+        (folder / f"dev.{language}").write_text(lines, "utf-8")
+    recipe.write_text(LORA_RECIPE.format(data=data.absolute(), model=model.absolute(), **shape))
+    workspace = folder / "lora"
+    shutil.rmtree(workspace, ignore_errors=True)
+    for name in ("prepare", "train"):
+        command = [sys.executable, "-m", "mtkit", name, "--recipe", str(recipe)]
+        subprocess.run([*command, "--workspace", str(workspace)], check=True)
+    logged = map(json.loads, (workspace / "metrics.jsonl").read_text("utf-8").splitlines())
+    last = [line for line in logged if line["kind"] == "train"][-1]
+    print(
+        f"LoRA, rank 8, 512 tokens an update: {last['memory_bytes'] / 1e9:.2f} GB, "
+        f"{last['elapsed_seconds'] / last['step']:.1f} s an update",
+        flush=True,
+    )
+
+
+def load_recipe_shape(model: Path) -> dict[str, int]:
+    """Returns the numbers of a model that the recipe needs."""
+    found = json.loads((model / "config.json").read_text("utf-8"))["model"]
+    return {
+        "layers": found["num_encoder_layers"],
+        "width": found["d_model"],
+        "inner": found["d_ff"],
+        "heads": found["num_heads"],
+    }
 
 
 def time_engines(
@@ -488,7 +567,7 @@ def time_engines(
     measure("transformers, bf16", generate)
     pieces = loaded.tokenizer.target_vocabulary.pieces
     for quantization in ("float32", "bfloat16", "int8"):
-        exported = folder / f"nllb-600M-{quantization}"
+        exported = folder / quantization
         if not exported.is_dir():
             exported.mkdir()
             write_ctranslate2(
@@ -527,6 +606,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=int, default=0)
+    parser.add_argument("--tiny", action="store_true", help="nllb-shape with a small network")
     options = parser.parse_args()
     options.lines = options.lines or (5_000 if options.what.endswith("tokens") else 8)
     runs = {

@@ -25,6 +25,7 @@ export.py           the front door of `mtkit export`: a model folder for another
 export_transformers.py  that of `--format transformers`
 transformers_parity.py  checks that transformers then translates as the model does
 export_argos.py     that of `--format argos`
+compared_languages.py  the languages that a model of several is compared on
 engine_comparison.py  compares an export with its model: outputs, quality, speed
 
 An engine's library is loaded with the engine: this file and translate.py import neither torch nor

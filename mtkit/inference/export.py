@@ -14,6 +14,7 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building, remove_folder
+from mtkit.inference.compared_languages import choose_marks
 from mtkit.inference.engine_comparison import (
     EngineComparison,
     Parity,
@@ -42,7 +43,7 @@ from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.inference import Shortlist as ShortlistSettings
-from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
+from mtkit.text.languages import LanguageTokens
 from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -115,7 +116,7 @@ def export(
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_settings(settings)
-    marks = _choose_languages(loaded)
+    marks = choose_marks(loaded)
     room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
     chosen = _choose_lines(loaded.tokenizer, lines, references, room)
     # What a coverage penalty counts is in the way of one head's attention.
@@ -182,27 +183,6 @@ class _Job:
     alignment_head: AlignmentHead
     shortlist: Shortlist | None
     marks: LanguageTokens
-
-
-def _choose_languages(loaded: LoadedModel) -> LanguageTokens:
-    """Returns the tokens of the languages that engines are compared on.
-
-    Of a model of several without a default they are English and German, or its first two: the
-    engines must do the same, whatever the text.
-    """
-    config, tokenizer = loaded.config, loaded.tokenizer
-    languages = TranslatorLanguages.of(
-        tokenizer.languages, config.source_language, config.target_language
-    )
-    if not languages.are_needed:
-        return NO_MARKS
-    usual = [find_language(code, languages.target) for code in ("en", "de")]
-    source, target = (
-        default or other or languages.target[index]
-        for index, (default, other) in enumerate(zip(languages.default, usual, strict=True))
-    )
-    say(f"comparing on translation from {source} to {target}")
-    return tokenizer.mark_languages(source, target)
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:

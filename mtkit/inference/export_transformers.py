@@ -9,6 +9,7 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building
+from mtkit.inference.compared_languages import choose_languages
 from mtkit.inference.transformers_parity import (
     TransformersParity,
     check_transformers_folder,
@@ -54,8 +55,10 @@ def export_transformers(
         made_from = digest_model(model_folder)
     settings = settings if settings is not None else loaded.settings
     check_holds(loaded.config, loaded.tokenizer, settings)
+    languages = choose_languages(loaded)
+    num_marks = 0 if languages is None else 1
     usable = [line for line in lines if line.strip()][:_MAX_TOKENIZED]
-    lengths = [len(tokens) for tokens in loaded.tokenizer.encode_source(usable)]
+    lengths = [len(tokens) + num_marks for tokens in loaded.tokenizer.encode_source(usable)]
     usable = [
         line
         for line, length in zip(usable, lengths, strict=True)
@@ -77,6 +80,7 @@ def export_transformers(
             lines=usable,
             num_translated=_MAX_TRANSLATED,
             settings=settings,
+            languages=languages,
         )
         say(parity.describe())
         facts = [

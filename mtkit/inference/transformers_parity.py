@@ -17,9 +17,10 @@ from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.model.exporters.translator import WrittenTranslator, find_limit, is_exact
+from mtkit.model.exporters.written_translator import WrittenTranslator, find_limit, is_exact
 from mtkit.model.folder import LoadedModel
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.token_ids import SPECIAL_PIECES
 
 _BATCH = 8
@@ -80,6 +81,7 @@ def check_transformers_folder(
     lines: Sequence[str],
     num_translated: int,
     settings: Inference,
+    languages: tuple[str, str] | None = None,
 ) -> TransformersParity:
     """Returns how transformers does with a folder, once it is found to do the same.
 
@@ -90,6 +92,7 @@ def check_transformers_folder(
         lines: Source lines, none of them blank.
         num_translated: How many of the first are translated too.
         settings: How to search, by the power form of the length penalty.
+        languages: The source's and the target's, of a model that is told them.
 
     Raises:
         MtkitError: It doesn't do the same.
@@ -97,25 +100,32 @@ def check_transformers_folder(
     library = load_transformers()
     tokenizer = library.AutoTokenizer.from_pretrained(folder)
     model = library.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    tokens = loaded.tokenizer.encode_source(lines)
+    marks = NO_MARKS
+    if languages is not None:
+        tokenizer.src_lang = languages[0]
+        marks = loaded.tokenizer.mark_languages(*languages)
+    tokens = [
+        [*marks.before, *found, *marks.behind] for found in loaded.tokenizer.encode_source(lines)
+    ]
     num_tokenized = _check_tokens(tokenizer, lines, tokens, written)
     settings = _search_alike(settings)
     engine = TorchEngine(loaded.translator, "cpu")
     tokens = tokens[:num_translated]
-    outputs = search_in_batches(engine, list(map(EncodedSource, tokens)), settings)
-    ours = [tuple(hypotheses[0].token_ids) for hypotheses in outputs]
-    scores = [_score(engine, pair, settings) for pair in zip(tokens, ours, strict=True)]
+    encoded = [EncodedSource(each, begin=marks.begin) for each in tokens]
+    outputs = search_in_batches(engine, encoded, settings)
+    ours = [(*marks.begin, *hypotheses[0].token_ids) for hypotheses in outputs]
+    scores = [_score(engine, pair, marks, settings) for pair in zip(tokens, ours, strict=True)]
     rows = written.target.rows
-    found = _generate(model, tokens, written, settings)
+    found = _generate(model, tokens, written, marks)
     gaps = [0.0]
     num_near_ties = num_different = 0
     for source, output, score, given in zip(tokens, ours, scores, found, strict=True):
-        theirs = _score_there(model, source, output, written, settings)
+        theirs = _score_there(model, (source, output), written, marks, settings)
         gaps.append(abs(score - theirs))
         if given == [rows[token] for token in output]:
             continue
         other = tuple(rows.index(row) for row in given)
-        if abs(_score(engine, (source, other), settings) - score) < NEAR_TIE:
+        if abs(_score(engine, (source, other), marks, settings) - score) < NEAR_TIE:
             num_near_ties += 1
         else:
             num_different += 1
@@ -146,16 +156,17 @@ def _check_tokens(
 ) -> int:
     """Checks that transformers cuts lines into the same tokens; returns how many it compared.
 
-    A line that spells a special token is left out: transformers takes it for that token.
+    A line that spells a special token is left out: transformers takes it for that token. White
+    space around a line is, too: NLLB's tokenizer there makes a token of it.
     """
     rows, count = written.source.rows, 0
     for line, ours in zip(lines, tokens, strict=True):
         if line.lstrip().startswith(">>") or any(piece in line for piece in SPECIAL_PIECES):
             continue
         count += 1
-        if tokenizer(line)["input_ids"] != [rows[token] for token in ours]:
+        if tokenizer(line.strip())["input_ids"] != [rows[token] for token in ours]:
             raise MtkitError(
-                f"transformers' MarianTokenizer cuts a line into other tokens: "
+                f"transformers' {written.tokenizer_class} cuts a line into other tokens: "
                 f"'{shorten(line, 80)}'; nothing was exported",
                 "please report this, with the tokenizer and that line",
             )
@@ -163,10 +174,15 @@ def _check_tokens(
 
 
 def _generate(
-    model: Any, tokens: Sequence[Sequence[int]], written: WrittenTranslator, settings: Inference
+    model: Any,
+    tokens: Sequence[Sequence[int]],
+    written: WrittenTranslator,
+    marks: LanguageTokens,
 ) -> list[list[int]]:
     """Returns the rows of each translation that transformers finds."""
     rows = written.source.rows
+    begin = [written.target.rows[token] for token in marks.begin]
+    forced = {"forced_bos_token_id": begin[0]} if begin else {}
     order = sorted(range(len(tokens)), key=lambda index: len(tokens[index]))
     found: dict[int, list[int]] = {}
     for start in range(0, len(order), _BATCH):
@@ -179,7 +195,7 @@ def _generate(
             inputs[row, :length] = torch.tensor([rows[token] for token in tokens[index]])
             mask[row, :length] = 1
         with torch.no_grad():
-            outputs = model.generate(input_ids=inputs, attention_mask=mask)
+            outputs = model.generate(input_ids=inputs, attention_mask=mask, **forced)
         for index, output in zip(chosen, outputs[:, 1:].tolist(), strict=True):
             end = output.index(written.target.eos) + 1 if written.target.eos in output else None
             found[index] = output[:end]
@@ -187,21 +203,26 @@ def _generate(
 
 
 def _score(
-    engine: TorchEngine, pair: tuple[Sequence[int], Sequence[int]], settings: Inference
+    engine: TorchEngine,
+    pair: tuple[Sequence[int], Sequence[int]],
+    marks: LanguageTokens,
+    settings: Inference,
 ) -> float:
     source, output = pair
-    total = sum(engine.score([source], [output])[0])
+    # What an output is bound to begin with counts in its length alone.
+    total = sum(engine.score([source], [output])[0][len(marks.begin) :])
     return total / length_penalty("power", settings.length_penalty.alpha, len(output))
 
 
 def _score_there(
     model: Any,
-    source: Sequence[int],
-    output: Sequence[int],
+    pair: tuple[Sequence[int], Sequence[int]],
     written: WrittenTranslator,
+    marks: LanguageTokens,
     settings: Inference,
 ) -> float:
     """Returns transformers' score of a translation."""
+    source, output = pair
     inputs = torch.tensor([[written.source.rows[token] for token in source]])
     labels = [written.target.rows[token] for token in output]
     shifted = torch.tensor([[written.target.start, *labels[:-1]]])
@@ -211,7 +232,7 @@ def _score_there(
         logits[:, list(written.target.forbidden)] = -torch.inf
     picked = logits.log_softmax(dim=-1)[torch.arange(len(labels)), torch.tensor(labels)]
     divisor = length_penalty("power", settings.length_penalty.alpha, len(labels))
-    return float(picked.sum()) / divisor
+    return float(picked[len(marks.begin) :].sum()) / divisor
 
 
 def _refuse_unequal(parity: TransformersParity) -> None:

@@ -62,6 +62,19 @@ def is_adapter(folder: Path) -> bool:
     return (folder / ADAPTER_FILE).is_file()
 
 
+def list_weight_files(folder: Path) -> list[Path]:
+    """Returns the files that a model's weights are in: an adapter's, and those of its base.
+
+    Raises:
+        MtkitError: The adapter is damaged, or its base isn't there.
+    """
+    if not is_adapter(folder):
+        return [folder / WEIGHTS_FILE]
+    base = folder / read_adapter_config(folder).base
+    _check_base(folder, base)
+    return [folder / ADAPTER_WEIGHTS_FILE, base / WEIGHTS_FILE]
+
+
 def read_adapter_config(folder: Path) -> AdapterConfig:
     """Returns an adapter's config.
 

@@ -189,7 +189,8 @@ def export_model_for_transformers(
         MtkitError: No model there, no sentences, or what `export_transformers` raises.
     """
     opened = open_model_folder(folder)
-    sources, _ = _read_text(opened.config, lines_file)
+    has_several = opened.tokenizer.has_language_pieces
+    sources, _ = _read_text(opened.config, lines_file, has_several=has_several)
     export_transformers(
         folder,
         output,

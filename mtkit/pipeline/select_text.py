@@ -13,7 +13,7 @@ from mtkit.errors import MtkitError, suggest
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
-from mtkit.model.config import WEIGHTS_FILE, open_model_folder
+from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -109,6 +109,7 @@ class TorchLanguageModels:
         One where a GPU measures.
         """
         # Imported here: without a selection, preparing needs no torch.
+        from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
 
         if find_device(self.device).type != "cpu":
@@ -116,7 +117,8 @@ class TorchLanguageModels:
         free = free_memory_bytes()
         if free is None:
             return wanted
-        num_bytes = sum((folder / WEIGHTS_FILE).stat().st_size for folder in set(folders))
+        files = (path for folder in set(folders) for path in list_weight_files(folder))
+        num_bytes = sum(path.stat().st_size for path in files)
         # Weights are there twice while they are loaded or put in another order.
         return max(1, min(wanted, free // (2 * num_bytes + _PROCESS_BYTES)))
 

@@ -26,6 +26,8 @@ extend_vocabulary.py        adds symbols to the vocabularies of a tokenizer
 learn_pieces.py             pieces of new text for a vocabulary that is there
 trim_vocabulary.py          cuts a vocabulary to the pieces that some text uses
 arrange_pieces.py           a SentencePiece model whose pieces have another vocabulary's ids
+foreign_rows.py             where the pieces of an imported model come from
+merges.py                   a SentencePiece model as a list of merges
 
 trees/                      constituency trees: read, written as symbols, made of symbols again
 """

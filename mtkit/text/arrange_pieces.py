@@ -5,6 +5,7 @@ their ids. Here both become one model: it cuts as theirs does, and its pieces ar
 order behind mtkit's special ones.
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
 _Piece = ModelProto.SentencePiece
+_NAME_OF_ROW = re.compile(r"<row [0-9]+(?:: (.*))?>", flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,12 @@ def arrange_pieces(
         first.setdefault(rows[token], token)
     hidden = tuple(token for token, row in enumerate(rows) if first[row] != token)
     return ArrangedPieces(tuple(pieces), tuple(rows), hidden)
+
+
+def read_piece_of_row(piece: str) -> str:
+    """Returns the piece of another program's that `arrange_pieces` gave a name; empty for none."""
+    found = _NAME_OF_ROW.fullmatch(piece)
+    return piece if found is None else found[1] or ""
 
 
 def reorder_model(
@@ -199,6 +207,24 @@ def leave_out_unknown(model: bytes) -> bytes:
     del proto.pieces[:]
     proto.pieces.extend(kept)
     proto.trainer_spec.vocab_size = len(kept)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def restore_model(model: bytes) -> bytes:
+    """Returns a model of `reorder_model` with the special pieces that SentencePiece trains.
+
+    These are `<unk>`, `<s>` and `</s>`, in that order, without padding.
+    """
+    proto = _read_proto(leave_out_unknown(model))
+    by_piece = {one.piece: one for one in proto.pieces}
+    special = [by_piece[SPECIAL_PIECES[token]] for token in (UNK, BOS, EOS)]
+    pieces = [*special, *(one for one in proto.pieces if one.piece not in SPECIAL_PIECES)]
+    del proto.pieces[:]
+    proto.pieces.extend(pieces)
+    spec = proto.trainer_spec
+    spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = 0, 1, 2, -1
+    spec.vocab_size = len(pieces)
     content: bytes = proto.SerializeToString()
     return content
 

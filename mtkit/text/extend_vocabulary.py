@@ -53,6 +53,7 @@ def extend_vocabulary(
         languages=known,
         foreign_rows=tokenizer.foreign_rows,
         masks=tokenizer.masks,
+        unknown=tokenizer.unknown,
     )
 
 

@@ -63,7 +63,7 @@ def learn_pieces(
             learned = _train(settings, model, text, f"{side} tokenizer")
             extended.append(_add_pieces(model, learned, _find_lacking(model, learned)))
     first, second = extended
-    return tokenizer.with_models(first, second, tokenizer.foreign_rows)
+    return tokenizer.with_models(first, second, tokenizer.foreign_rows, unknown=tokenizer.unknown)
 
 
 def spell_pieces(model: bytes, pieces: Sequence[str]) -> list[list[int]]:

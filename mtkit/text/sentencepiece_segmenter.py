@@ -1,6 +1,6 @@
 """Text to SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -32,6 +32,7 @@ class SentencePieceSegmenter:
         looks_up_unknown: Whether a stretch that the model doesn't know has the id of the piece
             that is spelled like it, where the vocabulary has one; as in Marian, whose two models
             share one vocabulary.
+        unknown: Ids of pieces that text is cut into and that are read as `<unk>`.
 
     Attributes:
         model: The model, serialised.
@@ -41,9 +42,12 @@ class SentencePieceSegmenter:
         MtkitError: It has more pieces than a vocabulary may have.
     """
 
-    def __init__(self, model: bytes, *, looks_up_unknown: bool = False) -> None:
+    def __init__(
+        self, model: bytes, *, looks_up_unknown: bool = False, unknown: Collection[int] = ()
+    ) -> None:
         self.model = model
         self._looks_up_unknown = looks_up_unknown
+        self._unknown = frozenset(unknown)
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         specials = [
             getattr(self._processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")
@@ -63,6 +67,13 @@ class SentencePieceSegmenter:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns each line's tokens, closed by `</s>`."""
+        tokens = self._encode(lines)
+        return [*map(self._hide_unknown, tokens)] if self._unknown else tokens
+
+    def _hide_unknown(self, tokens: list[int]) -> list[int]:
+        return [UNK if token in self._unknown else token for token in tokens]
+
+    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         tokens: list[list[int]] = self._processor.encode(list(lines), add_eos=self._is_native)
         if self._is_native:
             if self._looks_up_unknown:
@@ -95,7 +106,7 @@ class SentencePieceSegmenter:
         draw = Resegmenter(self.model, alpha).draw
 
         def draw_ours(tokens: list[int], random: Random) -> list[int]:
-            return [*draw(tokens[:-1], random), EOS]
+            return self._hide_unknown([*draw(tokens[:-1], random), EOS])
 
         def draw_theirs(tokens: list[int], random: Random) -> list[int]:
             drawn = draw([self._to_model[token] for token in tokens[:-1]], random)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
 from mtkit.foreign_files import describe_fault
+from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages, SourcePlace
 from mtkit.text.punctuation import punctuation_normalizer
 from mtkit.text.sentencepiece_segmenter import (
@@ -41,46 +42,6 @@ class _Languages(BaseModel):
     source_place: SourcePlace = "before"
 
 
-class ForeignRows(BaseModel):
-    """Which rows of another program's embeddings the pieces of an imported model come from.
-
-    Pieces that were added later, which come behind all others, have none.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    source: tuple[tuple[int, int], ...]
-    """Rows of the source's pieces: the first of a run, and how many follow one another."""
-    target: tuple[tuple[int, int], ...]
-    """The same of the target's."""
-    padding_bias: float | None = None
-    """What the other program adds to the logit of padding, where the network here hides it."""
-
-    @classmethod
-    def of(
-        cls, source: Sequence[int], target: Sequence[int], padding_bias: float | None = None
-    ) -> "ForeignRows":
-        """Returns the record of each piece's row."""
-        return cls(
-            source=tuple(_find_runs(source)),
-            target=tuple(_find_runs(target)),
-            padding_bias=padding_bias,
-        )
-
-    def list_rows(self, side: str) -> list[int]:
-        """Returns the row of each piece of a side."""
-        runs = self.source if side == "source" else self.target
-        return [row for first, count in runs for row in range(first, first + count)]
-
-
-def _find_runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for index in range(1, len(rows) + 1):
-        if index == len(rows) or rows[index] != rows[index - 1] + 1:
-            yield rows[start], index - start
-            start = index
-
-
 class _Settings(BaseModel):
     """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
 
@@ -92,6 +53,7 @@ class _Settings(BaseModel):
     languages: _Languages | None = None
     foreign_rows: ForeignRows | None = None
     masks: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = ()
+    unknown: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 class SubwordTokenizer:
@@ -108,6 +70,8 @@ class SubwordTokenizer:
             them.
         foreign_rows: Where the pieces of an imported model come from, for its way back.
         masks: Symbols that training examples had in place of words; the models know them.
+        unknown: Ids of source and target pieces that text is cut into and that are read as `<unk>`,
+            since the list of pieces that an imported model was trained with hasn't them.
 
     Raises:
         MtkitError: A model lacks a tag, a mask or a language's piece; sacremoses is wanted and
@@ -125,9 +89,15 @@ class SubwordTokenizer:
         languages: ModelLanguages | None = None,
         foreign_rows: ForeignRows | None = None,
         masks: Sequence[str] = (),
+        unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> None:
-        self._source = SentencePieceSegmenter(source_model, looks_up_unknown=looks_up_unknown)
-        self._target = SentencePieceSegmenter(target_model, looks_up_unknown=looks_up_unknown)
+        if foreign_rows is not None:
+            unknown = foreign_rows.list_unknown("source"), foreign_rows.list_unknown("target")
+        self._unknown = unknown
+        self._source, self._target = (
+            SentencePieceSegmenter(model, looks_up_unknown=looks_up_unknown, unknown=of_side)
+            for model, of_side in zip((source_model, target_model), unknown, strict=True)
+        )
         self._looks_up_unknown = looks_up_unknown
         self._foreign_rows = foreign_rows
         self._punctuation = punctuation
@@ -183,6 +153,7 @@ class SubwordTokenizer:
                 ),
                 foreign_rows=settings.foreign_rows,
                 masks=settings.masks,
+                unknown=settings.unknown,
             )
             # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
@@ -191,7 +162,12 @@ class SubwordTokenizer:
         return tokenizer
 
     def with_models(
-        self, source_model: bytes, target_model: bytes, foreign_rows: ForeignRows | None = None
+        self,
+        source_model: bytes,
+        target_model: bytes,
+        foreign_rows: ForeignRows | None = None,
+        *,
+        unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> "SubwordTokenizer":
         """Returns the same with other models.
 
@@ -199,6 +175,7 @@ class SubwordTokenizer:
             source_model: Has its tags and the pieces of its languages.
             target_model: The target's.
             foreign_rows: As for `SubwordTokenizer`.
+            unknown: Likewise; `foreign_rows` tell them too.
         """
         return SubwordTokenizer(
             source_model,
@@ -210,6 +187,7 @@ class SubwordTokenizer:
             languages=self._languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
             masks=self.masks,
+            unknown=unknown,
         )
 
     def with_masks(self, masks: Sequence[str]) -> "SubwordTokenizer":
@@ -222,6 +200,7 @@ class SubwordTokenizer:
             languages=self._languages if self.has_language_pieces else None,
             foreign_rows=self._foreign_rows,
             masks=list(dict.fromkeys((*self._masks, *masks))),
+            unknown=self._unknown,
         )
 
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
@@ -248,6 +227,8 @@ class SubwordTokenizer:
             }
         if self._foreign_rows is not None:
             settings["foreign_rows"] = self._foreign_rows.model_dump(mode="json")
+        elif any(self._unknown):
+            settings["unknown"] = [list(of_side) for of_side in self._unknown]
         write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
 
     @property
@@ -306,6 +287,11 @@ class SubwordTokenizer:
     def foreign_rows(self) -> ForeignRows | None:
         """Where the pieces of an imported model come from."""
         return self._foreign_rows
+
+    @property
+    def unknown(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Ids of source and target pieces that are read as `<unk>`."""
+        return self._unknown
 
     @property
     def source_vocabulary(self) -> Vocabulary:

@@ -46,7 +46,8 @@ def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> Trimme
     These are special pieces, tags and other symbols, bytes and single characters. Each line is read
     as a source and as a target.
     """
-    used: tuple[set[int], set[int]] = (set(), set())
+    # What is read as `<unk>` stays, or it would be cut into others.
+    used = set(tokenizer.unknown[0]), set(tokenizer.unknown[1])
     for first in range(0, len(lines), _LINES_AT_ONCE):
         block = lines[first : first + _LINES_AT_ONCE]
         for tokens in tokenizer.encode_source(block):
@@ -63,7 +64,11 @@ def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> Trimme
         both = sorted({*kept[0], *kept[1]})
         kept = [both, both]
     models = [_cut(proto, of_side) for proto, of_side in zip(protos, kept, strict=True)]
-    trimmed = tokenizer.with_models(models[0], models[1])
+    unknown = [
+        [token for token, was in enumerate(of_side) if was in old]
+        for of_side, old in zip(kept, map(set, tokenizer.unknown), strict=True)
+    ]
+    trimmed = tokenizer.with_models(models[0], models[1], unknown=(unknown[0], unknown[1]))
     return TrimmedTokenizer(trimmed, tuple(kept[0]), tuple(kept[1]))
 
 

@@ -70,7 +70,11 @@ def build_learner(
         base_digest = digest_model(find_base(recipe)) if processes.is_first else _UNREAD
     freeze(model, recipe.training.freeze, lora)
     precision = resolve_precision(recipe, processes)
-    return Learner.of(model, recipe, precision=precision, base_digest=base_digest)
+    # M2M100 has no bias of the output: the one here only hides what the model never writes.
+    keeps_bias = data.tokenizer.has_language_pieces
+    return Learner.of(
+        model, recipe, precision=precision, base_digest=base_digest, keeps_bias=keeps_bias
+    )
 
 
 def build_objective(

@@ -107,9 +107,18 @@ class Learner(Generic[Network_co]):
         *,
         precision: Precision = "fp32",
         base_digest: str = "",
+        keeps_bias: bool = False,
     ) -> "Learner[Network]":
-        """Returns the learner of a model, on its device, that hasn't learned yet."""
-        optimizer = build_optimizer(model, recipe.training.optimizer)
+        """Returns the learner of a model, on its device, that hasn't learned yet.
+
+        Args:
+            model: The model.
+            recipe: The recipe.
+            precision: Arithmetic of an update.
+            base_digest: As `Learner` has it.
+            keeps_bias: As `build_optimizer` takes it.
+        """
+        optimizer = build_optimizer(model, recipe.training.optimizer, keeps_bias=keeps_bias)
         settings = recipe.training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
         return Learner(model, optimizer, WorkingCopy(model, precision), average, base_digest)

@@ -15,10 +15,9 @@ from mtkit.errors import MtkitError
 from mtkit.inference.attention import AttentionReader
 from mtkit.inference.translation import LineError
 from mtkit.model.folder import load_model_folder
-from mtkit.pipeline.export import export_model
+from mtkit.pipeline.export import export_model, export_model_for_transformers
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
-from mtkit.text.token_ids import BOS
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trim_vocabulary import trim_vocabulary
 from mtkit.training.train import train
@@ -213,7 +212,18 @@ def test_fine_tuned_it_reads_and_writes_its_recipes_languages(project):
     assert tuned.config.format_version == 3
     bias = tuned.translator.output_bias
     assert bias is not None
-    assert bias[BOS] < -900.0
+    # transformers' M2M100 has none: what is fine-tuned here goes back there.
+    before = load_model_folder(project / "imported").translator
+    assert before.output_bias is not None
+    assert bias.equal(before.output_bias)
+    assert not tuned.translator.source_embedding.tokens.weight.equal(
+        before.source_embedding.tokens.weight
+    )
+    export_model_for_transformers(
+        workspace.model, project / "given-back", lines_file=project / "dev.en"
+    )
+    generation = json.loads((project / "given-back" / "generation_config.json").read_text("utf-8"))
+    assert generation["renormalize_logits"]
     # What the recipe says is the default.
     translator = Translator(workspace.model, engine="torch")
     assert translator.resolve_languages() == ("eng_Latn", "deu_Latn")
@@ -256,6 +266,10 @@ def test_a_new_language_gets_a_piece(project):
     translator = Translator(workspace.model, engine="torch")
     assert translator.resolve_languages() == ("eng_Latn", "hsb")
     assert len(translator.translate(ENGLISH[:2])) == 2
+    # Also with its new pieces and its new language.
+    export_model_for_transformers(
+        workspace.model, project / "extended-back", lines_file=project / "dev.en"
+    )
 
 
 def test_cut_to_some_text_it_knows_its_languages(project):

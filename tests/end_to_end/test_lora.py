@@ -13,7 +13,9 @@ from mtkit import Translator
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
+from mtkit.model.adapter import list_weight_files
 from mtkit.pipeline.plan import plan
+from mtkit.pipeline.select_text import TorchLanguageModels
 from mtkit.pipeline.translate import load_models
 from mtkit.training import loop
 from mtkit.training.averaging.average import average
@@ -109,6 +111,10 @@ def test_an_adapter_translates_as_the_merged_model(adapt_base, base: Path, capsy
     folder = beside.workspace.model
     assert not (folder / "model.safetensors").exists()
     assert (folder / "adapter.safetensors").stat().st_size < 12_000
+    # What holds several such models at once counts the weights of the base, too.
+    whole = sum(path.stat().st_size for path in list_weight_files(folder))
+    assert whole > (base / "model.safetensors").stat().st_size
+    assert TorchLanguageModels("cpu").limit_processes([folder], 1) == 1
     wanted = Translator(merged.workspace.model).search(LINES)
     found = Translator(folder).search(LINES)
     [best] = ModelRecord.read(beside.workspace).steps

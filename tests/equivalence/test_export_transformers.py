@@ -166,7 +166,7 @@ def test_a_folder_with_other_weights_is_not_put_in_place(tmp_path, lines, monkey
     folder = make_own(tmp_path)
     # Without the reordering transformers' waves are others.
     monkeypatch.setattr(
-        "mtkit.model.exporters.translator.sines_first", lambda weights, d_model: weights
+        "mtkit.model.exporters.marian.sines_first", lambda weights, d_model: weights
     )
     with pytest.raises(MtkitError, match="parity check failed"):
         export_model_for_transformers(folder, tmp_path / "out", lines_file=lines)

@@ -1,10 +1,12 @@
 """An imported Marian translator = the same in transformers: tokens, logits, outputs."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -13,9 +15,12 @@ from mtkit.model.folder import load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import LengthPenalty
-from mtkit.text.token_ids import BOS, EOS
+from mtkit.text.languages import NO_MARKS
+from mtkit.text.token_ids import BOS, EOS, UNK
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.trim_vocabulary import trim_vocabulary
 
-from ..public_models import ENGLISH, GERMAN, TAGS, PublicModel, make_marian
+from ..public_models import ENGLISH, GERMAN, TAGS, PublicModel, make_m2m100, make_marian
 from .half_trained import encoded
 
 _NASTY = [
@@ -169,3 +174,39 @@ def test_renormalized_probabilities_leave_padding_out(tmp_path):
     )
     assert best.score == pytest.approx(expected.sequences_scores.item(), abs=1e-4)
     assert best.token_ids[-1] == EOS or len(best.token_ids) == 23
+
+
+@pytest.mark.parametrize("make", [make_marian, make_m2m100])
+def test_a_piece_that_the_list_lacks_is_unknown(make, tmp_path):
+    """transformers gives such a piece the id of <unk>; so a line with it trains as any other."""
+    public = tmp_path / "public"
+    theirs = make(public)
+    path, line = public / "vocab.json", GERMAN[1]
+    # Rows stay where they are: the piece alone goes, from a row behind which none is counted.
+    ids = json.loads(path.read_text("utf-8"))
+    cut = sentencepiece.SentencePieceProcessor(
+        model_file=str(next(public.glob("target.spm"), public / "sentencepiece.bpe.model"))
+    ).encode(line, out_type=str)
+    piece = next(piece for piece in cut if len(piece) > 1)
+    ids = {f"other{row}" if name == piece else name: row for name, row in ids.items()}
+    path.write_text(json.dumps(ids), "utf-8")
+    tokenizer = type(theirs.tokenizer).from_pretrained(public, src_lang="en", tgt_lang="de")
+    expected = tokenizer(text_target=line)["input_ids"]
+    assert tokenizer.unk_token_id in expected
+    import_model(str(public), tmp_path / "imported")
+    loaded = load_model_folder(tmp_path / "imported")
+    ours = loaded.tokenizer.encode_target([line])[0]
+    assert ours.count(UNK) == expected.count(tokenizer.unk_token_id)
+    marks = loaded.tokenizer.mark_languages("en", "de") if make is make_m2m100 else NO_MARKS
+    source = [*marks.before, *loaded.tokenizer.encode_source([ENGLISH[1]])[0]]
+    found = TorchEngine(loaded.translator, "cpu").score([source], [[*marks.begin, *ours]])[0]
+    with torch.no_grad():
+        loss = theirs.model(
+            **tokenizer([ENGLISH[1]], return_tensors="pt"), labels=torch.tensor([expected])
+        ).loss
+    assert -sum(found) / len(expected) == pytest.approx(float(loss), abs=1e-4)
+    # Where the vocabulary is cut, it stays unknown.
+    cut_model = trim_vocabulary(loaded.tokenizer, [*ENGLISH, *GERMAN]).tokenizer
+    assert cut_model.encode_target([line])[0].count(UNK) == ours.count(UNK)
+    cut_model.save(tmp_path / "cut")
+    assert SubwordTokenizer.load(tmp_path / "cut").encode_target([line])[0].count(UNK) > 0

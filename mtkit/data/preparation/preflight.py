@@ -33,6 +33,7 @@ from mtkit.data.prepared import choose_short_tokens
 from mtkit.data.selection.estimate import estimate_selection
 from mtkit.data.selection.language_models import LanguageModels
 from mtkit.data.tokenizer_choice import (
+    extends_vocabulary,
     find_source_model,
     find_tokenizer,
     list_own_symbols,
@@ -42,6 +43,7 @@ from mtkit.data.tokenizer_choice import (
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HeldOutCorpus
+from mtkit.text.learn_pieces import learn_pieces
 from mtkit.text.normalization import Normalization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
@@ -258,16 +260,21 @@ def _estimate_lengths(
 
 
 def _make_tokenizer(recipe: Recipe, rows: list[Row], *, is_all: bool) -> SubwordTokenizer:
-    """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary."""
+    """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary.
+
+    So are the pieces that are learned from the text where a vocabulary is extended.
+    """
     punctuation = punctuation_languages(recipe)
     tokenizer = find_tokenizer(recipe, punctuation)
-    if tokenizer is not None:
+    if tokenizer is not None and not extends_vocabulary(recipe):
         return tokenizer
     settings, tags = recipe.tokenizer, list_tags(recipe)
     sources = [row[0] for row in rows]
     targets = [] if recipe.data.is_text else [row[1] for row in rows]
     while True:
         try:
+            if tokenizer is not None:
+                return learn_pieces(tokenizer, settings, sources, targets, seed=recipe.seed)
             return train_tokenizer(
                 settings,
                 sources,

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mtkit.model.importers.marian import UNUSED_PIECE
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
-
-_UNUSED = "<unused>"
-"""mtkit's padding, which takes part in no computation there."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def keep_order(pieces: Sequence[str]) -> TokenRows:
     Args:
         pieces: The piece of each token.
     """
-    names = [_UNUSED, pieces[UNK], SPECIAL_PIECES[PAD], *pieces[EOS:]]
+    names = [UNUSED_PIECE, pieces[UNK], SPECIAL_PIECES[PAD], *pieces[EOS:]]
     tokens = tuple(range(len(pieces)))
     return TokenRows(
         rows=tokens,

@@ -68,19 +68,25 @@ class Generation(BaseModel):
                     f"set it to {str(value).lower()} if the model is to be used without it",
                 )
 
-    def check_bad_words(self, allowed: tuple[int, ...]) -> None:
-        """Checks that the words which may not come are tokens that mtkit never writes.
+    def find_hidden(self, never_written: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the rows that take no probability: those of bad words, if it is shared out.
+
+        Args:
+            never_written: Rows that mtkit never writes: they may be bad words in any case.
 
         Raises:
-            MtkitError: There are others.
+            MtkitError: Others are bad words.
         """
         for word in self.bad_words_ids or []:
-            if len(word) != 1 or word[0] not in allowed:
+            if len(word) != 1 or not (self.renormalize_logits or word[0] in never_written):
                 raise MtkitError(
                     f"{self.origin}: bad_words_ids has {word[:10]}, but mtkit can forbid padding "
-                    "alone",
+                    "alone, and other single pieces where renormalize_logits is true",
                     "remove it if the model is to be used without it",
                 )
+        if not self.renormalize_logits:
+            return ()
+        return tuple(word[0] for word in self.bad_words_ids or [])
 
     def to_settings(self, max_positions: int) -> Inference:
         """Returns the decoding defaults of a model folder.

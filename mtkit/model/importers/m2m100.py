@@ -82,7 +82,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     except (RuntimeError, TypeError, UnicodeDecodeError) as error:
         raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error
     generation = Generation.read(folder, content)
-    generation.check_bad_words((theirs.pad_token_id,))
+    hidden = generation.find_hidden((theirs.pad_token_id, theirs.decoder_start_token_id))
     config = ModelConfig(
         format_version=choose_format(tokenizer),
         recipe=folder.name,
@@ -99,7 +99,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
         source=arranged,
         target=arranged,
         has_output_bias=False,
-        hides_padding=generation.renormalize_logits,
+        hidden_rows=hidden,
     )
 
 

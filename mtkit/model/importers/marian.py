@@ -27,6 +27,7 @@ from mtkit.text.arrange_pieces import (
 )
 from mtkit.text.languages import UNDETERMINED
 from mtkit.text.sentencepiece_segmenter import read_model
+from mtkit.text.token_ids import BOS, PAD, SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import MAX_PIECES
 
@@ -34,6 +35,8 @@ MAX_VOCABULARY_BYTES = 64 << 20
 _MAX_CONFIG_BYTES = 1 << 20
 TAG = re.compile(r">>[^<>\s]+<<")
 """A target language, written before a source."""
+UNUSED_PIECE = "<unused>"
+"""Padding of a model of mtkit's that was exported: there `<pad>` is the decoder's first input."""
 _NAME = re.compile(r"opus-mt-(?:tc-)?(?:big-|base-|tiny-)?([a-zA-Z_]+)-([a-zA-Z_]+)")
 
 
@@ -150,7 +153,7 @@ def read_marian(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     except (RuntimeError, TypeError, UnicodeDecodeError) as error:
         raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error
     generation = Generation.read(folder, content)
-    generation.check_bad_words((theirs.pad_token_id,))
+    hidden = generation.find_hidden((target.rows[PAD], theirs.pad_token_id, theirs.start))
     source_language, target_language = _find_languages(folder, settings)
     config = ModelConfig(
         recipe=folder.name,
@@ -167,7 +170,7 @@ def read_marian(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
         source=source,
         target=target,
         has_output_bias=True,
-        hides_padding=generation.renormalize_logits,
+        hidden_rows=hidden,
     )
 
 
@@ -175,13 +178,13 @@ def _read_vocabularies(
     folder: SourceFolder, theirs: MarianConfig, settings: dict[str, Any], spms: list[bytes]
 ) -> tuple[ArrangedPieces, ArrangedPieces, set[str]]:
     """Returns both sides' pieces, and the tags that may stand before a source."""
-    ids = read_ids(folder, "vocab.json", theirs.vocab_size)
+    ids = _rename_own(read_ids(folder, "vocab.json", theirs.vocab_size))
     tags = {piece for piece in ids if TAG.fullmatch(piece)}
     special = _find_special(folder, ids, theirs)
     if theirs.share_encoder_decoder_embeddings and not settings.get("separate_vocabs"):
         both = arrange_pieces(ids, theirs.vocab_size, special, models=spms)
         return both, both, tags
-    of_target = read_ids(folder, "target_vocab.json", theirs.target_vocab_size)
+    of_target = _rename_own(read_ids(folder, "target_vocab.json", theirs.target_vocab_size))
     source = arrange_pieces(ids, theirs.vocab_size, special, models=spms[:1])
     target = arrange_pieces(
         of_target,
@@ -190,6 +193,14 @@ def _read_vocabularies(
         models=spms[1:],
     )
     return source, target, tags
+
+
+def _rename_own(ids: dict[str, int]) -> dict[str, int]:
+    """Returns a vocabulary in which padding of a model that mtkit exported is padding again."""
+    if UNUSED_PIECE not in ids:
+        return ids
+    names = {UNUSED_PIECE: SPECIAL_PIECES[PAD], SPECIAL_PIECES[PAD]: SPECIAL_PIECES[BOS]}
+    return {names.get(piece, piece): row for piece, row in ids.items()}
 
 
 def _find_special(folder: SourceFolder, ids: dict[str, int], theirs: MarianConfig) -> SpecialRows:

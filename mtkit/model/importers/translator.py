@@ -25,8 +25,9 @@ from mtkit.model.weights import check_memory
 from mtkit.network.positions import sinusoids
 from mtkit.recipe.inference import Inference
 from mtkit.text.arrange_pieces import ArrangedPieces
+from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.token_ids import PAD
-from mtkit.text.tokenizer import ForeignRows, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
 
 HIDDEN_BIAS = -1_000.0
 """Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
@@ -46,7 +47,7 @@ class ForeignTranslator:
         source: Where its source pieces come from.
         target: Where its target pieces come from; the source's where there is one vocabulary.
         has_output_bias: Whether its files have a bias of each piece's logit.
-        hides_padding: Whether padding takes no probability.
+        hidden_rows: Rows of target pieces that take no probability.
     """
 
     config: ModelConfig
@@ -55,13 +56,14 @@ class ForeignTranslator:
     source: ArrangedPieces
     target: ArrangedPieces
     has_output_bias: bool
-    hides_padding: bool
+    hidden_rows: tuple[int, ...]
 
     @property
     def hidden(self) -> list[int]:
         """Target tokens that it can't write."""
-        padding = [0] if self.hides_padding else []
-        return sorted({*self.target.hidden, *padding})
+        rows = set(self.hidden_rows)
+        by_row = (token for token, row in enumerate(self.target.rows) if row in rows)
+        return sorted({*self.target.hidden, *by_row})
 
 
 def write_imported(

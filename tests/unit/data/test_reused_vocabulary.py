@@ -223,3 +223,20 @@ def test_encoder_and_decoder_keep_one_vocabulary(project: Path) -> None:
     recipe, _ = open_run(project, *parts("start", "absent"))
     with pytest.raises(MtkitError, match=r"of \(training\.start_from\.decoder\)$"):
         find_tokenizer(recipe)
+
+
+def test_a_check_counts_with_the_pieces_that_are_learned(project: Path) -> None:
+    """All of the text is its sample here, and so it counts what `prepare` counts."""
+    start = f"training.start_from={{model='{project / 'start'}', vocabulary='extend'}}"
+    recipe, workspace = open_run(project, start, "tokenizer.vocab_size=400")
+    estimate = check_data(recipe, num_workers=1).report.epoch
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    source, target = data.train.gather(np.arange(len(data.train))).values()
+    counts = [sum(map(len, side.to_lists())) for side in (source, target)]
+    assert estimate is not None
+    assert [estimate.source_tokens, estimate.target_tokens] == pytest.approx(counts, rel=0.01)
+    kept = open_run(project, f"training.start_from.model={project / 'start'}")[0]
+    alone = check_data(kept, num_workers=1).report.epoch
+    assert alone is not None
+    assert alone.source_tokens > estimate.source_tokens

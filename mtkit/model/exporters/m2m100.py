@@ -1,0 +1,254 @@
+"""A model with a piece for each language as `M2M100ForConditionalGeneration`: M2M100, or NLLB.
+
+transformers' network has no bias of the output. Here a bias hides what the model never writes, such
+as `<s>`, the decoder's first input: there it is hidden by `renormalize_logits` with
+`bad_words_ids`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.model.config import ModelConfig
+from mtkit.model.exporters.translator_rows import TokenRows
+from mtkit.model.exporters.written_translator import (
+    WrittenTranslator,
+    describe_network,
+    list_misfits,
+)
+from mtkit.model.importers.fairseq_languages import M2M100, WMT21
+from mtkit.model.importers.translator import HIDDEN_BIAS
+from mtkit.model.m2m100_config import FIRST_POSITION
+from mtkit.model.transformers_names import to_theirs
+from mtkit.model.translator_names import SHARED, list_translator_counterparts
+from mtkit.recipe.model import Model
+from mtkit.text.arrange_pieces import read_piece_of_row
+from mtkit.text.languages import find_language
+from mtkit.text.merges import is_bpe, list_symbols
+from mtkit.text.token_ids import BOS, EOS, MASK_PIECE, PAD, SPECIAL_PIECES, UNK
+from mtkit.text.tokenizer import SubwordTokenizer
+
+_SHOWN = 3
+_FIXED = {"m2m100": M2M100, "wmt21": WMT21}
+"""The languages that `M2M100Tokenizer` has, by its `language_codes`."""
+
+
+def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[str]:
+    """Yields what a translator has that M2M100 hasn't."""
+    yield from list_misfits(model)
+    if (model.sinusoids, model.first_position) != ("tensor2tensor", FIRST_POSITION):
+        yield (
+            f'sinusoids = "{model.sinusoids}" from position {model.first_position}, and M2M100 has '
+            f'"tensor2tensor" from {FIRST_POSITION}'
+        )
+    if model.norm != "pre":
+        yield f'model.norm = "{model.norm}", and M2M100 is pre-norm'
+    if model.tied_embeddings != "three-way":
+        yield f'model.tied_embeddings = "{model.tied_embeddings}", and M2M100 has one matrix'
+    if not model.output_bias:
+        yield "model.output_bias = false, and M2M100 never writes <s>"
+    if tokenizer.punctuation is not None:
+        yield "tokenizer.punctuation, which transformers leaves to whoever calls it"
+    if tokenizer.tags:
+        yield f"the tag {tokenizer.tags[0]}, and M2M100 has pieces of languages alone"
+    if not tokenizer.is_joint:
+        yield "a vocabulary for each side"
+        return
+    if is_underlined(tokenizer):
+        if find_codes(tokenizer) is None:
+            yield _describe_languages(tokenizer)
+    else:
+        if not is_bpe(tokenizer.models[1]):
+            yield 'tokenizer.kind = "unigram", and NllbTokenizer merges pieces (BPE)'
+        if symbols := list_symbols(tokenizer.models[1]):
+            yield f"the symbol {shorten(symbols[0], 40)}, which NllbTokenizer would cut"
+
+
+def _describe_languages(tokenizer: SubwordTokenizer) -> str:
+    found = list(_list_codes(tokenizer))
+    added = [code for code in found if code not in M2M100]
+    if added:
+        return f"the language {added[0]}, and M2M100Tokenizer has a fixed list without it"
+    return f"{len(found)} languages in another order than M2M100Tokenizer's"
+
+
+def is_underlined(tokenizer: SubwordTokenizer) -> bool:
+    """Returns whether languages are pieces like `__en__`, as M2M100Tokenizer has them."""
+    languages = tokenizer.languages
+    assert languages is not None
+    return all(piece == f"__{code}__" for code, piece in languages.target.items())
+
+
+def _list_codes(tokenizer: SubwordTokenizer) -> list[str]:
+    """Returns the codes of a model's languages, in the order of their pieces."""
+    languages, ids = tokenizer.languages, tokenizer.target_vocabulary.ids
+    assert languages is not None
+    return sorted(languages.target, key=lambda code: ids[languages.target[code]])
+
+
+def find_codes(tokenizer: SubwordTokenizer) -> str | None:
+    """Returns the name of M2M100Tokenizer's list of languages that a model has; None for others."""
+    found = tuple(_list_codes(tokenizer))
+    return next((name for name, codes in _FIXED.items() if codes == found), None)
+
+
+def check_bias(
+    config: ModelConfig, tokenizer: SubwordTokenizer, weights: Mapping[str, Tensor]
+) -> None:
+    """Checks that the output's bias does no more than hide what is never written.
+
+    Raises:
+        MtkitError: It does: training changed it.
+    """
+    bias = weights["output_bias"]
+    changed = ((bias != 0.0) & (bias > HIDDEN_BIAS / 2)).nonzero().flatten().tolist()
+    if not changed:
+        return
+    pieces = tokenizer.target_vocabulary.pieces
+    shown = ", ".join(f"{pieces[token]} {bias[token]:+.2g}" for token in changed[:_SHOWN])
+    more = f" and {len(changed) - _SHOWN:,} more" if len(changed) > _SHOWN else ""
+    raise MtkitError(
+        f"{config.recipe}: output_bias has learned ({shown}{more}), and M2M100 in transformers "
+        "has no bias of the output",
+        "train again from the imported model: its bias now stays as it is. Or export for "
+        "CTranslate2 (--format ctranslate2)",
+    )
+
+
+def arrange_m2m100(
+    config: ModelConfig, tokenizer: SubwordTokenizer, weights: Mapping[str, Tensor]
+) -> WrittenTranslator:
+    """Returns the rows of a translator's tokens in the form of M2M100 and NLLB.
+
+    Special pieces come first, then ordinary ones, languages and `<mask>`, then rows without a
+    piece: as fairseq has them. What was added to an imported model comes behind its own kind, and
+    what was imported keeps its order, so that a model comes back as it was.
+    """
+    pieces, languages = tokenizer.target_vocabulary.pieces, tokenizer.languages
+    assert languages is not None
+    closing = {*languages.target.values(), MASK_PIECE}
+    order, shared = _order_tokens(tokenizer, weights["source_embedding.tokens.weight"], closing)
+    rows = {token: row for row, token in enumerate(order)}
+    rows |= {token: rows[first] for token, first in shared.items()}
+    is_hidden = (weights["output_bias"] <= HIDDEN_BIAS / 2).tolist()
+    hidden = tuple(row for row, token in enumerate(order) if is_hidden[token])
+    found = TokenRows(
+        rows=tuple(rows[token] for token in range(len(pieces))),
+        origins=tuple(order),
+        pieces=_name_rows([pieces[token] for token in order], closing),
+        pad=rows[PAD],
+        start=rows[BOS],
+        # Where padding isn't hidden it takes its share of probability there too.
+        forbidden=hidden or (rows[PAD],),
+    )
+    target = find_language(config.target_language, tuple(languages.target))
+    return WrittenTranslator(
+        architecture="M2M100ForConditionalGeneration",
+        tokenizer_class="M2M100Tokenizer" if is_underlined(tokenizer) else "NllbTokenizer",
+        source=found,
+        target=found,
+        renormalizes=bool(hidden),
+        forced_row=found.pieces[languages.target[target]] if target else None,
+    )
+
+
+def _order_tokens(
+    tokenizer: SubwordTokenizer, vectors: Tensor, closing: Collection[str]
+) -> tuple[list[int], dict[int, int]]:
+    """Returns the token of each row, and for tokens without a row of their own whose they share.
+
+    Args:
+        tokenizer: The tokenizer.
+        vectors: The vector of each token.
+        closing: The pieces behind all ordinary ones.
+    """
+    pieces, foreign = tokenizer.target_vocabulary.pieces, tokenizer.foreign_rows
+    shared = dict.fromkeys(tokenizer.unknown[1], UNK)
+    if foreign is None:
+        order, num_placed = [BOS, PAD, EOS, UNK], len(SPECIAL_PIECES)
+        if vectors[BOS].equal(vectors[EOS]):
+            # As in the public models. Row 0 is `<s>` there too, and nothing reads or writes it.
+            shared[BOS] = EOS
+    else:
+        of_tokens = foreign.list_rows("target")
+        num_placed = len(of_tokens)
+        first: dict[int, int] = {}
+        # `<s>` comes last: the row that it shares is the other token's.
+        ordinary = (token for token in range(EOS, num_placed) if token not in shared)
+        for token in (PAD, UNK, *ordinary, BOS):
+            if first.setdefault(of_tokens[token], token) != token:
+                shared[token] = first[of_tokens[token]]
+        order = [first[row] for row in sorted(first)]
+        if BOS in shared and not vectors[BOS].equal(vectors[shared[BOS]]):
+            order = _give_row(order, pieces)
+            del shared[BOS]
+    added = [token for token in range(num_placed, len(pieces)) if token not in shared]
+    return _insert(order, added, pieces, closing), shared
+
+
+def _give_row(order: Sequence[int], pieces: Sequence[str]) -> list[int]:
+    """Returns an order in which mtkit's `<s>`, whose vector has learned, has a row of its own.
+
+    That is the one of the public model's `<s>`, which no text has; what stood there comes last.
+    """
+    old = order[0]
+    if read_piece_of_row(pieces[old]) == SPECIAL_PIECES[BOS]:
+        return [BOS, *order[1:], old]
+    return [*order, BOS]
+
+
+def _insert(
+    order: Sequence[int], added: Sequence[int], pieces: Sequence[str], closing: Collection[str]
+) -> list[int]:
+    """Returns an order with more tokens: each behind those of its kind."""
+    places = [row for row, token in enumerate(order) if pieces[token] in closing]
+    start, end = (places[0], places[-1] + 1) if places else (len(order), len(order))
+    nameless = [token for token in added if not _is_piece(pieces[token])]
+    named = [token for token in added if token not in set(nameless)]
+    return [
+        *order[:start],
+        *(token for token in named if pieces[token] not in closing),
+        *order[start:end],
+        *(token for token in named if pieces[token] in closing),
+        *order[end:],
+        *nameless,
+    ]
+
+
+def _is_piece(piece: str) -> bool:
+    """Returns whether a piece is one of another program's, and that by its own name."""
+    return read_piece_of_row(piece) == piece
+
+
+def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int]:
+    """Returns the row of each piece; rows without one have a name before the last that has one.
+
+    Args:
+        pieces: mtkit's piece of each row.
+        closing: The pieces behind all ordinary ones.
+    """
+    names = [read_piece_of_row(piece) for piece in pieces]
+    # Another `<s>` is the one that had row 0, or mtkit's beside it.
+    names[1:] = ["" if name == SPECIAL_PIECES[BOS] else name for name in names[1:]]
+    last = max(row for row, name in enumerate(names) if name)
+    return {name or f"<row {row}>": row for row, name in enumerate(names[: last + 1])}
+
+
+def describe_m2m100(model: Model, written: WrittenTranslator, longest: int) -> dict[str, Any]:
+    """Returns the content of config.json."""
+    return describe_network(model, written, "m2m_100", longest) | {
+        "bos_token_id": 0,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
+    }
+
+
+def rename_m2m100(
+    config: ModelConfig, weights: Mapping[str, Tensor], written: WrittenTranslator
+) -> dict[str, Tensor]:
+    """Returns weights by transformers' names."""
+    found = to_theirs(weights, list_translator_counterparts(config))
+    found[SHARED] = written.target.arrange(weights["source_embedding.tokens.weight"])
+    return found

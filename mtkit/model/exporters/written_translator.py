@@ -1,0 +1,149 @@
+"""What all forms of translators in transformers' folders have in common: keys of their settings."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.files import write_atomically
+from mtkit.model.exporters.translator_rows import TokenRows
+from mtkit.model.m2m100_config import ACTIVATIONS
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.model import Model
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+_MIN_POSITIONS = 512
+_NORM_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class WrittenTranslator:
+    """A translator in transformers' form.
+
+    Attributes:
+        architecture: The class that loads it.
+        tokenizer_class: The class of its tokenizer.
+        source: The rows of source tokens.
+        target: The rows of target tokens; the source's where one matrix has all.
+        renormalizes: Whether tokens that may not be written take no probability.
+        forced_row: Row of the token that outputs begin with; None where none is fixed.
+    """
+
+    architecture: str
+    tokenizer_class: str
+    source: TokenRows
+    target: TokenRows
+    renormalizes: bool
+    forced_row: int | None = None
+
+
+def list_misfits(model: Model) -> Iterator[str]:
+    """Yields what a network has that none of the translators in transformers has."""
+    width = model.d_model / model.num_heads
+    if model.positions != "sinusoidal":
+        yield f'model.positions = "{model.positions}", and all have sinusoids'
+    if model.activation not in ACTIVATIONS.values():
+        yield f'model.activation = "{model.activation}", which has a gate'
+    if (model.d_key, model.d_value) != (width, width):
+        yield f"heads of another width than d_model / num_heads = {width:g}"
+    if model.attention_window is not None:
+        yield f"model.attention_window = {model.attention_window}"
+    if model.embedding_norm:
+        yield "model.embedding_norm = true"
+    if model.norm_epsilon != _NORM_EPSILON:
+        yield f"model.norm_epsilon = {model.norm_epsilon}, expected {_NORM_EPSILON}"
+
+
+def list_unsupported_settings(settings: Inference) -> Iterator[str]:
+    """Yields what a search does that transformers' doesn't."""
+    if settings.sampling is not None:
+        yield "inference.sampling (--set '~inference.sampling')"
+    if settings.coverage_penalty:
+        yield "inference.coverage_penalty (--set inference.coverage_penalty=0.0)"
+
+
+def find_limit(settings: Inference) -> int:
+    """Returns the one limit of outputs' length that transformers gets, `</s>` counted."""
+    return settings.max_output_tokens or settings.max_source_tokens + settings.max_extra_tokens
+
+
+def is_exact(settings: Inference) -> bool:
+    """Returns whether a search goes on until nothing better can come."""
+    return settings.stop_margin >= find_limit(settings)
+
+
+def find_longest(settings: Inference) -> int:
+    """Returns the number of positions that a folder tells."""
+    # Theirs counts the decoder's first input.
+    return max(_MIN_POSITIONS, settings.max_source_tokens, find_limit(settings) + 1)
+
+
+def describe_network(
+    model: Model, written: WrittenTranslator, model_type: str, longest: int
+) -> dict[str, Any]:
+    """Returns the content of config.json that all translators have."""
+    rows = written.target
+    activation = next(name for name, ours in ACTIVATIONS.items() if ours == model.activation)
+    return {
+        "architectures": [written.architecture],
+        "model_type": model_type,
+        "is_encoder_decoder": True,
+        "vocab_size": len(written.source.origins),
+        "d_model": model.d_model,
+        "encoder_layers": model.num_encoder_layers,
+        "decoder_layers": model.num_decoder_layers,
+        "encoder_ffn_dim": model.d_ff,
+        "decoder_ffn_dim": model.d_ff,
+        "encoder_attention_heads": model.num_heads,
+        "decoder_attention_heads": model.num_heads,
+        "activation_function": activation,
+        "scale_embedding": model.scale_embeddings,
+        "max_position_embeddings": longest,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.activation_dropout,
+        "pad_token_id": rows.pad,
+        "eos_token_id": rows.eos,
+        "bos_token_id": None,
+        "forced_eos_token_id": None,
+        "decoder_start_token_id": rows.start,
+        "tie_word_embeddings": model.tied_embeddings != "none",
+        "dtype": "float32",
+    }
+
+
+def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, Any]:
+    """Returns the content of generation_config.json.
+
+    Args:
+        written: The translator.
+        settings: Decoding defaults, with the power form of the length penalty.
+    """
+    rows = written.target
+    described: dict[str, Any] = {
+        "num_beams": settings.beam_size,
+        "length_penalty": settings.length_penalty.alpha,
+        # A margin of a few tokens lies between the two; "never" takes several times as long.
+        "early_stopping": "never" if is_exact(settings) else False,
+        # Theirs counts the decoder's first input.
+        "max_length": find_limit(settings) + 1,
+        "bad_words_ids": [[row] for row in rows.forbidden],
+        "pad_token_id": rows.pad,
+        "eos_token_id": rows.eos,
+        "decoder_start_token_id": rows.start,
+    }
+    if settings.min_length:
+        described["min_length"] = settings.min_length + 1
+    if settings.no_repeat_ngram is not None:
+        described["no_repeat_ngram_size"] = settings.no_repeat_ngram
+    if written.renormalizes:
+        described["renormalize_logits"] = True
+    if written.forced_row is not None:
+        described["forced_bos_token_id"] = written.forced_row
+    return described
+
+
+def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Writes a file of settings."""
+    write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
