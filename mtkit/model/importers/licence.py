@@ -32,7 +32,7 @@ class Licence:
 def read_licence(folder: SourceFolder) -> Licence:
     """Returns what a folder's card says of its licence."""
     # Slow to load.
-    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415
+    import yaml  # noqa: PLC0415
 
     path = folder.find(CARD_FILE)
     name = ""
