@@ -6,8 +6,8 @@ invalidation.py
                 what a change of a key invalidates, declared with the key
 precision.py    the arithmetic that a network computes in
 lora.py         low-rank updates of a trained model
-data.py, cleaning.py, tokenizer.py, model.py, training.py, inference.py, evaluation.py,
-test_sets.py
+data.py, cleaning.py, augment.py, tokenizer.py, model.py, training.py, inference.py, protection.py,
+evaluation.py, test_sets.py
                 a file per section; defaults are written here and nowhere else
 corpora.py, text_corpora.py, corpus_files.py
                 entries of `data.train` and `data.dev`: pairs; text in one language and labelled
