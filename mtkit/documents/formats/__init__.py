@@ -2,7 +2,10 @@
 
 html.py       web pages
 xml.py        XML of any kind
-markdown.py   Markdown: blocks; markdown_blocks.py, _inline.py, _writing.py: positions, markup, text
+markdown.py   Markdown: what its units are
+markdown_blocks.py  where the text of its blocks stands in the document
+markdown_inline.py  its tokens, with their positions
+markdown_writing.py its translations, read again before they are written
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
