@@ -2,8 +2,10 @@
 
 html.py       web pages
 xml.py        XML of any kind
-markdown.py, markdown_blocks.py, markdown_inline.py, markdown_writing.py
-              Markdown: its units; where blocks begin and end; markup in a line; text written back
+markdown.py   Markdown: what its units are
+markdown_blocks.py  where the text of its blocks stands in the document
+markdown_inline.py  its tokens, with their positions
+markdown_writing.py its translations, read again before they are written
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
