@@ -129,16 +129,19 @@ class _RemoteLines:
         return [translation for part in found for translation in part]
 
     def _ask(self, path: str, lines: Sequence[Request], first_line: int) -> list[Translation]:
+        asked = self._choose_asked(lines[0])
         if path == "/v1/score":
-            model = {key: value for key, value in self._asked.items() if key == "model"}
-            body: dict[str, Any] = {"pairs": [(line.text, line.prefix) for line in lines], **model}
+            if asked.get("source") == "auto":
+                # Pairs are scored in the languages that the model has, or that are named.
+                del asked["source"]
+            body: dict[str, Any] = {"pairs": [(line.text, line.prefix) for line in lines], **asked}
         else:
             body = {
                 "lines": [
                     {"text": line.text.rstrip("\r\n"), "prefix": line.prefix} for line in lines
                 ],
                 "settings": self._choose_settings(lines[0]),
-                **self._asked,
+                **asked,
             }
         content = self._post(path, body, first_line)
         try:
@@ -151,6 +154,11 @@ class _RemoteLines:
         if len(translations) != len(lines):
             raise self._not_a_server()
         return translations
+
+    def _choose_asked(self, request: Request) -> dict[str, str]:
+        """Returns the model and the languages that are asked for."""
+        own = {"source": request.source_language, "target": request.target_language}
+        return self._asked | {name: code for name, code in own.items() if code}
 
     def _choose_settings(self, request: Request) -> dict[str, int]:
         settings = request.settings or self._own
@@ -192,13 +200,21 @@ class _RemoteLines:
 
 
 def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
-    """Returns lines in parts of a request each, whose settings are equal."""
+    """Returns lines in parts of a request each, whose settings and languages are equal."""
     parts: list[list[Request]] = []
     for line in lines:
-        if not parts or len(parts[-1]) == _LINES_AT_ONCE or parts[-1][0].settings != line.settings:
+        if (
+            not parts
+            or len(parts[-1]) == _LINES_AT_ONCE
+            or _list_wishes(parts[-1][0]) != _list_wishes(line)
+        ):
             parts.append([])
         parts[-1].append(line)
     return list(parts)
+
+
+def _list_wishes(request: Request) -> tuple[Inference | None, str, str]:
+    return request.settings, request.source_language, request.target_language
 
 
 def _read(content: Mapping[str, Any], line: int) -> Translation:

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from transformers.models.m2m_100 import tokenization_m2m_100
 from transformers.models.nllb import tokenization_nllb
 
-from mtkit import Request, Translator
+from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import Inference
@@ -117,6 +117,23 @@ def test_a_language_is_detected_among_those_of_the_models(
     served = {each["code"] for each in client.get("/languages").json()}
     spanish = client.post("/detect", json={"q": "El hombre compra tres manzanas rojas."}).json()
     assert {each["language"] for each in spanish} <= served
+
+
+def test_a_client_asks_each_line_in_its_own_languages(
+    serve: Serve, workers: type[FakeWorker]
+) -> None:
+    there = RemoteTranslator("http://localhost", source="en", target="de")
+    there._lines._client = serve(make_several())  # type: ignore[attr-defined]
+    lines = [Request("a"), Request("b", source_language="fr"), Request("c", target_language="zh")]
+    assert [each.text for each in there.search(lines)] == ["m:A", "m:B", "m:C"]
+    there.score([("d", "e"), Request("f", prefix="g", source_language="fra")])
+    assert sorted(asked(workers)) == [
+        ("a", "eng_Latn", "deu_Latn"),
+        ("b", "fra_Latn", "deu_Latn"),
+        ("c", "eng_Latn", "zho_Hans"),
+        ("d", "eng_Latn", "deu_Latn"),
+        ("f", "fra_Latn", "deu_Latn"),
+    ]
 
 
 def test_a_pivot_is_taken_only_where_no_model_goes_directly(
