@@ -13,12 +13,12 @@ class Terms(Section):
 
     Behind a word of the source stands the base form of its translation, between symbols, and the
     target has it in whatever form the sentence needs: so a model learns to inflect what a glossary
-    gives. `mtkit translate --glossary` then annotates lines in the same way.
+    gives. `mtkit translate` with `--glossary` then annotates lines in the same way.
     """
 
     dictionary: Path
-    """Words and their translations, in base form, as `mtkit translate --glossary` reads them; a
-    relative path in a recipe starts from `data.data_root`."""
+    """Words and their translations, in base form, as `--glossary` of `mtkit translate` takes
+    them; a relative path in a recipe starts from `data.data_root`."""
     rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
     """Share of the pairs with words of the dictionary on both sides that an example is made of."""
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3

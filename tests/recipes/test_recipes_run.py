@@ -23,6 +23,11 @@ from mtkit.workspace import Workspace
 
 NAMES = sorted(shipped_recipes())
 SIZES = {"train": 300, "dev": 12, "test": 4}
+CYRILLIC = {
+    first + index: chr(cyrillic + index)
+    for first, cyrillic in ((ord("a"), ord("а")), (ord("A"), ord("А")))
+    for index in range(26)
+}
 HUB_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
 # Narrow, but with the recipe's layers, heads, norms, activation, positions and ties.
@@ -77,10 +82,12 @@ def _write_corpora(recipe: Recipe, root: Path) -> None:
     for split, corpus in _corpora(recipe):
         pairs = list(generate_pairs(split, SIZES[split]))
         if isinstance(corpus, FileCorpus):
-            for path, side in zip(
-                (corpus.source, corpus.target), zip(*pairs, strict=True), strict=True
+            for path, language, side in zip(
+                (corpus.source, corpus.target), languages, zip(*pairs, strict=True), strict=True
             ):
-                text = "".join(f"{line}\n" for line in side).encode()
+                written = "".join(f"{line}\n" for line in side)
+                # Lines in another script than the language's are dropped.
+                text = written.translate(CYRILLIC if language.endswith("_Cyrl") else {}).encode()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
         elif isinstance(corpus, TextCorpus):
