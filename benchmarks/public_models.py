@@ -456,7 +456,7 @@ def compare_nllb(options: argparse.Namespace) -> None:
             )
             same += found[0].tolist()[2:] == [rows[token] for token in best.token_ids]
         print(f"beam {beam}: {same} of {len(sources)} outputs equal", flush=True)
-    time_engines(folder, loaded, model, rows, sources, forced=forced)
+    time_engines(folder, theirs, model, rows, sources, forced=forced)
 
 
 LORA_RECIPE = """\
@@ -487,6 +487,7 @@ batch_tokens = 512
 length_groups = 1
 micro_batch_tokens = 512
 checkpoint_every = 4
+log_every = 4
 processes = 1
 schedule = {{ kind = "linear", peak = 1e-4, warmup_steps = 2 }}
 validation = {{ metric = "loss" }}
@@ -535,7 +536,7 @@ def load_recipe_shape(model: Path) -> dict[str, int]:
 
 def time_engines(
     folder: Path,
-    loaded: LoadedModel,
+    theirs: Path,
     model: Any,
     rows: list[int],
     sources: list[EncodedSource],
@@ -543,6 +544,7 @@ def time_engines(
     forced: int,
 ) -> None:
     """Prints the seconds that a sentence takes alone, by each engine in turn: medians."""
+    loaded = load_imported(theirs)
     settings = loaded.settings.model_copy(
         update={"beam_size": 4, "length_penalty": LengthPenalty(kind="power", alpha=1.0)}
     )
@@ -585,7 +587,8 @@ def time_engines(
         del engine
     for precision in ("fp32", "bf16"):
         chosen = settings.model_copy(update={"precision": precision})
-        ready = make_ready(loaded.translator.float(), chosen, torch.device("cpu"))
+        # Read anew: one that is ready is laid out for its precision, and can't be copied.
+        ready = make_ready(load_imported(theirs).translator, chosen, torch.device("cpu"))
         engine = TorchEngine(ready, "cpu")
         measure(
             f"torch, {precision}",
