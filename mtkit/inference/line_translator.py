@@ -47,7 +47,6 @@ _ENGINE_KEYS = (
     "glossary",
 )
 """Settings that a request can't change."""
-"""The candidates of a blank line where alignments are asked for."""
 CUT = "cut at the length limit"
 """The kind of the warning that a translation was cut."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
