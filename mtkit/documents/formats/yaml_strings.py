@@ -1,8 +1,8 @@
 """Strings of YAML, by the positions of PyYAML's tokens: no value is made, so nothing is run.
 
-A library that parses and writes YAML (ruamel.yaml among them) keeps comments but breaks lines and quotes
-by its own rules. Here only the characters of a string change, and of plain ones the quotes if the
-translation needs any.
+A library that parses and writes YAML (ruamel.yaml among them) keeps comments but breaks lines and
+quotes by its own rules. Here only the characters of a string change, and of plain ones the quotes
+if the translation needs any.
 """
 
 import functools
