@@ -93,7 +93,7 @@ class Way:
     keys: tuple[str, ...] = ()
 
 
-START = "training.start_from={{model='{start}'}}"
+START = "training.start_from={model='{start}'}"
 LORA = "training.lora={{rank=8, alpha=16.0, maps={maps}{more}}}"
 EVERY_MAP = "['query', 'key', 'value', 'output', 'feed-forward']"
 DOMAIN_WAYS = (
@@ -111,8 +111,8 @@ DOMAIN_WAYS = (
         (START, LORA.format(maps=EVERY_MAP, more=", release='adapter'")),
     ),
 )
-EXTEND = "training.start_from={{model='{start}', vocabulary='extend'}}"
-NEW = "training.start_from={{model='{start}', vocabulary='new'}}"
+EXTEND = "training.start_from={model='{start}', vocabulary='extend'}"
+NEW = "training.start_from={model='{start}', vocabulary='new'}"
 LANGUAGE_WAYS = (
     Way("random weights", 2e-3),
     Way("a new vocabulary", 1e-3, (NEW,)),
@@ -275,7 +275,7 @@ def compare(
                 tokens=2_048,
                 language=language,
             )
-            keys = [f"seed={seed}", *(key.format(start=start.absolute()) for key in way.keys)]
+            keys = [f"seed={seed}", *(key.replace("{start}", str(start.absolute())) for key in way.keys)]
             runs.append(Run(workspace, recipe, keys))
             finish(runs[-1])
         rows.append((way.name, runs))
