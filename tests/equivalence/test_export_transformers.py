@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PegasusForConditionalGeneration
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
@@ -148,6 +148,45 @@ def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines
     ours = [translator.translate(line) for line in ENGLISH]
     # skip_special_tokens leaves out unknown pieces.
     assert [line.split() for line in found] == [line.replace("⁇", "").split() for line in ours]
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"output_bias": True, "activation": "silu", "sinusoids": "halves"}]
+)
+def test_a_pre_norm_model_comes_back_as_it_was(keys, tmp_path, lines):
+    export(
+        take_folder(make_own(tmp_path, norm="pre", **keys), lines_file=lines),
+        tmp_path / "out",
+        form="transformers",
+    )
+    import_model(str(tmp_path / "out"), tmp_path / "back")
+    export(
+        take_folder(tmp_path / "back", lines_file=lines), tmp_path / "again", form="transformers"
+    )
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "again"))
+    assert first.keys() == second.keys()
+    assert all(first[name].equal(second[name]) for name in first)
+    there = PegasusForConditionalGeneration.from_pretrained(tmp_path / "out").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    back = Translator(tmp_path / "back")
+    for line in ENGLISH:
+        output = there.generate(**tokenizer(line, return_tensors="pt"))
+        expected = tokenizer.decode(output[0], skip_special_tokens=True)
+        # skip_special_tokens leaves out unknown pieces.
+        assert back.translate(line).replace("⁇", "").split() == expected.split()
+
+
+def test_a_pegasus_with_its_own_tokenizer_is_refused_by_name(tmp_path, lines):
+    export(
+        take_folder(make_own(tmp_path, norm="pre"), lines_file=lines),
+        tmp_path / "out",
+        form="transformers",
+    )
+    path = tmp_path / "out" / "tokenizer_config.json"
+    path.write_text(json.dumps({**_read(path), "tokenizer_class": "PegasusTokenizer"}), "utf-8")
+    with pytest.raises(MtkitError, match='tokenizer_class = "PegasusTokenizer"'):
+        import_model(str(tmp_path / "out"), tmp_path / "back")
+    assert not (tmp_path / "back").exists()
 
 
 @pytest.mark.parametrize(
