@@ -17,6 +17,8 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.preparation.text_store import TextStore
 
+from ..command import run_here
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set"),
@@ -74,8 +76,7 @@ NUM_LINES = 11_000
 
 
 def run_mtkit(folder: Path, *arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "mtkit", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_here(folder, *arguments)
     assert done.returncode == code, done.stderr
     return done.stderr
 
