@@ -35,21 +35,21 @@ dev = { text = "dev.en", documents = "lines" }
 [tokenizer]
 vocab_size = 1000
 [model]
-num_decoder_layers = 2
-d_model = 64
-d_ff = 128
+num_decoder_layers = 1
+d_model = 32
+d_ff = 64
 num_heads = 4
 positions = "learned"
 max_positions = 64
 activation = "gelu_tanh"
 [training]
-max_steps = 100
+max_steps = 60
 batch_tokens = 2000
 length_groups = 1
 micro_batch_tokens = 2000
 label_smoothing = 0.0
-checkpoint_every = 100
-schedule = { kind = "cosine", peak = 3e-3, warmup_steps = 20 }
+checkpoint_every = 60
+schedule = { kind = "cosine", peak = 1e-2, warmup_steps = 10 }
 validation = { metric = "loss" }
 averaging = { num_checkpoints = 1 }
 """
