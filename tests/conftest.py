@@ -34,6 +34,12 @@ os.environ |= {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
 }
+# Where no bytecode is written, as in most containers, each of the hundreds of commands that tests
+# run would compile all of mtkit. Workers of pytest-xdist inherit what is set here.
+if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
+    _BYTECODE = tempfile.TemporaryDirectory(prefix="mtkit-test-bytecode-")
+    os.environ["PYTHONPYCACHEPREFIX"] = _BYTECODE.name
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Set in many continuous integrations; rich would colour what tests read.
 for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
     os.environ.pop(_name, None)

@@ -1,14 +1,17 @@
 """`mtkit export`: a model for another program, checked against PyTorch's translations."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
 from mtkit.errors import MtkitError, suggest
 
-_FORMATS = ("ctranslate2", "transformers", "argos")
+if TYPE_CHECKING:
+    from mtkit.pipeline.export import ExportForm
+
+_FORMATS: "tuple[ExportForm, ...]" = ("ctranslate2", "transformers", "argos")
 
 
 def export(
@@ -66,35 +69,29 @@ def export(
 
     Both programs translate the same sentences; if the outputs differ, nothing is exported.
     """
-    if form not in _FORMATS:
-        raise MtkitError(
-            f"unknown format '{form}'{suggest(form, _FORMATS)}",
-            "expected one of " + ", ".join(_FORMATS),
-        )
+    chosen = _find_form(form)
     if form == "transformers" and quantization is not None:
         raise typer.BadParameter("--quantization can't be combined with --format transformers")
-    chosen = quantization or ("int8" if form == "argos" else "float32")
     if model is not None and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
-    if model is None:
-        opened, place = open_run(recipe, workspace, overrides)
+    run = open_run(recipe, workspace, overrides) if model is None else None
     from mtkit.pipeline import export as door
 
-    if model is not None and output is not None:
-        changes = overrides or []
-        if form == "transformers":
-            door.export_model_for_transformers(model, output, changes, lines_file=lines)
-        elif form == "argos":
-            door.export_model_for_argos(
-                model, output, changes, quantization=chosen, lines_file=lines
-            )
-        else:
-            door.export_model(model, output, changes, quantization=chosen, lines_file=lines)
-    elif form == "transformers":
-        door.export_for_transformers(opened, place, output=output, lines_file=lines)
-    elif form == "argos":
-        door.export_for_argos(opened, place, output=output, quantization=chosen, lines_file=lines)
+    if run is not None:
+        exported = door.take_run(*run, lines_file=lines)
     else:
-        door.export(opened, place, output=output, quantization=chosen, lines_file=lines)
+        assert model is not None
+        exported = door.take_folder(model, overrides or [], lines_file=lines)
+    door.export(exported, output, form=chosen, quantization=quantization or "")
+
+
+def _find_form(name: str) -> "ExportForm":
+    found = next((form for form in _FORMATS if form == name), None)
+    if found is None:
+        raise MtkitError(
+            f"unknown format '{name}'{suggest(name, _FORMATS)}",
+            "expected one of " + ", ".join(_FORMATS),
+        )
+    return found

@@ -147,8 +147,7 @@ def translate(
         raise typer.BadParameter("one FILE at a time")
     _check_file(file, output, form)
     is_document = file is not None or form not in (None, *_LINES)
-    has_line_options = score_only or as_json or errors is not Errors.STRICT
-    if is_document and has_line_options:
+    if is_document and (score_only or as_json or errors is not Errors.STRICT):
         raise typer.BadParameter("--score-only, --json and --errors are for lines on stdin")
     if model and (recipe or workspace is not None):
         raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
@@ -161,16 +160,11 @@ def translate(
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*(overrides or []), *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
-    from mtkit.pipeline.remote import is_address, open_remote
+    from mtkit.pipeline.remote import is_address
 
     translator: Translator
     if model and any(map(is_address, model)):
-        if is_document:
-            raise MtkitError(
-                "documents are translated by a model folder, or on the server's own page",
-                "give lines on stdin, or --model FOLDER",
-            )
-        translator = open_remote(model, changes, **languages)
+        translator = _open_remote(model, changes, languages, is_document=is_document)
     else:
         run = None if model else open_run(recipe, workspace, changes)
         folders = [run[1].model] if run else [Path(each) for each in model or ()]
@@ -197,9 +191,23 @@ def translate(
             translator.resolve_languages()
     if is_document:
         _translate_document(translator, file, output, form)
-        return
-    input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
-    _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+    else:
+        input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
+        _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+    _tell_terms(translator)
+
+
+def _open_remote(
+    addresses: list[str], changes: list[str], languages: dict[str, str], *, is_document: bool
+) -> "Translator":
+    from mtkit.pipeline.remote import open_remote
+
+    if is_document:
+        raise MtkitError(
+            "documents are translated by a model folder, or on the server's own page",
+            "give lines on stdin, or --model FOLDER",
+        )
+    return open_remote(addresses, changes, **languages)
 
 
 def _describe_input(form: Form, errors: Errors) -> "InputFormat":
@@ -240,7 +248,6 @@ def _answer_stdin(
 
     run = score_stream if score_only else translate_stream
     run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
-    _tell_terms(translator)
 
 
 def _translate_document(
@@ -249,7 +256,6 @@ def _translate_document(
     from mtkit.pipeline.translate_documents import translate_given
 
     translate_given(translator, file, output, form)
-    _tell_terms(translator)
 
 
 def _tell_terms(translator: "Translator") -> None:

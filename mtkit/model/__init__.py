@@ -14,7 +14,7 @@ language_model_cards.py  those of language models and classifiers
 trim.py         a model with fewer pieces
 costs.py        operations and memory that a network takes
 transformers_config.py  configs of transformers' GPT and BERT
-m2m100_config.py   configs of M2M100 and NLLB
+translator_config.py  configs of public translators
 transformers_names.py   a language model's weights by transformers' names
 translator_names.py     a translator's weights by transformers' names
 importers/      a model from the forms of other programs

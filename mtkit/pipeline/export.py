@@ -1,7 +1,9 @@
 """The front door of `mtkit export`: a run's model, or a model folder, for other programs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mtkit.console import say, warn
 from mtkit.data.phrasebook import generate_pairs
@@ -9,8 +11,7 @@ from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError
 from mtkit.evaluation.tokenizers import resolve_tokenizer
-from mtkit.inference.export import ExportReport
-from mtkit.inference.export import export as export_folder
+from mtkit.inference.export import export as export_for_ctranslate2
 from mtkit.inference.export_argos import export_argos
 from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.card import find_licence
@@ -22,50 +23,167 @@ from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 from mtkit.workspace import Workspace
 
+ExportForm = Literal["ctranslate2", "transformers", "argos"]
+"""Values of `--format`."""
 _NUM_PHRASES = 200
 
 
-def export(
-    recipe: Recipe,
-    workspace: Workspace,
-    *,
-    output: Path | None = None,
-    quantization: str = "float32",
-    lines_file: Path | None = None,
-) -> ExportReport:
-    """Exports a run's model to a folder that CTranslate2 translates with.
+@dataclass(frozen=True)
+class Exported:
+    """A model to export, with the text that both programs are compared on.
+
+    Attributes:
+        folder: The model folder.
+        config: Its config.
+        settings: Decoding settings that travel with it.
+        lines: The text.
+        references: Its translations, or nothing.
+        evaluation: How BLEU sees text.
+        workspace: The run that it is the model of; None for a folder by itself.
+        datasets: Names of the data sets that it was trained on, where they are known.
+    """
+
+    folder: Path
+    config: ModelConfig
+    settings: Inference
+    lines: list[str]
+    references: list[str]
+    evaluation: Evaluation
+    workspace: Workspace | None = None
+    datasets: tuple[str, ...] = ()
+
+    def choose_output(self, form: ExportForm) -> Path:
+        """Returns where an export goes if nobody says: into the run's workspace."""
+        assert self.workspace is not None, "callers name where a folder by itself goes"
+        match form:
+            case "ctranslate2":
+                return self.workspace.export
+            case "transformers":
+                return self.workspace.transformers
+            case "argos":
+                languages = f"{self.config.source_language}_{self.config.target_language}"
+                return self.workspace.root / f"translate-{languages}.argosmodel"
+
+
+def take_run(recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = None) -> Exported:
+    """Returns a run's model.
 
     Args:
         recipe: Whose decoding settings travel with it.
         workspace: The run.
-        output: Where to; the workspace's `export` where not given.
-        quantization: CTranslate2's number type for matrices.
         lines_file: Sentences to compare on; the development set where not given.
 
     Raises:
-        MtkitError: There is no model, or what `mtkit.inference.export.export` raises.
+        MtkitError: There is no model, or there are no sentences.
     """
+    config = open_model_folder(workspace.model).config
+    lines, references = _read_text(config, lines_file, workspace)
+    names = [
+        corpus.dataset for corpus in recipe.data.train if isinstance(corpus, HubTrainingCorpus)
+    ]
+    return Exported(
+        workspace.model,
+        config,
+        recipe.inference,
+        lines,
+        references,
+        recipe.evaluation,
+        workspace,
+        tuple(dict.fromkeys(names)),
+    )
+
+
+def take_folder(
+    folder: Path, overrides: Sequence[str] = (), *, lines_file: Path | None = None
+) -> Exported:
+    """Returns the model of a portable folder.
+
+    Args:
+        folder: The model folder.
+        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
+        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
+            if not given.
+
+    Raises:
+        MtkitError: No model there, no sentences, or an override of a key that isn't a decoding
+            default.
+    """
+    opened = open_model_folder(folder)
+    has_several = opened.tokenizer.has_language_pieces
+    lines, references = _read_text(opened.config, lines_file, has_several=has_several)
+    settings = override_section(opened.settings, "inference", overrides)
+    evaluation = _choose_evaluation(opened.config.target_language)
+    return Exported(folder, opened.config, settings, lines, references, evaluation)
+
+
+def export(
+    exported: Exported,
+    output: Path | None = None,
+    *,
+    form: ExportForm = "ctranslate2",
+    quantization: str = "",
+) -> None:
+    """Writes a model for another program, which then translates as it does.
+
+    Args:
+        exported: The model.
+        output: Where to: a folder, or the file of a package; a run has a place of its own.
+        form: Whose form.
+        quantization: CTranslate2's number type for matrices; by default float32, in a package int8.
+
+    Raises:
+        MtkitError: What `mtkit.inference.export.export`, `export_transformers` or `export_argos`
+            raises.
+    """
+    output = output if output is not None else exported.choose_output(form)
+    match form:
+        case "ctranslate2":
+            _export_for_ctranslate2(exported, output, quantization or "float32")
+        case "transformers":
+            export_transformers(
+                exported.folder,
+                output,
+                lines=exported.lines,
+                settings=exported.settings,
+                metadata={"datasets": exported.datasets},
+            )
+        case "argos":
+            export_argos(
+                exported.folder,
+                output,
+                quantization=quantization or "int8",
+                lines=exported.lines,
+                references=exported.references,
+                settings=exported.settings,
+                evaluation=exported.evaluation,
+            )
+
+
+def _export_for_ctranslate2(exported: Exported, output: Path, quantization: str) -> None:
+    workspace = exported.workspace
 
     def record(folder: Path) -> None:
-        made_from, _ = read_origin(folder / ENGINE_FOLDER)
-        facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
-        workspace.record("export", facts)
+        if workspace is not None:
+            made_from, _ = read_origin(folder / ENGINE_FOLDER)
+            facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
+            workspace.record("export", facts)
 
-    config = open_model_folder(workspace.model).config
-    sources, references = _read_text(config, lines_file, workspace)
-    return export_folder(
-        workspace.model,
-        output if output is not None else workspace.export,
+    export_for_ctranslate2(
+        exported.folder,
+        output,
         quantization=quantization,
-        lines=sources,
-        references=references,
-        settings=recipe.inference,
-        evaluation=recipe.evaluation,
+        lines=exported.lines,
+        references=exported.references,
+        settings=exported.settings,
+        evaluation=exported.evaluation,
         record=record,
     )
+    if workspace is None and (licence := find_licence(exported.folder)):
+        tell_licence(Licence(origin=str(exported.folder), name=licence))
 
 
 def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
@@ -99,172 +217,7 @@ def _export_unless_up_to_date(recipe: Recipe, workspace: Workspace, quantization
     if read_quantization(workspace) and find_export_fault(workspace) is None:
         say("export: up to date")
     else:
-        export(recipe, workspace, quantization=quantization)
-
-
-def export_model(
-    folder: Path,
-    output: Path,
-    overrides: Sequence[str] = (),
-    *,
-    quantization: str = "float32",
-    lines_file: Path | None = None,
-) -> ExportReport:
-    """Exports a portable model folder to one that CTranslate2 translates with.
-
-    Args:
-        folder: The model folder.
-        output: Where to.
-        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
-        quantization: CTranslate2's number type for matrices.
-        lines_file: Sentences to compare both engines on; the embedded corpus, where the languages
-            are its own, if not given.
-
-    Raises:
-        MtkitError: No model there, no sentences to compare the engines on, an override of a key
-            that isn't a decoding default, or what `mtkit.inference.export.export` raises.
-    """
-    opened = open_model_folder(folder)
-    has_several = opened.tokenizer.has_language_pieces
-    sources, references = _read_text(opened.config, lines_file, has_several=has_several)
-    report = export_folder(
-        folder,
-        output,
-        quantization=quantization,
-        lines=sources,
-        references=references,
-        settings=override_section(opened.settings, "inference", overrides),
-        evaluation=_choose_evaluation(opened.config.target_language),
-    )
-    if licence := find_licence(folder):
-        tell_licence(Licence(origin=str(folder), name=licence))
-    return report
-
-
-def export_for_transformers(
-    recipe: Recipe,
-    workspace: Workspace,
-    *,
-    output: Path | None = None,
-    lines_file: Path | None = None,
-) -> None:
-    """Exports a run's model to a folder that transformers loads.
-
-    Args:
-        recipe: Whose decoding settings travel with it.
-        workspace: The run.
-        output: Where to; the workspace's `transformers` where not given.
-        lines_file: Sentences to compare on; the development set where not given.
-
-    Raises:
-        MtkitError: There is no model, or what `export_transformers` raises.
-    """
-    opened = open_model_folder(workspace.model)
-    sources, _ = _read_text(opened.config, lines_file, workspace)
-    names = [
-        corpus.dataset for corpus in recipe.data.train if isinstance(corpus, HubTrainingCorpus)
-    ]
-    export_transformers(
-        workspace.model,
-        output if output is not None else workspace.transformers,
-        lines=sources,
-        settings=recipe.inference,
-        metadata={"datasets": list(dict.fromkeys(names))},
-    )
-
-
-def export_model_for_transformers(
-    folder: Path, output: Path, overrides: Sequence[str] = (), *, lines_file: Path | None = None
-) -> None:
-    """Exports a portable model folder to one that transformers loads.
-
-    Args:
-        folder: The model folder.
-        output: Where to.
-        overrides: Changes to its decoding defaults.
-        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
-            if not given.
-
-    Raises:
-        MtkitError: No model there, no sentences, or what `export_transformers` raises.
-    """
-    opened = open_model_folder(folder)
-    has_several = opened.tokenizer.has_language_pieces
-    sources, _ = _read_text(opened.config, lines_file, has_several=has_several)
-    export_transformers(
-        folder,
-        output,
-        lines=sources,
-        settings=override_section(opened.settings, "inference", overrides),
-    )
-
-
-def export_for_argos(
-    recipe: Recipe,
-    workspace: Workspace,
-    *,
-    output: Path | None = None,
-    quantization: str = "int8",
-    lines_file: Path | None = None,
-) -> None:
-    """Exports a run's model as a package of Argos Translate.
-
-    Args:
-        recipe: Whose decoding settings both engines are compared with.
-        workspace: The run.
-        output: The file; in the workspace where not given.
-        quantization: CTranslate2's number type for matrices.
-        lines_file: Sentences to compare on; the development set where not given.
-
-    Raises:
-        MtkitError: There is no model, or what `export_argos` raises.
-    """
-    config = open_model_folder(workspace.model).config
-    sources, references = _read_text(config, lines_file, workspace)
-    name = f"translate-{config.source_language}_{config.target_language}.argosmodel"
-    export_argos(
-        workspace.model,
-        output if output is not None else workspace.root / name,
-        quantization=quantization,
-        lines=sources,
-        references=references,
-        settings=recipe.inference,
-        evaluation=recipe.evaluation,
-    )
-
-
-def export_model_for_argos(
-    folder: Path,
-    output: Path,
-    overrides: Sequence[str] = (),
-    *,
-    quantization: str = "int8",
-    lines_file: Path | None = None,
-) -> None:
-    """Exports a portable model folder as a package of Argos Translate.
-
-    Args:
-        folder: The model folder.
-        output: The file.
-        overrides: Changes to the decoding defaults that both engines are compared with.
-        quantization: CTranslate2's number type for matrices.
-        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
-            if not given.
-
-    Raises:
-        MtkitError: No model there, no sentences, or what `export_argos` raises.
-    """
-    opened = open_model_folder(folder)
-    sources, references = _read_text(opened.config, lines_file)
-    export_argos(
-        folder,
-        output,
-        quantization=quantization,
-        lines=sources,
-        references=references,
-        settings=override_section(opened.settings, "inference", overrides),
-        evaluation=_choose_evaluation(opened.config.target_language),
-    )
+        export(take_run(recipe, workspace), quantization=quantization)
 
 
 def _read_text(

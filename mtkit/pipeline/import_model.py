@@ -14,7 +14,7 @@ from mtkit.model.importers.translator import ForeignTranslator, write_imported
 from mtkit.text.languages import ModelLanguages, find_language
 
 _MAX_CONFIG_BYTES = 1 << 20
-_KINDS = ("marian", "m2m_100")
+_KINDS = ("marian", "m2m_100", "pegasus")
 
 
 def import_model(source: str, output: Path) -> None:
@@ -75,7 +75,7 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
     folder.need(CONFIG_FILE, "name the folder that holds config.json and the weights")
     content = folder.read_json(CONFIG_FILE, max_bytes=_MAX_CONFIG_BYTES)
     match content.get("model_type"):
-        case "marian":
+        case "marian" | "pegasus":
             return read_marian(folder, content)
         case "m2m_100":
             return read_m2m100(folder, content)

@@ -1,11 +1,13 @@
 """A classifier from labelled texts to labels and scores, by the commands."""
 
 import json
-import subprocess
+from pathlib import Path
 
 import pytest
 
 from mtkit.training.metrics import read_metrics
+
+from ..command import Done, run_here
 
 
 def train(tiny_run_of, *overrides: str):
@@ -20,8 +22,8 @@ def train(tiny_run_of, *overrides: str):
     return run
 
 
-def call(command: list[str], text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+def call(command: list[str], text: str = "") -> Done:
+    return run_here(Path.cwd(), *command[3:], text=text)
 
 
 def test_labels_of_the_development_set_are_those_that_were_scored(tiny_run_of) -> None:

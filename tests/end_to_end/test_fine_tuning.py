@@ -1,7 +1,5 @@
 """A trained model as the start of another training, by the commands as they are typed."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,8 @@ from safetensors.torch import load_file
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.model.folder import load_model_folder
 from mtkit.training.metrics import read_metrics
+
+from ..command import run_here
 
 # So little that no weight of 32 bits changes.
 STANDSTILL = "training.schedule={kind='constant', peak=1e-30}"
@@ -35,10 +35,7 @@ def mtkit(
 ) -> tuple[str, str]:
     """Returns what a command wrote to stdout and stderr."""
     options = [option for override in overrides for option in ("--set", override)]
-    done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *arguments, *options],
-        cwd=folder, input=stdin, capture_output=True, check=False, text=True,
-    )  # fmt: skip
+    done = run_here(folder, *arguments, *options, text=stdin)
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
 

@@ -2,14 +2,13 @@
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from ..command import Done, run_here
 
 RECIPE = """\
 name = "tiny-lm"
@@ -63,16 +62,10 @@ def write_text(path: Path, seed: int, num_documents: int) -> None:
     path.write_text("\n".join(documents), encoding="utf-8")
 
 
-def run_mtkit(folder: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mtkit", *arguments],
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def run_mtkit(folder: Path, *arguments: str, text: str = "") -> Done:
+    done = run_here(folder, *arguments, text=text)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.fixture(scope="module")

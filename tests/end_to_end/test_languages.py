@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.attention import AttentionReader
 from mtkit.inference.translation import LineError
 from mtkit.model.folder import load_model_folder
-from mtkit.pipeline.export import export_model, export_model_for_transformers
+from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -152,7 +152,7 @@ def test_tags_by_hand_and_by_option(project):
 
 def test_exported_it_translates_the_same(project, tmp_path):
     pytest.importorskip("ctranslate2")
-    export_model(project / "imported", tmp_path / "export")
+    export(take_folder(project / "imported"), tmp_path / "export")
     lines = [
         Request(line, prefix=prefix, source_language="en", target_language=target)
         for line in ENGLISH[:4]
@@ -219,8 +219,10 @@ def test_fine_tuned_it_reads_and_writes_its_recipes_languages(project):
     assert not tuned.translator.source_embedding.tokens.weight.equal(
         before.source_embedding.tokens.weight
     )
-    export_model_for_transformers(
-        workspace.model, project / "given-back", lines_file=project / "dev.en"
+    export(
+        take_folder(workspace.model, lines_file=project / "dev.en"),
+        project / "given-back",
+        form="transformers",
     )
     generation = json.loads((project / "given-back" / "generation_config.json").read_text("utf-8"))
     assert generation["renormalize_logits"]
@@ -267,8 +269,10 @@ def test_a_new_language_gets_a_piece(project):
     assert translator.resolve_languages() == ("eng_Latn", "hsb")
     assert len(translator.translate(ENGLISH[:2])) == 2
     # Also with its new pieces and its new language.
-    export_model_for_transformers(
-        workspace.model, project / "extended-back", lines_file=project / "dev.en"
+    export(
+        take_folder(workspace.model, lines_file=project / "dev.en"),
+        project / "extended-back",
+        form="transformers",
     )
 
 

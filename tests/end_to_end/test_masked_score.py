@@ -1,18 +1,20 @@
 """`mtkit score` of a masked language model, by the commands."""
 
 import json
-import subprocess
+from pathlib import Path
 
 import pytest
 
 from mtkit.training.metrics import read_metrics
 
+from ..command import Done, run_here
+
 TEST_SET = "evaluation.test_sets=[{name = 'held-out', text = 'dev.txt'}]"
 SETTINGS = ("training.masking={next_sentence = false}", "training.averaging.num_checkpoints=1")
 
 
-def call(command: list[str]) -> subprocess.CompletedProcess:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def call(command: list[str]) -> Done:
+    return run_here(Path.cwd(), *command[3:])
 
 
 def test_a_test_set_is_scored_as_the_development_set_is(tiny_run_of) -> None:

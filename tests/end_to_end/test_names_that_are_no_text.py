@@ -10,6 +10,8 @@ import pytest
 
 import mtkit
 
+from ..command import run_here
+
 # Invalid UTF-8, a tab, an emoji's code, a bar and a line's end: all of it is a name under Linux.
 ODD = os.fsdecode(b"odd\xff\t:100:|\n")
 SHOWN = r"odd\xff\t:100:|\n"
@@ -96,13 +98,15 @@ def test_a_model_folder_anywhere_translates(tiny_run, tmp_path: Path) -> None:
     place = tiny_run("training.max_steps=3", name=ODD)
     # The commands train and average in such a folder below.
     assert place.train()
-    done = run(tmp_path, "export", *place.options)
-    assert done.returncode == 0, done.stderr
-    root = place.workspace.root
-    for model in (root / "model", root / "export"):
-        done = run(tmp_path, "translate", "--model", str(model), text=b"The dog sleeps.\n")
-        assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
-        assert b"damaged" not in done.stderr
+    exported = run_here(tmp_path, "export", *place.options)
+    assert exported.returncode == 0, exported.stderr
+    root, line = place.workspace.root, "The dog sleeps.\n"
+    done = run(tmp_path, "translate", "--model", str(root / "model"), text=line.encode())
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    assert b"damaged" not in done.stderr
+    by_export = run_here(tmp_path, "translate", "--model", str(root / "export"), text=line)
+    assert (by_export.returncode, len(by_export.stdout.splitlines())) == (0, 1)
+    assert "damaged" not in by_export.stderr
 
 
 @pytest.mark.slow
@@ -115,8 +119,8 @@ def test_a_run_in_such_a_folder(tmp_path: Path) -> None:
     done = run(project, "run", *options)
     assert done.returncode == 0, done.stderr
     # Prepared data are found to be of this recipe, and nothing is made twice.
-    again = run(project, "run", *options)
-    assert (again.returncode, b"train: already finished" in again.stderr) == (0, True)
+    again = run_here(project, "run", *options)
+    assert (again.returncode, "train: already finished" in again.stderr) == (0, True)
 
 
 def test_a_recipe_takes_no_such_name(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.preparation.text_store import TextStore
+
+from ..command import Done, run_here
 
 CLASSIFIER = """\
 name = "pairs"
@@ -72,11 +72,8 @@ vocab_size = 400
 NUM_PAIRS, NUM_WRONG = 400, 100
 
 
-def run_mtkit(folder: Path, *arguments: str, text: str = "", code: int = 0):
-    command = [sys.executable, "-m", "mtkit", *arguments]
-    done = subprocess.run(
-        command, cwd=folder, input=text, capture_output=True, text=True, check=False
-    )
+def run_mtkit(folder: Path, *arguments: str, text: str = "", code: int = 0) -> Done:
+    done = run_here(folder, *arguments, text=text)
     assert done.returncode == code, done.stderr
     return done
 

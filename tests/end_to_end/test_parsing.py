@@ -12,6 +12,8 @@ import pytest
 from mtkit.text.trees.brackets import parse_tree
 from mtkit.training.metrics import read_metrics
 
+from ..command import Done, run_here
+
 RECIPE = """\
 name = "parser"
 [data]
@@ -65,9 +67,8 @@ def make_trees() -> list[str]:
     return [trees[97 * number % len(trees)] for number in range(len(trees))]
 
 
-def call(*arguments: str, cwd: Path, text: str = "") -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "mtkit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, input=text)
+def call(*arguments: str, cwd: Path, text: str = "") -> Done:
+    return run_here(cwd, *arguments, text=text)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mtkit.cli.app import app
 from mtkit.processors import count_processors
 
 pytestmark = pytest.mark.skipif(
@@ -41,7 +43,9 @@ def processes(workspace: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(tiny_run) -> None:
+def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(
+    tiny_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tiny_run(*QUICK)
     root = run.workspace.root
     said = train(run.options, "--set", "training.max_steps=2")
@@ -51,7 +55,10 @@ def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(tiny_run) -
     assert "training in 2 processes of 1 thread: as in the last run" in said
     assert "step 2: " in said
     assert processes(root) == 2
-    # A flag decides, and is what the next session keeps to.
-    said = train(run.options, "--set", "training.max_steps=4", "--processes", "1")
-    assert "training in" not in said
+    # A flag decides, and is what the next session keeps to; one process is this one.
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    options = [*run.options, "--set", TWO, "--set", "training.max_steps=4", "--processes", "1"]
+    done = CliRunner().invoke(app, ["train", *options])
+    assert (done.exit_code, done.stdout) == (0, ""), done.stderr
+    assert "training in" not in done.stderr
     assert processes(root) == 1

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from mtkit.data.prepare import prepare
 from mtkit.inference.translate import Translator
-from mtkit.pipeline.export import export_model_for_transformers
+from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.training.train import train
@@ -74,7 +74,11 @@ def test_out_and_in_and_trained_further(tmp_path):
         (tmp_path / f"train.{name}").write_text("".join(f"{one}\n" for one in lines), "utf-8")
     (tmp_path / "captions.toml").write_text(RECIPE, "utf-8")
     first, losses = _run(tmp_path, "first")
-    export_model_for_transformers(first.model, tmp_path / "out", lines_file=tmp_path / "train.en")
+    export(
+        take_folder(first.model, lines_file=tmp_path / "train.en"),
+        tmp_path / "out",
+        form="transformers",
+    )
     import_model(str(tmp_path / "out"), tmp_path / "back")
     # As it was: the same weights, and the same text.
     before, after = (

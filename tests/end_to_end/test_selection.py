@@ -17,6 +17,8 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.preparation.text_store import TextStore
 
+from ..command import run_here
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set"),
@@ -33,21 +35,21 @@ dev = { text = "dev.en", documents = "lines" }
 [tokenizer]
 vocab_size = 1000
 [model]
-num_decoder_layers = 2
-d_model = 64
-d_ff = 128
+num_decoder_layers = 1
+d_model = 32
+d_ff = 64
 num_heads = 4
 positions = "learned"
 max_positions = 64
 activation = "gelu_tanh"
 [training]
-max_steps = 100
+max_steps = 60
 batch_tokens = 2000
 length_groups = 1
 micro_batch_tokens = 2000
 label_smoothing = 0.0
-checkpoint_every = 100
-schedule = { kind = "cosine", peak = 3e-3, warmup_steps = 20 }
+checkpoint_every = 60
+schedule = { kind = "cosine", peak = 1e-2, warmup_steps = 10 }
 validation = { metric = "loss" }
 averaging = { num_checkpoints = 1 }
 """
@@ -74,8 +76,7 @@ NUM_LINES = 11_000
 
 
 def run_mtkit(folder: Path, *arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "mtkit", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_here(folder, *arguments)
     assert done.returncode == code, done.stderr
     return done.stderr
 

@@ -10,7 +10,7 @@ import sentencepiece
 
 from mtkit.errors import MtkitError
 from mtkit.model.config import open_model_folder
-from mtkit.pipeline.export import export_model, export_model_for_argos
+from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.text.token_ids import UNK
 
@@ -46,9 +46,9 @@ def translate_as_argos_does(package: Path, folder: Path, lines: list[str]) -> li
 def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
     model = make_own(tmp_path, **({"norm": "pre"} if "pre" in kind else {}))
     package = tmp_path / "en_de.argosmodel"
-    export_model_for_argos(model, package, quantization="float32", lines_file=lines)
+    export(take_folder(model, lines_file=lines), package, form="argos", quantization="float32")
     found = translate_as_argos_does(package, tmp_path / "installed", ENGLISH)
-    export_model(model, tmp_path / "export", lines_file=lines)
+    export(take_folder(model, lines_file=lines), tmp_path / "export")
     tokenizer = open_model_folder(tmp_path / "export").tokenizer
     names = tokenizer.source_vocabulary.pieces
     translator = ctranslate2.Translator(str(tmp_path / "export" / "ctranslate2"), intra_threads=1)
@@ -72,7 +72,7 @@ def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
 
 def test_the_layout_of_a_package(tmp_path, lines):
     package = tmp_path / "en_de.argosmodel"
-    export_model_for_argos(make_own(tmp_path), package, lines_file=lines)
+    export(take_folder(make_own(tmp_path), lines_file=lines), package, form="argos")
     with zipfile.ZipFile(package) as archive:
         names = set(archive.namelist())
         metadata = json.loads(archive.read("translate-en_de/metadata.json"))
@@ -90,7 +90,13 @@ def test_tags_and_other_names_are_refused(tmp_path, lines):
     theirs = make_marian(tmp_path / "opus-mt-en-de")
     import_model(str(theirs.folder), tmp_path / "imported")
     with pytest.raises(MtkitError, match="the tag >>deu<<"):
-        export_model_for_argos(tmp_path / "imported", tmp_path / "x.argosmodel", lines_file=lines)
+        export(
+            take_folder(tmp_path / "imported", lines_file=lines),
+            tmp_path / "x.argosmodel",
+            form="argos",
+        )
     with pytest.raises(MtkitError, match="not the name of a package"):
-        export_model_for_argos(tmp_path / "imported", tmp_path / "folder", lines_file=lines)
+        export(
+            take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "folder", form="argos"
+        )
     assert not (tmp_path / "x.argosmodel").exists()

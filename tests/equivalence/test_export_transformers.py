@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PegasusForConditionalGeneration
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
@@ -15,7 +15,7 @@ from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.pipeline.export import export_model_for_transformers
+from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
@@ -89,7 +89,9 @@ def make_own(folder: Path, **keys: Any) -> Path:
 def test_an_imported_model_comes_back_as_it_was(kind, tmp_path, lines):
     theirs = make_marian(tmp_path / "opus-mt-en-de", **_IMPORTED[kind])
     import_model(str(theirs.folder), tmp_path / "imported")
-    export_model_for_transformers(tmp_path / "imported", tmp_path / "out", lines_file=lines)
+    export(
+        take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
+    )
     before, after = (
         load_file(folder / "model.safetensors") for folder in (theirs.folder, tmp_path / "out")
     )
@@ -122,7 +124,9 @@ def test_a_fine_tuned_model_keeps_what_training_told_apart(tmp_path, lines):
     embedding = weights["source_embedding.tokens.weight"]
     embedding += torch.randn(embedding.shape, generator=torch.Generator().manual_seed(2)) * 0.1
     save_file(weights, path)
-    export_model_for_transformers(tmp_path / "imported", tmp_path / "out", lines_file=lines)
+    export(
+        take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
+    )
     there = load_file(tmp_path / "out" / "model.safetensors")["model.shared.weight"]
     content = _read(tmp_path / "out" / "config.json")
     # The decoder's first input was the row of <pad>, and is another vector now.
@@ -135,7 +139,7 @@ def test_a_fine_tuned_model_keeps_what_training_told_apart(tmp_path, lines):
 @pytest.mark.parametrize("kind", _OWN)
 def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines):
     folder = make_own(tmp_path, **_OWN[kind])
-    export_model_for_transformers(folder, tmp_path / "out", lines_file=lines)
+    export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     batch = tokenizer(ENGLISH, return_tensors="pt", padding=True)
@@ -144,6 +148,45 @@ def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines
     ours = [translator.translate(line) for line in ENGLISH]
     # skip_special_tokens leaves out unknown pieces.
     assert [line.split() for line in found] == [line.replace("⁇", "").split() for line in ours]
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"output_bias": True, "activation": "silu", "sinusoids": "halves"}]
+)
+def test_a_pre_norm_model_comes_back_as_it_was(keys, tmp_path, lines):
+    export(
+        take_folder(make_own(tmp_path, norm="pre", **keys), lines_file=lines),
+        tmp_path / "out",
+        form="transformers",
+    )
+    import_model(str(tmp_path / "out"), tmp_path / "back")
+    export(
+        take_folder(tmp_path / "back", lines_file=lines), tmp_path / "again", form="transformers"
+    )
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "again"))
+    assert first.keys() == second.keys()
+    assert all(first[name].equal(second[name]) for name in first)
+    there = PegasusForConditionalGeneration.from_pretrained(tmp_path / "out").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    back = Translator(tmp_path / "back")
+    for line in ENGLISH:
+        output = there.generate(**tokenizer(line, return_tensors="pt"))
+        expected = tokenizer.decode(output[0], skip_special_tokens=True)
+        # skip_special_tokens leaves out unknown pieces.
+        assert back.translate(line).replace("⁇", "").split() == expected.split()
+
+
+def test_a_pegasus_with_its_own_tokenizer_is_refused_by_name(tmp_path, lines):
+    export(
+        take_folder(make_own(tmp_path, norm="pre"), lines_file=lines),
+        tmp_path / "out",
+        form="transformers",
+    )
+    path = tmp_path / "out" / "tokenizer_config.json"
+    path.write_text(json.dumps({**_read(path), "tokenizer_class": "PegasusTokenizer"}), "utf-8")
+    with pytest.raises(MtkitError, match='tokenizer_class = "PegasusTokenizer"'):
+        import_model(str(tmp_path / "out"), tmp_path / "back")
+    assert not (tmp_path / "back").exists()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +201,7 @@ def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines
 def test_what_no_class_holds_is_refused_by_name(keys, reason, tmp_path, lines):
     folder = make_own(tmp_path, **keys)
     with pytest.raises(MtkitError, match=reason):
-        export_model_for_transformers(folder, tmp_path / "out", lines_file=lines)
+        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     assert not (tmp_path / "out").exists()
 
 
@@ -169,7 +212,7 @@ def test_a_folder_with_other_weights_is_not_put_in_place(tmp_path, lines, monkey
         "mtkit.model.exporters.marian.sines_first", lambda weights, d_model: weights
     )
     with pytest.raises(MtkitError, match="parity check failed"):
-        export_model_for_transformers(folder, tmp_path / "out", lines_file=lines)
+        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     assert not (tmp_path / "out").exists()
 
 
@@ -178,13 +221,13 @@ def test_other_files_are_left_alone(tmp_path, lines):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(MtkitError, match="there already"):
-        export_model_for_transformers(folder, tmp_path / "out", lines_file=lines)
+        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
 
 
 def test_the_gnmt_penalty_is_replaced_and_told(tmp_path, lines, capsys):
     folder = make_own(tmp_path)
     changes = ["inference.length_penalty.kind=gnmt", "inference.length_penalty.alpha=0.6"]
-    export_model_for_transformers(folder, tmp_path / "out", changes, lines_file=lines)
+    export(take_folder(folder, changes, lines_file=lines), tmp_path / "out", form="transformers")
     assert 'kind = "gnmt": transformers has "power" alone' in capsys.readouterr().err
     tokens = load_model_folder(folder).tokenizer.encode_source(ENGLISH[:3])
     lengths = list(map(len, tokens))

@@ -19,8 +19,8 @@ from mtkit.model.exporters.written_translator import (
     list_misfits,
 )
 from mtkit.model.importers.fairseq_languages import M2M100, WMT21
+from mtkit.model.importers.m2m100_config import FIRST_POSITION
 from mtkit.model.importers.translator import HIDDEN_BIAS
-from mtkit.model.m2m100_config import FIRST_POSITION
 from mtkit.model.transformers_names import to_theirs
 from mtkit.model.translator_names import SHARED, list_translator_counterparts
 from mtkit.recipe.model import Model

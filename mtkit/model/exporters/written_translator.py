@@ -8,7 +8,7 @@ from typing import Any
 
 from mtkit.files import write_atomically
 from mtkit.model.exporters.translator_rows import TokenRows
-from mtkit.model.m2m100_config import ACTIVATIONS
+from mtkit.model.translator_config import ACTIVATIONS
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 

@@ -9,17 +9,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import describe_fault
 from mtkit.model.config import ModelConfig, choose_format
 from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
 from mtkit.model.importers.generation import Generation
+from mtkit.model.importers.m2m100_config import M2M100Config
 from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
+from mtkit.model.importers.reading import building_tokenizer, read_network
 from mtkit.model.importers.source_folder import SourceFolder
 from mtkit.model.importers.translator import ForeignTranslator
-from mtkit.model.m2m100_config import M2M100Config
 from mtkit.text.arrange_pieces import (
     SpecialRows,
     arrange_pieces,
@@ -54,21 +52,14 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     Raises:
         MtkitError: A file is missing or damaged, or asks for what mtkit doesn't have.
     """
-    origin = f"{folder.origin}/config.json"
-    try:
-        theirs = M2M100Config.model_validate(content)
-        model = theirs.to_model()
-    except ValidationError as error:
-        raise MtkitError(f"{origin}: no network that mtkit has: {describe_fault(error)}") from error
-    except ValueError as error:
-        raise MtkitError(f"{origin}: no network that mtkit has: {error}") from error
+    theirs, model = read_network(M2M100Config, folder, content)
     settings = folder.read_json(_SETTINGS, max_bytes=_MAX_CONFIG_BYTES)
     named = settings.get("tokenizer_class")
     is_m2m100 = named == "M2M100Tokenizer" or folder.find(_VOCABULARY) is not None
     spm, ids, languages = (_read_m2m100 if is_m2m100 else _read_nllb)(folder, theirs, settings)
     special = _find_special(folder, ids, theirs)
     place: SourcePlace = "behind" if settings.get("legacy_behaviour") else "before"
-    try:
+    with building_tokenizer(folder):
         arranged = arrange_pieces(ids, theirs.vocab_size, special, models=[spm])
         symbols = {*languages.values(), _MASK}
         ours = reorder_model(spm, arranged.pieces, symbols=symbols, writes=True)
@@ -79,8 +70,6 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
             languages=ModelLanguages.of_pieces(languages, place),
         )
         _ = tokenizer.source_vocabulary
-    except (RuntimeError, TypeError, UnicodeDecodeError) as error:
-        raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error
     generation = Generation.read(folder, content)
     hidden = generation.find_hidden((theirs.pad_token_id, theirs.decoder_start_token_id))
     config = ModelConfig(

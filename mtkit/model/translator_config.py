@@ -1,6 +1,6 @@
-"""The networks of M2M100 and NLLB-200 by transformers' names."""
+"""The networks of public translators by the keys of transformers' configs."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,16 +15,13 @@ ACTIVATIONS: dict[str, Activation] = {
     "swish": "silu",
 }
 """`model.activation` by `activation_function`."""
-FIRST_POSITION = 2
-"""Index of a sentence's first sinusoid: fairseq's, one behind that of padding."""
 
 
-class M2M100Config(BaseModel):
-    """`M2M100Config`'s keys that mtkit reads; the defaults are transformers'."""
+class TranslatorConfig(BaseModel):
+    """Keys that the configs of Marian and M2M100 share; the defaults are those that both have."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    vocab_size: int = Field(128_112, ge=5, le=MAX_PIECES)
     max_position_embeddings: int = Field(1024, ge=1)
     encoder_layers: int = 12
     decoder_layers: int = 12
@@ -32,16 +29,13 @@ class M2M100Config(BaseModel):
     decoder_ffn_dim: int = 4096
     encoder_attention_heads: int = 16
     decoder_attention_heads: int = 16
-    activation_function: Literal["relu", "gelu", "gelu_new", "silu", "swish"] = "relu"
     d_model: int = 1024
     dropout: float = 0.1
-    attention_dropout: float = 0.1
     activation_dropout: float = 0.0
-    scale_embedding: bool = True
-    tie_word_embeddings: Literal[True] = True
-    pad_token_id: Literal[1] = 1
-    eos_token_id: int = 2
-    decoder_start_token_id: int = 2
+    activation_function: Literal["relu", "gelu", "gelu_new", "silu", "swish"]
+    attention_dropout: float
+    scale_embedding: bool
+    vocab_size: int = Field(ge=4, le=MAX_PIECES)
 
     def to_model(self) -> Model:
         """Returns the network's section of a recipe.
@@ -62,14 +56,14 @@ class M2M100Config(BaseModel):
             d_model=self.d_model,
             d_ff=self.encoder_ffn_dim,
             num_heads=self.encoder_attention_heads,
-            norm="pre",
             activation=ACTIVATIONS[self.activation_function],
-            sinusoids="tensor2tensor",
-            first_position=FIRST_POSITION,
             scale_embeddings=self.scale_embedding,
-            # It hides `<s>`, the decoder's first input, whose row is that of `</s>`.
-            output_bias=True,
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             activation_dropout=self.activation_dropout,
+            **self._describe_kind(),
         )
+
+    def _describe_kind(self) -> dict[str, Any]:
+        """Returns keys of the recipe's section that the kind of translator decides."""
+        raise NotImplementedError
