@@ -12,8 +12,14 @@ from mtkit.errors import MtkitError
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.batching import make_batches, search_in_batches
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, mark_request
-from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.engines.engine import (
+    AttendingEngine,
+    ConstrainingEngine,
+    EncodedSource,
+    Engine,
+)
 from mtkit.inference.parse import OutputAttention, TreeMaker
+from mtkit.inference.required_phrases import require_phrases
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
 from mtkit.inference.terms import GlossaryTerms
@@ -142,12 +148,22 @@ class LineTranslator:
             for each in settings
         ]
         encoded, warnings = self._encoder.encode(requests, lines, limits)
+        encoded = [
+            require_phrases(parts, request.required) if request.required else parts
+            for parts, request in zip(encoded, requests, strict=True)
+        ]
         texts = [request.text for request in requests]
         given = encoded if self._terms is None else self._terms.annotate(texts, encoded, limits)
         searched = iter(self._search(given, settings))
         ranked: list[list[list[Hypothesis]]] = []
         for line, parts, each in zip(lines, encoded, settings, strict=True):
             found = list(itertools.islice(searched, len(parts)))
+            found = [
+                list(BLANK.candidates)
+                if part.required and not _are_finite(hypotheses)
+                else hypotheses
+                for part, hypotheses in zip(parts, found, strict=True)
+            ]
             for hypotheses in found:
                 _check_finite(hypotheses, each, line)
             ranked.append(
@@ -214,7 +230,7 @@ class LineTranslator:
         )
         for ((line, number), part), hypotheses in zip(again.items(), searched, strict=True):
             # Where no output has all that is asked for, what was found before stays.
-            if hypotheses and all(math.isfinite(each.score) for each in hypotheses):
+            if _are_finite(hypotheses):
                 decoded = [self._decode(one, part) for one in hypotheses]
                 ranked[line][number] = self._rerank(part, decoded)
 
@@ -289,6 +305,11 @@ class LineTranslator:
             (EncodedSource([*marks.before, *source, *marks.behind], begin=marks.begin), target)
             for source, target, marks in zip(sources, targets, marked, strict=True)
         ]
+
+    @property
+    def constrains(self) -> bool:
+        """Whether outputs can be made to contain phrases, `Request.required`."""
+        return isinstance(self._engine, ConstrainingEngine) and self._engine.constrains
 
     @property
     def aligns(self) -> bool:
@@ -407,8 +428,7 @@ class LineTranslator:
 
 def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: int) -> None:
     """Checks that there are hypotheses, with scores that are neither NaN nor infinite."""
-    numbers = (number for each in hypotheses for number in (each.log_probability, each.score))
-    if hypotheses and all(map(math.isfinite, numbers)):
+    if _are_finite(hypotheses):
         return
     rules = [
         f"inference.{key} = {value}"
@@ -422,6 +442,11 @@ def _check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: i
         ("change these settings; or " if rules else "")
         + "its training diverged: use an earlier checkpoint, or train with a lower learning rate",
     )
+
+
+def _are_finite(hypotheses: Sequence[Hypothesis]) -> bool:
+    numbers = (number for each in hypotheses for number in (each.log_probability, each.score))
+    return bool(hypotheses) and all(map(math.isfinite, numbers))
 
 
 def cut_warning(line: int) -> LineWarning:

@@ -211,7 +211,9 @@ class GlossaryTerms:
             if use.span is not None:
                 spellings[best[slice(*use.span)]] = None
         return replace(
-            part, required=tuple(required), forbidden=tuple(self._encode(list(spellings)))
+            part,
+            required=(*part.required, *required),
+            forbidden=tuple(self._encode(list(spellings))),
         )
 
     def report(

@@ -248,7 +248,7 @@ def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
         return None
     pieces = tuple((str(each["kind"]), str(each["text"])) for each in content["pieces"])
     way = content["way"]
-    if way not in ("plain", "masked", "n_best", None):
+    if way not in ("plain", "masked", "constrained", "n_best", None):
         raise ValueError(f"unknown way {way}")
     return Protection(pieces, way, tuple(map(str, content["lost"])))
 
