@@ -19,6 +19,7 @@ from mtkit.inference.engines.engine import (
     Engine,
 )
 from mtkit.inference.parse import OutputAttention, TreeMaker
+from mtkit.inference.request_terms import RequestTerms, annotate_lines, find_lacking
 from mtkit.inference.required_phrases import require_phrases
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.segment import join_parts
@@ -81,7 +82,7 @@ class LineTranslator:
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
-        terms: The terms of `inference.glossary`; None without one.
+        terms: Chooses each line's terms; None where no line has any.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class LineTranslator:
         rerank: Reranker = keep_order,
         continues: bool = False,
         trees: TreeMaker | None = None,
-        terms: GlossaryTerms | None = None,
+        terms: RequestTerms | None = None,
     ) -> None:
         self._trees, self._terms = trees, terms
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
@@ -153,7 +154,8 @@ class LineTranslator:
             for parts, request in zip(encoded, requests, strict=True)
         ]
         texts = [request.text for request in requests]
-        given = encoded if self._terms is None else self._terms.annotate(texts, encoded, limits)
+        terms = self._choose_terms(requests, lines, settings)
+        given = annotate_lines(terms, texts, encoded, limits)
         searched = iter(self._search(given, settings))
         ranked: list[list[list[Hypothesis]]] = []
         for line, parts, each in zip(lines, encoded, settings, strict=True):
@@ -172,7 +174,7 @@ class LineTranslator:
                     for part, hypotheses in zip(parts, found, strict=True)
                 ]
             )
-        self._insist_on_terms(texts, encoded, ranked, settings)
+        self._insist_on_terms(terms, texts, encoded, ranked, settings)
         aligned = [index for index, each in enumerate(settings) if each.alignments]
         if aligned:
             found_links = self._aligner.align_lines(
@@ -210,21 +212,23 @@ class LineTranslator:
             translation if settings is None else self._flagger.flag(request, translation, settings)
         )
 
+    def _choose_terms(
+        self, requests: Sequence[Request], lines: Sequence[int], settings: Sequence[Inference]
+    ) -> list[GlossaryTerms | None]:
+        if self._terms is None:
+            return [None] * len(requests)
+        return self._terms.choose(requests, lines, settings, can_constrain=self.constrains)
+
     def _insist_on_terms(
         self,
+        terms: Sequence[GlossaryTerms | None],
         texts: Sequence[str],
         encoded: Sequence[Sequence[EncodedSource]],
         ranked: Sequence[list[list[Hypothesis]]],
         settings: Sequence[Inference],
     ) -> None:
         """Searches parts again whose translations lack terms, and puts what is found in place."""
-        if self._terms is None or self._terms.way == "annotation":
-            return
-        again: dict[tuple[int, int], EncodedSource] = {}
-        for line, number, terms in self._terms.find_in_parts(texts, encoded):
-            part = self._terms.require(encoded[line][number], terms, ranked[line][number])
-            if part is not None:
-                again[line, number] = part
+        again = find_lacking(terms, texts, encoded, ranked)
         searched = self._search(
             [[part] for part in again.values()], [settings[line] for line, _ in again]
         )

@@ -10,6 +10,7 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.protect import ProtectingTranslator
+from mtkit.inference.request_terms import RequestTerms
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -81,7 +82,7 @@ class Translator:
             model hasn't.
     """
 
-    _terms: GlossaryTerms | None = None
+    _terms: RequestTerms | None = None
 
     def __init__(
         self,
@@ -111,8 +112,9 @@ class Translator:
             ).with_default(source_language, target_language)
             if settings.glossary is not None:
                 _check_glossary(opened[0], settings.glossary, found)
+            translates = config.objective != "causal-lm" and config.linearization is None
             # Before the model, which may take long.
-            self._terms = _open_terms(settings, opened[0].tokenizer)
+            self._terms = _open_terms(settings, opened[0].tokenizer, translates=translates)
             engine_with_model = _open_engine(found, folders, settings, device)
         self._warns = True
         self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
@@ -161,7 +163,8 @@ class Translator:
         translator = cls.__new__(cls)
         translator._warns = warns
         translator._has_alignment_head = False
-        translator._terms = _open_terms(settings, tokenizer)
+        translates = not continues and linearization is None
+        translator._terms = _open_terms(settings, tokenizer, translates=translates)
         lines = LineTranslator(
             engine,
             tokenizer,
@@ -172,9 +175,7 @@ class Translator:
             trees=TreeMaker.of(linearization, tokenizer),
             terms=translator._terms,
         )
-        translator._lines = ProtectingTranslator(
-            lines, tokenizer, can_protect=not continues and linearization is None
-        )
+        translator._lines = ProtectingTranslator(lines, tokenizer, can_protect=translates)
         return translator
 
     @property
@@ -376,15 +377,17 @@ def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName
         )
 
 
-def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
-    """Returns the terms of a glossary, where settings name one.
+def _open_terms(
+    settings: Inference, tokenizer: SubwordTokenizer, *, translates: bool
+) -> RequestTerms:
+    """Returns what chooses the terms of lines, with those of the glossary that settings name.
 
     Raises:
         MtkitError: It can't be read.
     """
-    if settings.glossary is None:
-        return None
-    return GlossaryTerms.open(settings.glossary, tokenizer)
+    glossary = settings.glossary
+    default = None if glossary is None else GlossaryTerms.open(glossary, tokenizer)
+    return RequestTerms(default, tokenizer, can_have_terms=translates)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
+from mtkit.text.glossary import Term
 from mtkit.text.trees.restore import Repairs
 from mtkit.text.words import Span
 
@@ -28,6 +29,7 @@ class Request:
         source_language: A code of the line's language; the translator's default if not given.
         target_language: A code of the language to translate into; the same.
         extra: Other data that came with the line, such as other keys of a JSON object; passed on.
+        glossary: Its own terms, which take the place of those of `inference.glossary`.
         required: What every output must contain; `inference.protect` sets it.
     """
 
@@ -38,6 +40,7 @@ class Request:
     source_language: str = ""
     target_language: str = ""
     extra: Mapping[str, Any] | None = None
+    glossary: tuple[Term, ...] = ()
     required: "tuple[RequiredPhrase, ...]" = ()
 
 

@@ -259,11 +259,10 @@ def test_a_model_that_knows_nothing_keeps_what_it_must(make_recipe, make_model, 
         protect=Protect(patterns=("jugs", "fox"), ways=("constrained",)),
     )
     translator = Translator.of(engine, tokenizer, settings)
-    lines = ["pack my jugs with five jugs", "the fox", "the lazy dog", "the zebras"]
+    lines = ["the fox", "fox or fox", "the lazy dog", "the zebras"]
     found = translator.search(lines, warns=False)
     assert [each.protection.way for each in found] == ["constrained"] * 2 + ["plain"] * 2
-    assert found[0].text.count("jugs") == 2
-    assert found[1].text.count("fox") == 1
+    assert [each.text.count("fox") for each in found[:2]] == [1, 2]
     bare = Translator.of(engine, tokenizer, settings.model_copy(update={"protect": None}))
     for kept, other in zip(found[2:], bare.search(lines[2:]), strict=True):
         assert kept.candidates == other.candidates
