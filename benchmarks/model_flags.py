@@ -108,8 +108,8 @@ def main() -> None:
     sources, targets = (
         read(options.data / name)[: options.lines] for name in _TEST_SETS[options.pair]
     )
-    folder = Translator(options.model, device="cpu")
-    settings = folder.settings.model_copy(update={"flags": _ALL, "alignments": True})
+    saved = Translator(options.model, device="cpu").settings
+    settings = saved.model_copy(update={"flags": _ALL, "alignments": True})
     translator = Translator(options.model, device="cpu", settings=settings)
     kinds = {"reference": list(zip(sources, targets, strict=True)), **plant(sources, targets)}
     values = {name: measure(translator.score(pairs)) for name, pairs in kinds.items()}

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.terms import GlossaryTerms
+from mtkit.inference.terms import GlossaryTerms, Way
 from mtkit.inference.translation import Hypothesis, LineError, Request, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Glossary, Term
@@ -33,7 +33,8 @@ class RequestTerms:
         self._open = lru_cache(maxsize=_OPENED)(self._open_glossary)
 
     def _open_glossary(self, terms: tuple[Term, ...]) -> GlossaryTerms:
-        way = "annotation" if knows_terms(self._tokenizer.source_vocabulary) else "constraints"
+        knows = knows_terms(self._tokenizer.source_vocabulary)
+        way: Way = "annotation" if knows else "constraints"
         return GlossaryTerms(Glossary(terms), self._tokenizer, way)
 
     def _find(self, request: Request) -> GlossaryTerms | None:
