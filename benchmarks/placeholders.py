@@ -1,32 +1,46 @@
-"""How many placeholders of real string files survive translation, with and without protection.
+"""What must stay, in real text: how much of it does, by each way of inference.protect.
 
 python benchmarks/placeholders.py train DATA WORK      two models: without and with data.augment
-python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, and BLEU;
+python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, BLEU, time;
                                                        --model measures another model folder
 
-DATA holds multi30k/. The strings are those of the German .mo files of installed packages: those
-without a placeholder are training text beside Multi30k, up to 5,000 with one are the test.
+DATA holds multi30k/ and mixed_en_de/. The strings are those of the German .mo files of installed
+packages: those without a placeholder are training text beside Multi30k, up to 5,000 with one are
+the test. A second test are lines of newstest2014 that have a number or an address. Time is the
+processor's, without loading the model.
 """
 
 import argparse
 import gettext
 import gzip
-import json
 import random
 import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import sacrebleu
 
-from mtkit.recipe.protection import Protect
+from mtkit import Request, Translation, Translator
+from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.protected import PieceFinder
 
 LOCALES = Path("/usr/share/locale/de/LC_MESSAGES")
 MAX_TEST_LINES = 5_000
 MAX_STEPS = 500
+Ways = tuple[ProtectionWay, ...]
+WAYS: tuple[Ways | None, ...] = (
+    None,
+    ("masked",),
+    ("constrained",),
+    ("n_best",),
+    ("masked", "constrained", "n_best"),
+    ("constrained", "masked", "n_best"),
+    ("n_best", "masked", "constrained"),
+)
+"""None: nothing is protected."""
 RECIPE = """\
 name = "{name}"
 [data]
@@ -115,63 +129,67 @@ def train(data: Path, work: Path, names: list[str]) -> None:
             print(f"{name} {command}: {time.monotonic() - started_at[1]:.0f} s", file=sys.stderr)
 
 
-def translate(model: Path, lines: list[str], *, protects: bool) -> list[dict]:
-    command = [sys.executable, "-m", "mtkit", "translate", "--json", "--model", str(model)]
-    if protects:
-        command += ["--set", "inference.protect={}"]
-    text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(
-        command,
-        check=True,
-        input=text.encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    return [json.loads(line) for line in done.stdout.split(b"\n")[:-1]]
+def translate(translator: Translator, lines: list[str], ways: Ways | None) -> list[Translation]:
+    """Returns translations by some ways of protection; unchecked ones where that's None."""
+    protect = None if ways is None else Protect(ways=ways)
+    settings = translator.settings.model_copy(update={"protect": protect})
+    return translator.search([Request(line, settings=settings) for line in lines], warns=False)
 
 
-def count_kept(sources: list[str], outputs: list[str], kind: str) -> tuple[int, int]:
-    """Returns how many lines have pieces of a kind, and how many of these keep all of them."""
-    kinds = {name: name == kind for name in ("placeholders", "numbers", "urls", "emails")}
-    finder = PieceFinder(Protect(**kinds))
+def count_kept(sources: list[str], outputs: list[str], *kinds: str) -> tuple[int, int]:
+    """Returns how many lines have pieces of some kinds, and how many of these keep all of them."""
+    names = ("placeholders", "numbers", "urls", "emails")
+    finder = PieceFinder(Protect(**{name: name in kinds for name in names}))
     found = [(finder.find(source), output) for source, output in zip(sources, outputs, strict=True)]
     having = [(source, output) for source, output in found if source.pieces]
     return len(having), sum(not finder.find_lost(source, output) for source, output in having)
 
 
-def measure(data: Path, models: dict[str, Path], num_lines: int) -> None:
-    held = split_strings()[1][:num_lines]
-    sources = [source for source, _ in held]
-    references = [target for _, target in held]
-    plain = [
-        gzip.decompress((data / f"multi30k/test_2016_flickr.{language}.gz").read_bytes())
+def read_news(data: Path) -> list[tuple[str, str]]:
+    """Returns pairs of newstest2014 whose source has something to protect."""
+    sources, targets = (
+        gzip.decompress((data / f"mixed_en_de/test.{language}.gz").read_bytes())
         .decode()
-        .split("\n")[:-1][:num_lines]
+        .split("\n")[:-1]
         for language in ("en", "de")
-    ]
+    )
+    finder = PieceFinder(Protect())
+    pairs = zip(sources, targets, strict=True)
+    return [(source, target) for source, target in pairs if finder.find(source).pieces]
+
+
+def measure(data: Path, models: dict[str, Path], num_lines: int) -> None:
+    tests = {"strings": split_strings()[1][:num_lines], "news": read_news(data)[:num_lines]}
     print(
-        "| model | protect | placeholders kept | numbers kept | plain, masked, n-best, lost "
-        "| BLEU of strings | BLEU of test2016 | seconds |"
+        "| model | text | ways | placeholders kept | numbers and addresses kept "
+        "| plain, masked, constrained, n-best, lost | BLEU | processor seconds |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    for name, model in models.items():
-        for protects in (False, True):
-            started_at = time.monotonic()
-            found = translate(model, sources, protects=protects)
-            seconds = time.monotonic() - started_at
-            outputs = [line["text"] for line in found]
-            kept = [count_kept(sources, outputs, kind) for kind in ("placeholders", "numbers")]
-            shares = [f"{good:,} of {total:,} ({good / total:.1%})" for total, good in kept]
-            ways = [line["protection"]["way"] for line in found] if protects else []
-            told = ", ".join(str(ways.count(way)) for way in ("plain", "masked", "n_best", None))
-            bleu = sacrebleu.corpus_bleu(outputs, [references]).score
-            texts = [line["text"] for line in translate(model, plain[0], protects=protects)]
-            test = sacrebleu.corpus_bleu(texts, [plain[1]]).score
-            print(
-                f"| {name} | {'on' if protects else 'off'} | {shares[0]} | {shares[1]} | "
-                f"{told if protects else ''} | {bleu:.1f} | {test:.1f} | {seconds:.0f} |",
-                flush=True,
-            )
+    for model, folder in models.items():
+        translator = Translator(folder, device="cpu")
+        for test, pairs in tests.items():
+            sources, references = map(list, zip(*pairs, strict=True))
+            translate(translator, sources[:8], None)
+            for ways in WAYS:
+                started_at = time.process_time()
+                found = translate(translator, sources, ways)
+                seconds = time.process_time() - started_at
+                outputs = [each.text for each in found]
+                kept = [
+                    count_kept(sources, outputs, *kinds)
+                    for kinds in (("placeholders",), ("numbers", "urls", "emails"))
+                ]
+                shares = [f"{good:,} of {total:,}" for total, good in kept]
+                counts = Counter(each.protection and each.protection.way for each in found)
+                kinds = ("plain", "masked", "constrained", "n_best", None)
+                told = "" if ways is None else ", ".join(str(counts[way]) for way in kinds)
+                bleu = sacrebleu.corpus_bleu(outputs, [references]).score
+                name = "off" if ways is None else ", ".join(ways)
+                print(
+                    f"| {model} | {test} | {name} | {shares[0]} | {shares[1]} | {told} | "
+                    f"{bleu:.1f} | {seconds:.1f} |",
+                    flush=True,
+                )
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ _PUBLIC = [
     "mtkit.Translator",
     "mtkit.RemoteTranslator",
     "mtkit.Request",
+    "mtkit.Term",
     "mtkit.Translation",
     "mtkit.inference.translation.Hypothesis",
     "mtkit.inference.translation.ScoredPiece",

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.translate import translate
     from mtkit.recipe import load_recipe
     from mtkit.serving.client import RemoteTranslator
+    from mtkit.text.glossary import Term
     from mtkit.training.averaging.average import average
     from mtkit.training.train import train
     from mtkit.workspace import Workspace
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RemoteTranslator",
     "Request",
+    "Term",
     "Translation",
     "Translator",
     "Workspace",
@@ -72,6 +74,7 @@ __all__ = [
 _HOMES = {
     "RemoteTranslator": "mtkit.serving.client",
     "Request": "mtkit.inference.translation",
+    "Term": "mtkit.text.glossary",
     "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",
     "Workspace": "mtkit.workspace",

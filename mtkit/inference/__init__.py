@@ -10,6 +10,8 @@ score_lines.py      given translations scored
 protect.py          translations checked for what they must keep, and looked for again
 masking.py          pieces of a line replaced by symbols, and put back
 terms.py            terms of a glossary: searched for where they are missing, and reported
+request_terms.py    which terms a line has: its request's, or the translator's glossary
+required_phrases.py text of a line that its output must contain, in target tokens
 segment.py          cuts a line that is too long into parts, and joins their translations
 encode.py           a line in tokens, in parts where it is too long
 predict_text.py     a language model's probability of each line of a text

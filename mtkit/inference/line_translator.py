@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, limit_given
-from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.engine import ConstrainingEngine, Engine
 from mtkit.inference.outputs import OutputDecoder, cut_warning
 from mtkit.inference.parse import SentenceParser, TreeMaker
+from mtkit.inference.request_terms import RequestTerms
+from mtkit.inference.required_phrases import require_phrases
 from mtkit.inference.score_lines import LineScorer
 from mtkit.inference.search_parts import EncodedLine, PartSearch, Reranker, keep_order
 from mtkit.inference.segment import join_parts
@@ -50,7 +52,7 @@ class LineTranslator:
         rerank: Orders each part's hypotheses before parts are joined.
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
-        terms: The terms of `inference.glossary`; None without one.
+        terms: Chooses each line's terms; None where no line has any.
     """
 
     def __init__(
@@ -65,18 +67,17 @@ class LineTranslator:
         rerank: Reranker = keep_order,
         continues: bool = False,
         trees: TreeMaker | None = None,
-        terms: GlossaryTerms | None = None,
+        terms: RequestTerms | None = None,
     ) -> None:
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._target_language, self._continues = target_language, continues
+        self._terms = terms
         self.languages = languages or TranslatorLanguages.of(
             tokenizer.languages, source_language, target_language
         )
         self._parser = None if trees is None else SentenceParser(trees, engine, tokenizer)
         decoder = OutputDecoder(tokenizer)
-        self._part_search = PartSearch(
-            engine, decoder, rerank=rerank, terms=terms, continues=continues
-        )
+        self._part_search = PartSearch(engine, decoder, rerank=rerank, continues=continues)
         self._scorer = LineScorer(
             engine,
             tokenizer,
@@ -98,6 +99,11 @@ class LineTranslator:
         return LineFlagger(
             self.languages, self._tokenizer.split_tags, can_flag=self._writes_translations
         )
+
+    @property
+    def constrains(self) -> bool:
+        """Whether outputs can be made to contain phrases, `Request.required`."""
+        return isinstance(self._engine, ConstrainingEngine) and self._engine.constrains
 
     @property
     def aligns(self) -> bool:
@@ -185,8 +191,20 @@ class LineTranslator:
             for each in settings
         ]
         encoded, warnings = self._encoder.encode(requests, numbers, limits)
+        encoded = [
+            require_phrases(parts, request.required) if request.required else parts
+            for parts, request in zip(encoded, requests, strict=True)
+        ]
         texts = [request.text for request in requests]
-        return list(map(EncodedLine, texts, encoded, numbers, limits, settings)), warnings
+        terms = self._choose_terms(requests, numbers, settings)
+        return list(map(EncodedLine, texts, encoded, numbers, limits, settings, terms)), warnings
+
+    def _choose_terms(
+        self, requests: Sequence[Request], numbers: Sequence[int], settings: Sequence[Inference]
+    ) -> list[GlossaryTerms | None]:
+        if self._terms is None:
+            return [None] * len(requests)
+        return self._terms.choose(requests, numbers, settings, can_constrain=self.constrains)
 
     @property
     def _encoder(self) -> LineEncoder:

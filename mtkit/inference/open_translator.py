@@ -10,6 +10,7 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.protect import ProtectingTranslator
+from mtkit.inference.request_terms import RequestTerms
 from mtkit.inference.terms import GlossaryTerms, choose_way
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.alignment_head import ALIGNMENT_FILE
@@ -53,12 +54,12 @@ class OpenedTranslator:
 
     Attributes:
         lines: What answers them.
-        terms: The terms of `inference.glossary`; None without one.
+        terms: Chooses the terms of lines; None where they have none here.
         has_alignment_head: Whether a head was chosen that alignments are read from.
     """
 
     lines: AnswersLines
-    terms: GlossaryTerms | None = None
+    terms: RequestTerms | None = None
     has_alignment_head: bool = False
 
 
@@ -94,7 +95,8 @@ def open_translator(
         if settings.glossary is not None:
             _check_glossary(opened[0], settings.glossary, found)
         # Before the model, which may take long.
-        terms = _open_terms(settings, tokenizer)
+        translates = config.objective != "causal-lm" and config.linearization is None
+        terms = _open_terms(settings, tokenizer, translates=translates)
         engine_with_model = _open_engine(found, folders, settings, device)
     lines = _make_lines(
         engine_with_model,
@@ -121,7 +123,8 @@ def wrap_engine(
     linearization: Linearization | None,
 ) -> OpenedTranslator:
     """Returns what answers lines by an engine opened before, as `Translator.of` takes arguments."""
-    terms = _open_terms(settings, tokenizer)
+    translates = not continues and linearization is None
+    terms = _open_terms(settings, tokenizer, translates=translates)
     lines = _make_lines(
         engine,
         tokenizer,
@@ -144,7 +147,7 @@ def _make_lines(
     target_language: str,
     continues: bool,
     linearization: Linearization | None,
-    terms: GlossaryTerms | None,
+    terms: RequestTerms,
 ) -> AnswersLines:
     lines = LineTranslator(
         engine,
@@ -191,15 +194,17 @@ def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName
         )
 
 
-def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
-    """Returns the terms of a glossary, where settings name one.
+def _open_terms(
+    settings: Inference, tokenizer: SubwordTokenizer, *, translates: bool
+) -> RequestTerms:
+    """Returns what chooses the terms of lines, with those of the glossary that settings name.
 
     Raises:
         MtkitError: It can't be read.
     """
-    if settings.glossary is None:
-        return None
-    return GlossaryTerms.open(settings.glossary, tokenizer)
+    glossary = settings.glossary
+    default = None if glossary is None else GlossaryTerms.open(glossary, tokenizer)
+    return RequestTerms(default, tokenizer, can_have_terms=translates)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

@@ -3,21 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.masking import MaskedText, mask
 from mtkit.inference.outputs import CUT, cut_warning
+from mtkit.inference.required_phrases import spell
 from mtkit.inference.translation import (
     Hypothesis,
     LineWarning,
     Protection,
     Request,
+    RequiredPhrase,
     Translation,
 )
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.protection import Protect
+from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.protected import PieceFinder, ProtectedPiece, ProtectedText
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -25,6 +26,8 @@ from mtkit.text.tokenizer import SubwordTokenizer
 _SHOWN = 3
 """Lost pieces that a warning names."""
 _SHOWN_CHARACTERS = 40
+_MAX_TOKENS = 128
+"""Tokens at most that an output is made to contain: a search takes time and memory for each."""
 
 
 @lru_cache(maxsize=16)
@@ -55,18 +58,43 @@ class _Line:
     def find_lost(self, text: str) -> list[str]:
         return _open_finder(self.protect).find_lost(self.found, text)
 
+    def widen(self) -> Inference:
+        """Returns settings that give as many candidates as a beam of at least `beam_size` has."""
+        beam_size = max(self.protect.beam_size, self.settings.beam_size)
+        return self.settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
+
     def choose(self, candidates: Sequence[Hypothesis | None]) -> Hypothesis | None:
         """Returns the first candidate that keeps all pieces."""
         whole = (each for each in candidates if each is not None)
         return next((each for each in whole if not self.find_lost(each.text)), None)
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """Another way to translate a line.
+
+    Attributes:
+        way: Which.
+        request: What is asked.
+        masked: What stands for the pieces that symbols have replaced; None where none have.
+    """
+
+    way: ProtectionWay
+    request: Request
+    masked: MaskedText | None = None
+
+    def list_candidates(self, found: Translation) -> list[Hypothesis | None]:
+        """Returns what was found, with pieces in place of symbols."""
+        if self.masked is None:
+            return list(found.candidates)
+        return [self.masked.restore(each) for each in found.candidates]
+
+
 class ProtectingTranslator:
     """Translates lines as another does, and keeps in them what their settings protect.
 
-    A line that loses nothing is translated as without protection. Others are tried again together:
-    masked where the model has symbols for it, then with a wider beam; the first candidate that
-    keeps all becomes the best.
+    A line that loses nothing is translated as without protection. Others are tried again together,
+    in one way after the other; the first candidate that keeps all becomes the best.
 
     Args:
         lines: What translates and scores.
@@ -115,9 +143,8 @@ class ProtectingTranslator:
             if line is not None:
                 lines[index] = line
         self._choose_among_found(lines, translations)
-        if any(line.lost for line in lines.values()):
-            self._retry_masked(lines, translations)
-            self._retry_wider(lines, translations)
+        for turn in range(max((len(each.protect.ways) for each in lines.values()), default=0)):
+            self._retry(turn, lines, translations)
         for index, line in lines.items():
             translations[index] = _describe(line, translations[index])
         return translations
@@ -150,64 +177,80 @@ class ProtectingTranslator:
             elif (chosen := line.choose(found.candidates[1:])) is not None:
                 translations[index] = _take(line, found, chosen, found, "n_best")
 
-    def _retry_masked(self, lines: dict[int, _Line], translations: list[Translation]) -> None:
-        """Translates lines that lost pieces with symbols in their place."""
-        masked: dict[int, MaskedText] = {}
+    def _retry(self, turn: int, lines: dict[int, _Line], translations: list[Translation]) -> None:
+        """Translates lines that still lack pieces in their next way.
+
+        Args:
+            turn: Which of their ways it is.
+            lines: The lines whose pieces are checked, by index.
+            translations: The best so far; what keeps all replaces it.
+        """
+        attempts: dict[int, _Attempt] = {}
         for index, line in lines.items():
-            symbols = [each for each in self._tokenizer.masks if each not in line.request.text]
-            # What a translation begins with could hold the pieces already.
-            if line.lost and symbols and not line.request.prefix:
-                pieces = _choose_pieces(line, len(symbols))
-                if pieces:
-                    masked[index] = mask(line.request.text, pieces, symbols)
-        if not masked:
+            if line.lost and turn < len(line.protect.ways):
+                attempt = self._plan(line, line.protect.ways[turn])
+                if attempt is not None:
+                    attempts[index] = attempt
+        if not attempts:
             return
-        found = self._lines.translate(
-            [
-                replace(
-                    lines[index].request,
-                    text=each.text,
-                    settings=_widen(lines[index].settings, lines[index].protect.beam_size),
-                )
-                for index, each in masked.items()
-            ]
-        )
-        for (index, each), translation in zip(masked.items(), found, strict=True):
+        found = self._lines.translate([attempt.request for attempt in attempts.values()])
+        for (index, attempt), translation in zip(attempts.items(), found, strict=True):
             line = lines[index]
-            restored = [each.restore(candidate) for candidate in translation.candidates]
-            chosen = line.choose(restored)
+            chosen = line.choose(attempt.list_candidates(translation))
             if chosen is not None:
-                translations[index] = _take(
-                    line, translations[index], chosen, translation, "masked"
-                )
+                before = translations[index]
+                translations[index] = _take(line, before, chosen, translation, attempt.way)
 
-    def _retry_wider(self, lines: dict[int, _Line], translations: list[Translation]) -> None:
-        """Translates lines that still lost pieces with more candidates."""
-        left = {
-            index: line
-            for index, line in lines.items()
-            if line.lost and max(line.protect.beam_size, line.settings.beam_size) > 1
-        }
-        if not left:
-            return
-        found = self._lines.translate(
-            [
-                replace(line.request, settings=_widen(line.settings, line.protect.beam_size))
-                for line in left.values()
-            ]
-        )
-        for (index, line), translation in zip(left.items(), found, strict=True):
-            chosen = line.choose(translation.candidates)
-            if chosen is not None:
-                translations[index] = _take(
-                    line, translations[index], chosen, translation, "n_best"
-                )
+    def _plan(self, line: _Line, way: ProtectionWay) -> _Attempt | None:
+        """Returns how a line is translated in a way; None where that can't be."""
+        request = replace(line.request, settings=line.widen())
+        match way:
+            case "masked":
+                masked = self._mask(line)
+                if masked is None:
+                    return None
+                return _Attempt(way, replace(request, text=masked.text), masked)
+            case "constrained":
+                required = self._require(line)
+                return _Attempt(way, replace(request, required=required)) if required else None
+            case "n_best":
+                return _Attempt(way, request) if line.widen().n_best > 1 else None
+
+    def _mask(self, line: _Line) -> MaskedText | None:
+        """Returns a line with symbols in place of pieces; None where there are none for it."""
+        text = line.request.text
+        symbols = [each for each in self._tokenizer.masks if each not in text]
+        # What a translation begins with could hold the pieces already.
+        if not symbols or line.request.prefix:
+            return None
+        pieces = _choose_pieces(line)[: len(symbols)]
+        pieces = sorted(pieces, key=lambda piece: piece.span)
+        return mask(text, pieces, symbols) if pieces else None
+
+    def _require(self, line: _Line) -> tuple[RequiredPhrase, ...]:
+        """Returns what an output must contain so that it keeps what was lost.
+
+        Nothing where it can't be made to: by this engine, by sampling, with this vocabulary.
+        """
+        if not self._lines.constrains or line.settings.sampling is not None:
+            return ()
+        required: list[RequiredPhrase] = []
+        room = _MAX_TOKENS
+        for piece in _choose_pieces(line):
+            phrase = spell(self._tokenizer, line.request.text, piece.span)
+            if phrase is not None and len(phrase.tokens) <= room:
+                required.append(phrase)
+                room -= len(phrase.tokens)
+            elif piece.text in line.lost:
+                return ()
+        return tuple(required)
 
 
-def _choose_pieces(line: _Line, num_symbols: int) -> list[ProtectedPiece]:
-    """Returns the pieces to mask, in the line's order: lost ones first, then others.
+def _choose_pieces(line: _Line) -> list[ProtectedPiece]:
+    """Returns the pieces to insist on, where they stand in the line: lost ones first, then others.
 
-    Other numbers stay: the words around them depend on how many there are.
+    Other numbers aren't among them: the words around them depend on how many there are, and the
+    translation may write them in another form.
     """
     lost = [piece for piece in line.found.pieces if piece.text in line.lost]
     others = [
@@ -215,17 +258,10 @@ def _choose_pieces(line: _Line, num_symbols: int) -> list[ProtectedPiece]:
         for piece in line.found.pieces
         if piece.text not in line.lost and piece.kind != "number"
     ]
-    chosen = sorted((lost + others)[:num_symbols], key=lambda piece: piece.span)
     return [
         replace(each, span=(each.span[0] + line.start, each.span[1] + line.start))
-        for each in chosen
+        for each in (*lost, *others)
     ]
-
-
-def _widen(settings: Inference, beam_size: int) -> Inference:
-    """Returns settings that give as many candidates as a beam of at least this size has."""
-    beam_size = max(beam_size, settings.beam_size)
-    return settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
 
 
 def _take(
@@ -233,7 +269,7 @@ def _take(
     before: Translation,
     chosen: Hypothesis,
     found: Translation,
-    way: Literal["masked", "n_best"],
+    way: ProtectionWay,
 ) -> Translation:
     """Returns a translation with another best candidate, which keeps all pieces of its line."""
     assert line.request.line is not None

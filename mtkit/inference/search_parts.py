@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.outputs import OutputDecoder, are_finite, check_finite
+from mtkit.inference.request_terms import annotate_lines, find_lacking
 from mtkit.inference.terms import GlossaryTerms
-from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference
 
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
@@ -32,13 +33,15 @@ class EncodedLine:
         number: Its number, the first being 1.
         limit: Tokens that a part has at most.
         settings: How to search.
+        terms: Its terms; None where it has no glossary.
     """
 
     text: str
-    parts: Sequence[EncodedSource]
+    parts: list[EncodedSource]
     number: int
     limit: int
     settings: Inference
+    terms: GlossaryTerms | None
 
 
 class PartSearch:
@@ -48,7 +51,6 @@ class PartSearch:
         engine: The engine, with its model.
         decoder: Adds their text to outputs.
         rerank: Orders each part's hypotheses.
-        terms: The terms of `inference.glossary`; None without one.
         continues: Whether outputs continue the sources.
     """
 
@@ -58,11 +60,10 @@ class PartSearch:
         decoder: OutputDecoder,
         *,
         rerank: Reranker,
-        terms: GlossaryTerms | None,
         continues: bool,
     ) -> None:
         self._engine, self._decoder = engine, decoder
-        self._rerank, self._terms, self._continues = rerank, terms, continues
+        self._rerank, self._continues = rerank, continues
 
     def search(self, lines: Sequence[EncodedLine]) -> list[list[list[Hypothesis]]]:
         """Returns the hypotheses of each part of each line, best first, with their texts.
@@ -71,15 +72,17 @@ class PartSearch:
             MtkitError: The engine doesn't support the settings.
             LineError: A score is NaN or infinite, or no output satisfies the settings.
         """
-        texts, encoded = [line.text for line in lines], [line.parts for line in lines]
-        given: Sequence[Sequence[EncodedSource]] = encoded
-        if self._terms is not None:
-            given = self._terms.annotate(texts, encoded, [line.limit for line in lines])
+        given = annotate_lines(
+            [line.terms for line in lines],
+            [line.text for line in lines],
+            [line.parts for line in lines],
+            [line.limit for line in lines],
+        )
         settings = [line.settings for line in lines for _ in line.parts]
         searched = iter(self._search([part for parts in given for part in parts], settings))
         ranked: list[list[list[Hypothesis]]] = []
         for line in lines:
-            found = [next(searched) for _ in line.parts]
+            found = [_allow_none(part, next(searched)) for part in line.parts]
             for hypotheses in found:
                 check_finite(hypotheses, line.settings, line.number)
             ranked.append(list(map(self._decode_and_rank, line.parts, found)))
@@ -90,14 +93,12 @@ class PartSearch:
         self, lines: Sequence[EncodedLine], ranked: Sequence[list[list[Hypothesis]]]
     ) -> None:
         """Searches parts again whose translations lack terms, and puts what is found in place."""
-        if self._terms is None or self._terms.way == "annotation":
-            return
-        again: dict[tuple[int, int], EncodedSource] = {}
-        texts, encoded = [line.text for line in lines], [line.parts for line in lines]
-        for index, number, terms in self._terms.find_in_parts(texts, encoded):
-            part = self._terms.require(encoded[index][number], terms, ranked[index][number])
-            if part is not None:
-                again[index, number] = part
+        again = find_lacking(
+            [line.terms for line in lines],
+            [line.text for line in lines],
+            [line.parts for line in lines],
+            ranked,
+        )
         settings = [lines[index].settings for index, _ in again]
         searched = self._search(list(again.values()), settings)
         for ((index, number), part), hypotheses in zip(again.items(), searched, strict=True):
@@ -125,3 +126,9 @@ class PartSearch:
         begun = part.tokens if self._continues else ()
         decoded = [self._decoder.decode(each, begun=begun) for each in hypotheses]
         return self._rerank(part, decoded)
+
+
+def _allow_none(part: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Returns what was found, or an empty output where none has what it must contain."""
+    is_missed = bool(part.required) and not are_finite(hypotheses)
+    return list(BLANK.candidates) if is_missed else hypotheses

@@ -20,7 +20,7 @@ from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
 from mtkit.text.term_annotation import annotate, knows_terms
 from mtkit.text.term_forms import Use, find_uses
-from mtkit.text.token_ids import EOS
+from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
@@ -211,7 +211,9 @@ class GlossaryTerms:
             if use.span is not None:
                 spellings[best[slice(*use.span)]] = None
         return replace(
-            part, required=tuple(required), forbidden=tuple(self._encode(list(spellings)))
+            part,
+            required=(*part.required, *required),
+            forbidden=tuple(self._encode(list(spellings))),
         )
 
     def report(
@@ -251,8 +253,12 @@ class GlossaryTerms:
         return f"{what}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Returns the tokens of texts, without `</s>`; what leaves none is left out."""
-        return [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts) if each[:-1]]
+        """Returns the tokens of texts, without `</s>`.
+
+        What leaves none is left out, and so is what the vocabulary can't write.
+        """
+        found = [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts)]
+        return [tokens for tokens in found if tokens and UNK not in tokens]
 
 
 def _describe(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
+from mtkit.text.glossary import Term
 from mtkit.text.trees.restore import Repairs
 from mtkit.text.words import Span
 
@@ -28,6 +29,8 @@ class Request:
         source_language: A code of the line's language; the translator's default if not given.
         target_language: A code of the language to translate into; the same.
         extra: Other data that came with the line, such as other keys of a JSON object; passed on.
+        glossary: Its own terms, which take the place of those of `inference.glossary`.
+        required: What every output must contain; `inference.protect` sets it.
     """
 
     text: str
@@ -37,6 +40,21 @@ class Request:
     source_language: str = ""
     target_language: str = ""
     extra: Mapping[str, Any] | None = None
+    glossary: tuple[Term, ...] = ()
+    required: "tuple[RequiredPhrase, ...]" = ()
+
+
+@dataclass(frozen=True)
+class RequiredPhrase:
+    """Text of a line that an output must contain as it stands there.
+
+    Attributes:
+        span: Where it begins and ends in the line, in characters.
+        tokens: The target tokens that spell it.
+    """
+
+    span: Span
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -222,13 +240,13 @@ class Protection:
 
     Attributes:
         pieces: Kind and text of each piece, in the line's order.
-        way: `plain` where the translation kept all; `masked` or `n_best` where another one had to
-            be looked for; None where none was found.
+        way: `plain` where the translation kept all; how another one was found where it didn't; None
+            where none was.
         lost: What the translation hasn't as often as the line.
     """
 
     pieces: tuple[tuple[str, str], ...]
-    way: Literal["plain", "masked", "n_best"] | None
+    way: Literal["plain", "masked", "constrained", "n_best"] | None
     lost: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:

@@ -44,7 +44,10 @@ def open_remote(
     for override in overrides:
         if not override.startswith(allowed):
             if override.startswith("inference.glossary."):
-                raise MtkitError("a server takes no glossary", "give one with --model FOLDER")
+                raise MtkitError(
+                    "a server takes no glossary from --glossary",
+                    "give one with --model FOLDER; Python's Request takes terms for a server, too",
+                )
             raise MtkitError(
                 f"--set {override}: a server has settings of its own",
                 "inference.beam_size and inference.n_best can be asked for",

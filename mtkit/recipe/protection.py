@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import regex
 from pydantic import AfterValidator, Field
@@ -39,12 +39,14 @@ def refuse_invalid(pattern: str) -> str:
 Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(refuse_invalid)]
 
 
+ProtectionWay = Literal["masked", "constrained", "n_best"]
+
+
 class Protect(Section):
     """What of a line comes out as often, and written as, it went in.
 
-    A translation that lost something is looked for again, with symbols in its place where the model
-    learned to copy them (`data.augment.placeholders`), and among the best of a wider beam. Where
-    nothing keeps all, the translation stays as it was, with a warning.
+    A translation that lost something is looked for again in other ways, in turn. Where nothing
+    keeps all, the translation stays as it was, with a warning.
     """
 
     urls: bool = True
@@ -63,6 +65,15 @@ class Protect(Section):
     """Regular expressions of text to protect, in the syntax of the package `regex`. All of them
     together have a quarter of a second of processor time for a line: one that takes longer finds
     nothing there, and the line has a warning."""
+    ways: Annotated[tuple[ProtectionWay, ...], Field(max_length=8)] = (
+        "masked",
+        "constrained",
+        "n_best",
+    )
+    """How a translation that keeps all is looked for, in this order: `masked`, with symbols in the
+    place of what was lost, where the model learned to copy them (`data.augment.placeholders`);
+    `constrained`, among outputs that contain the pieces of what was lost, which needs PyTorch as
+    the engine; `n_best`, among the best of a wider beam. Without any, lines are checked alone."""
     beam_size: Annotated[int, Field(ge=1, le=1_000)] = 8
     """Hypotheses of the searches among which a translation that keeps all is looked for, if that is
     more than `inference.beam_size`."""

@@ -1,16 +1,29 @@
 """Bodies of requests and answers, as pydantic models: they check, and make the OpenAPI document."""
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from starlette.requests import Request
 
 from mtkit.inference.streams.input_format import replace_surrogates
 from mtkit.serving.faults import RequestError
+from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
 Body = TypeVar("Body", bound=BaseModel)
 _MAX_FIELDS = 20
+MAX_TERMS = 1_000
+"""Of a request's glossary."""
+_MAX_GLOSSARY_CHARACTERS = 50_000
+"""Of all its terms: what they take of memory grows with these."""
 Code = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -44,6 +57,33 @@ class LineBody(_Body):
     prefix: str = ""
 
 
+TermText = Annotated[
+    str,
+    StringConstraints(
+        strip_whitespace=True,
+        min_length=1,
+        max_length=MAX_TERM_CHARACTERS,
+        # A term is of one line.
+        pattern=r"^[^\x00-\x1f]*$",
+    ),
+]
+
+
+class TermBody(_Body):
+    """A term of /v1/translate: how a source is translated, or what must not be used for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: TermText
+    target: TermText
+    case_sensitive: bool = False
+    forbidden: bool = False
+
+    def as_term(self) -> Term:
+        """Returns it as translators take it."""
+        return Term(self.source, self.target, self.case_sensitive, self.forbidden)
+
+
 class SettingsBody(_Body):
     """Search settings of /v1/translate; the model's own where absent."""
 
@@ -63,6 +103,17 @@ class LinesBody(_Body):
     target: Code | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
     settings: SettingsBody = SettingsBody()
+    glossary: Annotated[list[TermBody], Field(max_length=MAX_TERMS)] = []
+
+    @model_validator(mode="after")
+    def _bound_glossary(self) -> Self:
+        num_characters = sum(len(term.source) + len(term.target) for term in self.glossary)
+        if num_characters > _MAX_GLOSSARY_CHARACTERS:
+            raise ValueError(
+                f"glossary has {num_characters:,} characters, expected "
+                f"{_MAX_GLOSSARY_CHARACTERS:,} at most"
+            )
+        return self
 
 
 class ScoreBody(_Body):
@@ -119,10 +170,12 @@ def _clean(content: Any) -> Any:
 def _explain(error: ValidationError) -> str:
     """Returns the first fault in LibreTranslate's words."""
     fault = error.errors(include_url=False, include_context=False)[0]
-    name = str(fault["loc"][0]) if fault["loc"] else ""
+    name = _name(fault["loc"])
     given = fault["input"]
     if not name:
-        return "Invalid JSON format"
+        is_ours = fault["type"] == "value_error"
+        what = fault["msg"].removeprefix("Value error, ")
+        return f"Invalid request: {what}" if is_ours else "Invalid JSON format"
     if fault["type"] == "missing" or given in (None, "", []):
         return f"Invalid request: missing {name} parameter"
     if fault["type"].startswith("int_"):
@@ -130,3 +183,10 @@ def _explain(error: ValidationError) -> str:
     if name == "format" and isinstance(given, str):
         return f"{given[:40]} format is not supported"
     return f"Invalid request: {name[:40]}: {fault['msg']}"
+
+
+def _name(location: Sequence[int | str]) -> str:
+    """Returns a parameter's name; in a glossary with the place: `glossary, term 2, target`."""
+    if not location or location[0] != "glossary":
+        return str(location[0]) if location else ""
+    return ", ".join(f"term {part + 1}" if isinstance(part, int) else part for part in location)

@@ -15,9 +15,11 @@ from mtkit.inference.translation import (
     LineWarning,
     Protection,
     Request,
+    TermUse,
     Translation,
 )
 from mtkit.recipe.inference import Inference
+from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.trees.restore import Repairs
 
@@ -39,7 +41,8 @@ class RemoteTranslator(Translator):
         translator = RemoteTranslator("http://127.0.0.1:5000")
         translator.translate("The man sleeps.")
 
-    Requests' own settings may say `beam_size` and `n_best`.
+    Requests' own settings may say `beam_size` and `n_best`. Their glossaries have 1,000 terms at
+    most.
 
     Args:
         address: The server's, `http://` or `https://`.
@@ -143,6 +146,8 @@ class _RemoteLines:
                 "settings": self._choose_settings(lines[0]),
                 **asked,
             }
+            if lines[0].glossary:
+                body["glossary"] = [_write_term(term) for term in lines[0].glossary]
         content = self._post(path, body, first_line)
         try:
             translations = [
@@ -213,8 +218,18 @@ def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
     return list(parts)
 
 
-def _list_wishes(request: Request) -> tuple[Inference | None, str, str]:
-    return request.settings, request.source_language, request.target_language
+def _list_wishes(request: Request) -> tuple[Inference | None, str, str, tuple[Term, ...]]:
+    languages = request.source_language, request.target_language
+    return request.settings, *languages, request.glossary
+
+
+def _write_term(term: Term) -> dict[str, Any]:
+    return {
+        "source": term.source,
+        "target": term.target,
+        "case_sensitive": term.is_case_sensitive,
+        "forbidden": term.is_forbidden,
+    }
 
 
 def _read(content: Mapping[str, Any], line: int) -> Translation:
@@ -229,6 +244,7 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         was_split=content["was_split"],
         warnings=warnings,
         flags=_read_flags(content["flags"]) if "flags" in content else None,
+        terms=tuple(map(_read_use, content["terms"])) if "terms" in content else None,
         protection=_read_protection(content.get("protection")),
     )
 
@@ -243,12 +259,26 @@ def _read_flags(flags: Sequence[Mapping[str, Any]]) -> "tuple[Flag, ...]":
     )
 
 
+def _read_use(content: Mapping[str, Any]) -> TermUse:
+    (start, end), use, found = content["span"], content["use"], content["found"]
+    if use not in ("used", "inflected", "missed", "avoided"):
+        raise ValueError(f"unknown use {use}")
+    return TermUse(
+        (int(start), int(end)),
+        str(content["source"]),
+        str(content["target"]),
+        use,
+        None if found is None else str(found),
+        is_forbidden=bool(content["forbidden"]),
+    )
+
+
 def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
     if content is None:
         return None
     pieces = tuple((str(each["kind"]), str(each["text"])) for each in content["pieces"])
     way = content["way"]
-    if way not in ("plain", "masked", "n_best", None):
+    if way not in ("plain", "masked", "constrained", "n_best", None):
         raise ValueError(f"unknown way {way}")
     return Protection(pieces, way, tuple(map(str, content["lost"])))
 

@@ -165,6 +165,16 @@ _HYPOTHESIS = {
     "reached_limit": {"type": "boolean"},
 }
 _FLAG = _object({"name": _TEXT, "found": _NUMBER, "threshold": _NUMBER, "text": _TEXT})
+_TERM = _object(
+    {
+        "span": _list({"type": "integer"}),
+        "source": _TEXT,
+        "target": _TEXT,
+        "use": {"enum": ["used", "inflected", "missed", "avoided"]},
+        "found": {"anyOf": [_TEXT, {"type": "null"}]},
+        "forbidden": {"type": "boolean"},
+    }
+)
 _TRANSLATION = _object(
     {
         **_HYPOTHESIS,
@@ -172,7 +182,7 @@ _TRANSLATION = _object(
         "n_best": _list(_object(_HYPOTHESIS)),
         "warnings": _list(_object({"kind": _TEXT, "text": _TEXT})),
     },
-    {"flags": _list(_FLAG)},
+    {"flags": _list(_FLAG), "terms": _list(_TERM)},
 )
 _ANSWERS = {
     "Error": _object({"error": _TEXT}, {"line": {"type": "integer"}}),

@@ -76,6 +76,10 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
     if not way.steps:
         raise RequestError(400, "source and target are the same language")
     first, last = way.steps[0], way.steps[-1]
+    if body.glossary and last is not first:
+        raise RequestError(
+            400, f"glossary: these languages go through {way.pivot}; ask for each step by itself"
+        )
     texts = [line.text for line in lines]
     if last is not first:
         asks = [first.make_request(text, number) for number, text in enumerate(texts, 1)]
@@ -88,6 +92,9 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
     settings = _choose_settings(office, service, body)
     if settings is not None:
         asks = [replace(ask, settings=settings) for ask in asks]
+    if body.glossary:
+        terms = tuple(term.as_term() for term in body.glossary)
+        asks = [replace(ask, glossary=terms) for ask in asks]
     found = await office.translation.ask(service, asks)
     return {
         "model": service.model.name,

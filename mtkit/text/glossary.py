@@ -20,7 +20,7 @@ from mtkit.text.words import Span
 
 MAX_TERMS = 100_000
 _MAX_BYTES = 64 << 20
-_MAX_CHARACTERS = 200
+MAX_TERM_CHARACTERS = 200
 """Of a source or target."""
 _FLAGS = ("case_sensitive", "forbidden")
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0", "")
@@ -257,9 +257,10 @@ def _read_term(fields: Sequence[str], columns: Sequence[str] | None, place: str)
     for name, text in zip(("source", "target"), fields, strict=False):
         if not text:
             raise MtkitError(f"{place}: an empty {name}", _COLUMNS)
-        if len(text) > _MAX_CHARACTERS:
+        if len(text) > MAX_TERM_CHARACTERS:
             raise MtkitError(
-                f"{place}: a {name} of {len(text):,} characters, expected {_MAX_CHARACTERS} at most"
+                f"{place}: a {name} of {len(text):,} characters, expected "
+                f"{MAX_TERM_CHARACTERS} at most"
             )
     flags: dict[str, Any] = {}
     for index, text in enumerate(fields[2:]):

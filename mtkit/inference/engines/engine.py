@@ -108,6 +108,16 @@ class AttendingEngine(Protocol):
 
 
 @runtime_checkable
+class ConstrainingEngine(Protocol):
+    """An engine that can search for outputs that contain given phrases."""
+
+    @property
+    def constrains(self) -> bool:
+        """Whether sources may have `required` and `forbidden`."""
+        ...
+
+
+@runtime_checkable
 class AligningEngine(Protocol):
     """An engine whose attention tells alignments."""
 

@@ -30,6 +30,7 @@ from mtkit.inference.batching import make_shards, search_in_batches
 from mtkit.inference.engines.engine import (
     AligningEngine,
     AttendingEngine,
+    ConstrainingEngine,
     EncodedSource,
     Engine,
 )
@@ -128,6 +129,11 @@ class ParallelEngine:
             return None
         with self._lock:
             return self._engine.attend(source, targets)
+
+    @property
+    def constrains(self) -> bool:
+        """Whether outputs can be made to contain phrases, as with the engine."""
+        return isinstance(self._engine, ConstrainingEngine) and self._engine.constrains
 
     @property
     def aligns(self) -> bool:

@@ -63,9 +63,11 @@ class TorchEngine:
     Attributes:
         max_tokens: The fewest learned positions of a model; None where positions have no end.
         batches_at_once: One: what it is given it searches together.
+        constrains: Outputs can be made to contain given phrases.
     """
 
     batches_at_once = 1
+    constrains = True
 
     def __init__(
         self,

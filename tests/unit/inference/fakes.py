@@ -100,3 +100,39 @@ def bracket(**settings: object) -> tuple[Translator, BracketEngine]:
     engine = BracketEngine()
     chosen = Inference(**{"batch_tokens": 64, **settings})
     return Translator.of(engine, CharacterTokenizer(), chosen, target_language="de"), engine
+
+
+_WORDS = {"cats": "Katzen", "dog": "Hund", "the": "das", "car": "PKW"}
+
+
+class WordEngine:
+    """Stands for an Engine: it translates word by word, and leaves out what it doesn't know.
+
+    Behind the words stands what an output must contain.
+    """
+
+    max_tokens: int | None = None
+    batches_at_once = 1
+    constrains = True
+
+    def __init__(self) -> None:
+        self.batches: list[list[EncodedSource]] = []
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        self.batches.append(list(sources))
+        return [[self._translate(source)] for source in sources]
+
+    def _translate(self, source: EncodedSource) -> Hypothesis:
+        decode = CharacterTokenizer().decode_target
+        words = [_WORDS.get(word.strip("."), "") for word in decode(source.tokens).split()]
+        banned = [decode(phrase) for phrase in source.forbidden]
+        required = [decode(phrase) for phrase in source.required]
+        words = [word for word in words if word and word not in (*banned, *required)] + required
+        tokens = (*CharacterTokenizer().encode_target([" ".join(words)])[0],)
+        assert tokens[-1] == EOS
+        return Hypothesis(tokens, -1.0, -1.0, is_finished=True)
+
+    def score(self, source_batch, target_batch):
+        raise AssertionError("nothing is scored")

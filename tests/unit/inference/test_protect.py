@@ -1,15 +1,17 @@
 """Translations that keep what they must, by an engine whose outputs a test chooses."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.errors import MtkitError
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.masking import mask
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis, Request, WordAlignment
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.protection import Protect
 from mtkit.text.protected import PieceFinder
 from mtkit.text.token_ids import EOS
@@ -39,6 +41,30 @@ class _Engine(BracketEngine):
             Hypothesis((*(ord(each) + 4 for each in output), EOS), -rank, -rank, is_finished=True)
             for rank, output in enumerate(outputs)
         ]
+
+
+class _ConstrainingEngine(_Engine):
+    """Writes what it must contain behind what its table says, in brackets."""
+
+    constrains = True
+
+    def _answer(self, source, settings):
+        outputs = super()._answer(source, settings)
+        if not source.required:
+            return outputs
+        needed = [token for phrase in source.required for token in (*phrase, ord("|") + 4)]
+        tokens = (*outputs[0].token_ids[:-1], *needed, EOS)
+        return [Hypothesis(tokens, -1.0, -1.0, is_finished=True)]
+
+
+def open_constraining(table, tokenizer=None, **settings):
+    engine = _ConstrainingEngine(table)
+    chosen = Inference(**{"batch_tokens": 64, "protect": Protect(), **settings})
+    return Translator.of(engine, tokenizer or CharacterTokenizer(), chosen), engine
+
+
+def list_required(batch):
+    return ["".join(chr(token - 4) for token in phrase) for phrase in batch[0].required]
 
 
 def open_translator(table, tokenizer=None, **settings):
@@ -102,6 +128,65 @@ def test_a_line_that_holds_a_symbol_is_masked_with_another():
     assert translator.translate(["<copy0> {x}"]) == ["{x} <copy0>"]
 
 
+def test_outputs_are_made_to_contain_what_was_lost():
+    line = "<tag>a {x} 5 ({x}) 7 a@b.org"
+    # 5 is there; 7 was lost, and so was one of two placeholders.
+    only = Protect(ways=("constrained",))
+    translator, engine = open_constraining({line: ["b 5 {x} a@b.org"]}, protect=only)
+    (found,) = translator.search([line])
+    assert len(engine.batches) == 2
+    assert list_required(engine.batches[1]) == ["{x}", "{x}", "7", "a@b.org"]
+    # The fake adds to what was there, so the address is there too often.
+    assert found.protection.way is None
+    translator, engine = open_constraining({line: ["b 5"]}, protect=only)
+    (found,) = translator.search([line])
+    assert found.text == "b 5{x}|{x}|7|a@b.org|"
+    assert found.protection.as_json()["way"] == "constrained"
+
+
+def test_ways_are_tried_in_their_order():
+    table = {"a {x}": ["b", "c {x}"], "a <copy0>": ["d <copy0>"]}
+    orders = {
+        ("masked", "constrained", "n_best"): "d {x}",
+        ("constrained", "masked", "n_best"): "b{x}|",
+        ("n_best", "masked", "constrained"): "c {x}",
+        ("n_best",): "c {x}",
+        (): "b",
+    }
+    for ways, expected in orders.items():
+        translator, engine = open_constraining(table, _Masking(), protect=Protect(ways=ways))
+        assert [each.text for each in translator.search(["a {x}"], warns=False)] == [expected]
+        assert len(engine.batches) == 1 + bool(ways)
+
+
+def test_each_line_has_its_own_ways():
+    plain, masked = (
+        Inference(batch_tokens=64, protect=Protect(ways=ways)) for ways in ((), ("masked",))
+    )
+    table = {"a {x}": ["b", "c {x}"], "a <copy0>": ["d <copy0>"]}
+    translator, engine = open_constraining(table, _Masking())
+    lines = [Request("a {x}", settings=each) for each in (plain, None, masked)]
+    assert [each.text for each in translator.search(lines, warns=False)] == ["b", "d {x}", "d {x}"]
+    # Lines are searched by their settings, and again together.
+    assert [len(batch) for batch in engine.batches] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        # More than an output is made to contain.
+        ("a http://x.org/" + "y" * 150, {}),
+        ("a {x}", {"sampling": Sampling()}),
+    ],
+)
+def test_where_constraints_cannot_be_had_the_next_way_is_tried(line, settings):
+    piece = line.removeprefix("a ")
+    translator, engine = open_constraining({line: ["b", f"c {piece}"]}, **settings)
+    (found,) = translator.search([line])
+    assert (found.text, found.protection.way) == (f"c {piece}", "n_best")
+    assert not any(source.required for batch in engine.batches for source in batch)
+
+
 def test_where_nothing_helps_the_line_has_a_warning(capsys):
     translator, engine = open_translator({"a {x} 12": ["b", "c"]}, _Masking())
     (found,) = translator.search([Request("a {x} 12", line=70)], warns=False)
@@ -162,6 +247,40 @@ def test_links_are_of_the_text_before_and_of_the_text_restored():
     assert words == ["Open", "{name}s", "now"]
     words = [restored.text[slice(*span)] for span in restored.alignment.target_words]
     assert words == ["{name}s", "jetzt", "öffnen"]
+
+
+def test_a_model_that_knows_nothing_keeps_what_it_must(make_recipe, make_model, tokenizer):
+    # Random weights: whatever is kept is the search's doing. Its pieces are of these letters.
+    torch.manual_seed(3)
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    settings = Inference(
+        beam_size=2,
+        max_extra_tokens=5,
+        protect=Protect(patterns=("jugs", "fox"), ways=("constrained",)),
+    )
+    translator = Translator.of(engine, tokenizer, settings)
+    lines = ["the fox", "fox or fox", "the lazy dog", "the zebras"]
+    found = translator.search(lines, warns=False)
+    assert [each.protection.way for each in found] == ["constrained"] * 2 + ["plain"] * 2
+    assert [each.text.count("fox") for each in found[:2]] == [1, 2]
+    bare = Translator.of(engine, tokenizer, settings.model_copy(update={"protect": None}))
+    for kept, other in zip(found[2:], bare.search(lines[2:]), strict=True):
+        assert kept.candidates == other.candidates
+
+
+def test_what_no_output_can_contain_leaves_the_line_as_it_was(make_recipe, make_model, tokenizer):
+    model = make_model(make_recipe())
+    engine = TorchEngine(model, "cpu")
+    # No output is long enough: the model has but so many positions.
+    engine.max_tokens = 8
+    settings = Inference(
+        beam_size=2,
+        max_extra_tokens=2,
+        protect=Protect(patterns=("lazy.*",), ways=("constrained",)),
+    )
+    translator = Translator.of(engine, tokenizer, settings)
+    (found,) = translator.search(["lazydogoverbox"], warns=False)
+    assert found.protection.lost == ("lazydogoverbox",)
 
 
 _PIECES = st.lists(st.sampled_from(["{a}", "%s", "12,5", "x y", "."]), max_size=6)

@@ -1,52 +1,21 @@
 """Terms in lines; the engine stands in for one that writes a word more for each that it must."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import check_settings
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, Request
-from mtkit.recipe.inference import Glossary, Inference
+from mtkit.inference.translation import Request
+from mtkit.recipe.inference import Glossary, Inference, Sampling
+from mtkit.text.glossary import Term
 from mtkit.text.term_annotation import TERM_SYMBOLS
-from mtkit.text.token_ids import EOS
+from mtkit.text.token_ids import UNK
 from mtkit.text.vocabulary import Vocabulary
 
-from .fakes import CharacterTokenizer
-
-_WORDS = {"cats": "Katzen", "dog": "Hund", "the": "das", "car": "PKW"}
-
-
-class WordEngine:
-    """Translates word by word; what it doesn't know it leaves out."""
-
-    max_tokens: int | None = None
-    batches_at_once = 1
-
-    def __init__(self) -> None:
-        self.batches: list[list[EncodedSource]] = []
-
-    def search(
-        self, sources: Sequence[EncodedSource], settings: Inference
-    ) -> list[list[Hypothesis]]:
-        self.batches.append(list(sources))
-        return [[self._translate(source)] for source in sources]
-
-    def _translate(self, source: EncodedSource) -> Hypothesis:
-        decode = CharacterTokenizer().decode_target
-        words = [_WORDS.get(word.strip("."), "") for word in decode(source.tokens).split()]
-        banned = [decode(phrase) for phrase in source.forbidden]
-        required = [decode(phrase) for phrase in source.required]
-        words = [word for word in words if word and word not in (*banned, *required)] + required
-        tokens = (*CharacterTokenizer().encode_target([" ".join(words)])[0],)
-        assert tokens[-1] == EOS
-        return Hypothesis(tokens, -1.0, -1.0, is_finished=True)
-
-    def score(self, source_batch, target_batch):
-        raise AssertionError("nothing is scored")
+from .fakes import CharacterTokenizer, WordEngine
 
 
 def open_translator(path: Path, terms: str, **settings: object) -> tuple[Translator, WordEngine]:
@@ -179,3 +148,105 @@ def test_samples_have_no_glossary(terms_file):
         Inference.model_validate(
             {"sampling": {}, "glossary": {"path": terms_file}},
         )
+
+
+def test_each_request_has_its_own_glossary(terms_file):
+    translator, engine = open_translator(terms_file, "zebra\tZebra\n")
+    own = (Term("zebra", "Streifenpferd"), Term("dog", "Hund", is_forbidden=True))
+    found = translator.search(
+        [
+            "the zebra",
+            Request("the zebra", glossary=own),
+            Request("the dog", glossary=own),
+            Request("the zebra", glossary=(Term("horse", "Ross"),)),
+            "the dog",
+        ]
+    )
+    assert [each.text for each in found] == [
+        "das Zebra",
+        "das Streifenpferd",
+        "das",
+        # The translator's own terms don't count beside those of a request.
+        "das",
+        "das Hund",
+    ]
+    assert [[(use.target, use.use) for use in each.terms] for each in found] == [
+        [("Zebra", "used")],
+        [("Streifenpferd", "used")],
+        [("Hund", "avoided")],
+        [],
+        [],
+    ]
+    assert [len(batch) for batch in engine.batches] == [5, 3]
+    # What is summarised is the translator's own.
+    assert translator.terms_summary == "terms: 1 used, 0 inflected, 0 missed"
+
+
+def test_a_glossary_of_a_request_needs_none_of_the_translator():
+    translator = Translator.of(WordEngine(), CharacterTokenizer(), Inference())
+    own = (Term("zebra", "Zebra"),)
+    plain, with_terms = translator.search(["zebra dog", Request("zebra dog", glossary=own)])
+    assert (plain.text, plain.terms) == ("Hund", None)
+    assert (with_terms.text, with_terms.terms[0].use) == ("Hund Zebra", "used")
+
+
+def test_a_request_s_glossary_that_cannot_be_kept_is_told_by_line():
+    own = (Term("zebra", "Zebra"),)
+    engine = WordEngine()
+    translator = Translator.of(engine, CharacterTokenizer(), Inference())
+    drawn = Request("a zebra", glossary=own, settings=Inference(sampling=Sampling()))
+    with pytest.raises(MtkitError, match=r"input line 2: glossary: .*sampling"):
+        translator.search(["dog", drawn])
+    # As CTranslate2's is.
+    engine.constrains = False
+    with pytest.raises(MtkitError, match="input line 7: glossary: CTranslate2"):
+        translator.search([Request("a zebra", glossary=own)], first_line=7)
+    continuing = Translator.of(engine, CharacterTokenizer(), Inference(), continues=True)
+    with pytest.raises(MtkitError, match="only translators take one"):
+        continuing.search([Request("a zebra", glossary=own)])
+    annotated = Translator.of(engine, _AnnotatedTokenizer(), Inference())
+    (found,) = annotated.search([Request("a zebra", glossary=own)])
+    assert found.terms[0].use == "missed"
+    read = CharacterTokenizer().decode_target(engine.batches[-1][0].tokens)
+    assert read == "a<term0> zebra<term1> Zebra<term2>"
+
+
+def test_what_the_vocabulary_cannot_write_is_missed():
+    class Tokenizer(CharacterTokenizer):
+        def encode_target(self, lines):
+            return [
+                [UNK if token == ord("ö") + 4 else token for token in tokens]
+                for tokens in super().encode_target(lines)
+            ]
+
+    engine = WordEngine()
+    translator = Translator.of(engine, Tokenizer(), Inference())
+    own = (Term("zebra", "Zöbra"), Term("dog", "Dogge"))
+    (found,) = translator.search([Request("zebra dog", glossary=own)])
+    assert found.text == "Hund Dogge"
+    assert [use.use for use in found.terms] == ["missed", "used"]
+
+
+def test_lines_with_other_glossaries_beside_them_stay_as_they_are(
+    make_recipe, make_model, tokenizer
+):
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    translator = Translator.of(engine, tokenizer, Inference(beam_size=2, max_extra_tokens=5))
+    first, second = (Term("fox", "dog"),), (Term("box", "jugs"), Term("fox", "zebra"))
+    callers = [
+        [Request("the quick fox", glossary=first), Request("pack my box", glossary=first)],
+        [Request("the quick fox", glossary=second), Request("pack my box", glossary=second)],
+        [Request("the quick fox"), Request("pack my box")],
+    ]
+    together = translator.search([request for caller in callers for request in caller])
+    alone = [found for caller in callers for found in translator.search(caller)]
+    assert [each.text for each in together] == [each.text for each in alone]
+    assert [each.terms for each in together] == [each.terms for each in alone]
+    assert [[use.target for use in each.terms or ()] for each in together] == [
+        ["dog"],
+        [],
+        ["zebra"],
+        ["jugs"],
+        [],
+        [],
+    ]
