@@ -1,20 +1,22 @@
 """Thresholds of the flags that a model decides: `unlikely` and `poorly covered`.
 
-    python benchmarks/model_flags.py DATA MODEL [--lines N] [--pair NAME] [--json FILE]
+    python benchmarks/model_flags.py DATA MODEL [--lines N] [--pair NAME]
 
 MODEL is a folder of an English-German translator with an alignment head. Good lines are references
-of a test set, and what the model itself translates; faults are planted in the references. Each
-threshold is chosen on every second line, so that a stated share of the references is flagged, and
+of a test set; faults are planted in them. What the model itself translates is measured, too: by the
+mean chrF of the lines that are flagged, and of the others. Each threshold is chosen on every second
+line, so that a stated share of the references, or of the model's own translations, is flagged, and
 measured on the others. The outputs of WMT17's systems are of no use here: their English source
 isn't among those files, and a model has to read it.
 """
 
 import argparse
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
+import sacrebleu
 from flags import double, loop, read
 
 from mtkit import Request, Translator
@@ -28,8 +30,9 @@ _TEST_SETS = {
 }
 _ALL = Flags(names=("unlikely", "poorly covered"), min_log_probability=0.0, min_coverage=1.0)
 """Thresholds that flag each line, with what was found."""
-_SHARES = (0.005, 0.01, 0.02, 0.05)
-"""Of the references that are flagged, by choice."""
+_OWN = "own translation"
+_CHOICES = (("reference", 0.01), ("reference", 0.02), (_OWN, 0.01), (_OWN, 0.02))
+"""Which good lines are flagged, and what share of them."""
 
 Values = list[tuple[float, float]]
 """Mean log-probability and coverage of each line."""
@@ -103,7 +106,6 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--pair", choices=_TEST_SETS, default="multi30k")
     parser.add_argument("--lines", type=int, default=1_000)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     sources, targets = (
         read(options.data / name)[: options.lines] for name in _TEST_SETS[options.pair]
@@ -113,26 +115,40 @@ def main() -> None:
     translator = Translator(options.model, device="cpu", settings=settings)
     kinds = {"reference": list(zip(sources, targets, strict=True)), **plant(sources, targets)}
     values = {name: measure(translator.score(pairs)) for name, pairs in kinds.items()}
-    values["own translation"] = measure(
-        translator.search([Request(source) for source in sources], warns=False)
-    )
+    own = translator.search([Request(source) for source in sources], warns=False)
+    values[_OWN] = measure(own)
+    qualities = [
+        sacrebleu.sentence_chrf(each.text, [target]).score
+        for each, target in zip(own, targets, strict=True)
+    ]
     for index, name in enumerate(("mean log-probability", "coverage")):
-        chosen_on = [value[index] for value in values["reference"][::2]]
-        thresholds = {share: choose(chosen_on, share) for share in _SHARES}
-        heads = " | ".join(f"{share:.1%}: {at:.2f}" for share, at in thresholds.items())
+        thresholds = [
+            choose([value[index] for value in values[kind][::2]], share) for kind, share in _CHOICES
+        ]
         default = (Flags().min_log_probability, Flags().min_coverage)[index]
-        print(f"\n| {name}, below | quartiles | {heads} | default: {default} |")
-        print("|---" * (len(_SHARES) + 3) + "|")
+        heads = [
+            f"{share:.0%} of {kind}s: {at:.2f}"
+            for (kind, share), at in zip(_CHOICES, thresholds, strict=True)
+        ]
+        thresholds.append(default)
+        print(f"\n| {name} | quartiles | {' | '.join(heads)} | default: {default} |")
+        print("|---" * (len(thresholds) + 2) + "|")
         for kind, of_kind in values.items():
             held_out = [value[index] for value in of_kind[1::2]]
             ordered = sorted(held_out)
             quartiles = ", ".join(f"{ordered[len(ordered) * part // 4]:.2f}" for part in (1, 2, 3))
-            shares = [share_below(held_out, at) for at in (*thresholds.values(), default)]
+            shares = [share_below(held_out, at) for at in thresholds]
             print(
                 f"| {kind} | {quartiles} | " + " | ".join(f"{each:.1f}" for each in shares) + " |"
             )
-    if options.json is not None:
-        options.json.write_text(json.dumps(values) + "\n", "utf-8")
+        rows = list(zip(values[_OWN], qualities, strict=True))[1::2]
+        cells = []
+        for at in thresholds:
+            flagged = [quality for value, quality in rows if value[index] < at]
+            others = [quality for value, quality in rows if value[index] >= at]
+            means = [f"{fmean(each):.0f}" if each else "-" for each in (flagged, others)]
+            cells.append(" / ".join(means))
+        print("| chrF of own translations, flagged / others | | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

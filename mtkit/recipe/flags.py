@@ -57,9 +57,10 @@ class Flags(Section):
     """`numbers differ`: maximum number of numbers that are missing or in no place of the source."""
     max_other_addresses: CountFromZero = 0
     """`addresses differ`: maximum number of web and e-mail addresses that are missing or new."""
-    min_log_probability: Annotated[float, Field(le=0.0, ge=-1_000.0)] = -1.5
-    """`unlikely`: minimum mean natural log-probability of a token; models differ in it, so measure
-    yours."""
-    min_coverage: Share = 0.4
+    min_log_probability: Annotated[float, Field(le=0.0, ge=-1_000.0)] = -2.5
+    """`unlikely`: minimum mean natural log-probability of a token, for a model's own translations.
+    A good translation by somebody else is less likely: -5 flags about 1 % of references. Models
+    differ in it, so measure yours."""
+    min_coverage: Share = 0.33
     """`poorly covered`: minimum share of the source's words that are linked to a word of the
     translation; looked for where `inference.alignments` is on. Models differ in it, too."""

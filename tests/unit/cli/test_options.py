@@ -161,7 +161,7 @@ KEYS = {
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.glossary": "path way",
-    "inference.protect": "urls emails placeholders numbers min_number patterns beam_size",
+    "inference.protect": "urls emails placeholders numbers min_number patterns ways beam_size",
     "inference.shortlist": "frequent translations",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
