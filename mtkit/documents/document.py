@@ -86,6 +86,20 @@ class Node:
     is_break: bool = False
 
 
+def find_holders(nodes: Sequence[Node], is_text: Callable[[Node], bool]) -> set[int]:
+    """Returns the ids of the nodes that are text or hold some, at whatever depth."""
+    listed = [(node, -1) for node in nodes]
+    for index, (node, _) in enumerate(listed):
+        listed += [(child, index) for child in node.children]
+    holds = [is_text(node) for node, _ in listed]
+    # Whatever holds a node stands before it.
+    for index in range(len(listed) - 1, -1, -1):
+        parent = listed[index][1]
+        if parent >= 0:
+            holds[parent] = holds[parent] or holds[index]
+    return {id(node) for (node, _), has_text in zip(listed, holds, strict=True) if has_text}
+
+
 @dataclass(frozen=True)
 class Unit:
     """A block's text, with the inline tags in it.
