@@ -103,9 +103,7 @@ class Placer:
         if needs_gaps:
             self._place_in_gaps(marks)
 
-    def _place_elements(
-        self, elements: Sequence[Mark], region: Span, parent: Mark | None
-    ) -> None:
+    def _place_elements(self, elements: Sequence[Mark], region: Span, parent: Mark | None) -> None:
         """Places elements side by side, those with the most evidence first.
 
         One that no atom is left for gets none here.

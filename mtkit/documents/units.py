@@ -4,11 +4,11 @@ A unit ends where a block does, at a tag that has no partner within its block, a
 breaks in a row. So the tags in a unit are always well-formed, whatever the document is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mtkit.documents.document import Escapes, Node, Spelled, Unit
+from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
 from mtkit.errors import MtkitError
 
 MAX_DEPTH = 1_000
