@@ -129,7 +129,7 @@ class Placer:
             free.take(mark.target)
 
     def _find_evidence(self, words: Span, region: Span) -> list[tuple[int, float]]:
-        """Returns the target atoms of a region that speak for an element, and how much each does."""
+        """Returns the atoms of a region that speak for an element, and how much each does."""
         inside: dict[int, int] = {}
         for targets in self._of_source[words[0] : words[1]]:
             for target in targets:
@@ -322,7 +322,7 @@ def _is_empty(run: Span) -> bool:
 
 
 def _repeats(mark: Mark, parent: Mark) -> bool:
-    """Returns whether an element holds what its parent holds, and neither has a place of its own."""
+    """Returns whether an element holds its parent's words, and neither is fixed."""
     return (
         mark.fixed is None
         and parent.fixed is None

@@ -101,7 +101,7 @@ class _Renderer:
                     continue
                 mark = marks[node.start] = self._make_mark(node)
                 made.append(mark)
-                if node.kind in ("element", "run"):
+                if node.kind != "protected" and len(self._of_node[node.start]) > 1:
                     pending.append((node.children, mark.children))
         return roots, marks
 
@@ -147,10 +147,9 @@ class _Renderer:
             inside.cursor = end
             first, *closing = self._of_node[located.node.start]
             placed.append(_Placed(start, first))
-            children = () if located.node.kind == "protected" else located.node.children
-            of_children = self._sort(children if closing else (), marks)
             closed = [_Placed(end, event) for event in closing]
-            stack.append(_Open(of_children, start, end, closed))
+            children = located.node.children if closing else ()
+            stack.append(_Open(self._sort(children, marks), start, end, closed))
         return placed
 
     def _sort(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> Iterator[_Located]:
