@@ -123,9 +123,9 @@ class LineAligner:
         ):
             weights[index] = found
         aligned = []
-        for row, found in zip(rows, weights, strict=True):
-            assert found is not None
-            links = align_words(row.of_source, row.of_target, found)
+        for row, attention in zip(rows, weights, strict=True):
+            assert attention is not None, "found just now"
+            links = align_words(row.of_source, row.of_target, attention)
             aligned.append(replace(row.hypothesis, alignment=links, alignment_weights=None))
         return aligned
 
