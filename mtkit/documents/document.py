@@ -5,7 +5,7 @@ A format finds the units; all that isn't in one stays the same characters.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mtkit.errors import MtkitError
 
@@ -33,6 +33,22 @@ class TextTranslator(Protocol):
 
     def __call__(self, texts: Sequence[str]) -> Sequence[TranslatedText]:
         """Returns each text's translation, in order."""
+        ...
+
+
+@runtime_checkable
+class LinkingTranslator(Protocol):
+    """A translator of texts that aligns words only where it is asked to."""
+
+    def translate(
+        self, texts: Sequence[str], needs_links: Sequence[bool]
+    ) -> Sequence[TranslatedText]:
+        """Returns each text's translation, in order.
+
+        Args:
+            texts: As `TextTranslator` takes them.
+            needs_links: Of each text whether its word alignments are needed.
+        """
         ...
 
 

@@ -384,15 +384,24 @@ class LineTranslator:
         """Returns the hypotheses of each part of each line, one line's behind the other's."""
         groups: dict[Inference, list[int]] = {}
         parts: list[EncodedSource] = []
+        wants_weights: list[bool] = []
+        # Alignments change no search: lines with and without share batches.
+        aligns = any(each.alignments for each in settings)
+        shared = {each: each.model_copy(update={"alignments": aligns}) for each in set(settings)}
         for of_line, each in zip(encoded, settings, strict=True):
             indices = range(len(parts), len(parts) + len(of_line))
-            groups.setdefault(each, []).extend(indices)
+            groups.setdefault(shared[each], []).extend(indices)
             parts.extend(of_line)
+            wants_weights += [each.alignments] * len(of_line)
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for each, group in groups.items():
             searched = search_in_batches(self._engine, [parts[index] for index in group], each)
             for index, hypotheses in zip(group, searched, strict=True):
-                found[index] = hypotheses
+                found[index] = (
+                    hypotheses
+                    if wants_weights[index] == aligns
+                    else [replace(one, alignment_weights=None) for one in hypotheses]
+                )
         return found
 
     def _decode(self, hypothesis: Hypothesis, part: EncodedSource | None = None) -> Hypothesis:
