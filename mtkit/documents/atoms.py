@@ -2,7 +2,7 @@
 
 import bisect
 import itertools
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 
 import regex
@@ -15,6 +15,9 @@ SPACE = " \t\r\n\f"
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _ATOM = regex.compile(rf"[{_WHOLE}]\p{{M}}*+|[^\W{_WHOLE}]++|[^\w\s]|[^\w ]")
 _BLANK = regex.compile(r"\s")
+
+_MAX_GROUP_LINKS = 4_096
+"""Links between the atoms of two words; a word with that many is a line of signs."""
 
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
@@ -68,20 +71,35 @@ def _link_group(
     source: Iterable[int], target: Iterable[int], words: Sequence[str], others: Sequence[str]
 ) -> set[tuple[int, int]]:
     """Returns links between the atoms of two words that stand for each other."""
-    left, right = list(source), list(target)
+    left: list[int] = []
+    right = dict.fromkeys(target)
+    places: defaultdict[str, deque[int]] = defaultdict(deque)
+    for other in right:
+        places[others[other]].append(other)
     found = set()
-    for index in list(left):
-        same = next((other for other in right if others[other] == words[index]), None)
-        if same is not None:
-            found.add((index, same))
-            left.remove(index)
-            right.remove(same)
+    for index in source:
+        same = places.get(words[index])
+        if same:
+            found.add((index, same[0]))
+            del right[same.popleft()]
+        else:
+            left.append(index)
     for is_word in (True, False):
         ours = [index for index in left if words[index].isalnum() == is_word]
         theirs = [index for index in right if others[index].isalnum() == is_word]
-        if ours and theirs:
-            found |= {(index, other) for index in ours for other in theirs}
-    return found or {(index, other) for index in left for other in right}
+        found |= _link_all(ours, theirs)
+    return found or _link_all(left, list(right))
+
+
+def _link_all(ours: Sequence[int], theirs: Sequence[int]) -> set[tuple[int, int]]:
+    """Returns a link between each two atoms; of very many, between those at the same share."""
+    if len(ours) * len(theirs) <= _MAX_GROUP_LINKS:
+        return {(index, other) for index in ours for other in theirs}
+    count = max(len(ours), len(theirs))
+    return {
+        (ours[index * len(ours) // count], theirs[index * len(theirs) // count])
+        for index in range(count)
+    }
 
 
 def _link_the_same(

@@ -5,7 +5,7 @@ A format finds the units; all that isn't in one stays the same characters.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mtkit.errors import MtkitError
 
@@ -33,6 +33,22 @@ class TextTranslator(Protocol):
 
     def __call__(self, texts: Sequence[str]) -> Sequence[TranslatedText]:
         """Returns each text's translation, in order."""
+        ...
+
+
+@runtime_checkable
+class LinkingTranslator(Protocol):
+    """A translator of texts that aligns words only where it is asked to."""
+
+    def translate(
+        self, texts: Sequence[str], needs_links: Sequence[bool]
+    ) -> Sequence[TranslatedText]:
+        """Returns each text's translation, in order.
+
+        Args:
+            texts: As `TextTranslator` takes them.
+            needs_links: Of each text whether its word alignments are needed.
+        """
         ...
 
 
@@ -84,6 +100,20 @@ class Node:
     children: tuple["Node", ...] = ()
     spelled: tuple[Spelled, ...] = ()
     is_break: bool = False
+
+
+def find_holders(nodes: Sequence[Node], is_text: Callable[[Node], bool]) -> set[int]:
+    """Returns the ids of the nodes that are text or hold some, at whatever depth."""
+    listed = [(node, -1) for node in nodes]
+    for index, (node, _) in enumerate(listed):
+        listed += [(child, index) for child in node.children]
+    holds = [is_text(node) for node, _ in listed]
+    # Whatever holds a node stands before it.
+    for index in range(len(listed) - 1, -1, -1):
+        parent = listed[index][1]
+        if parent >= 0:
+            holds[parent] = holds[parent] or holds[index]
+    return {id(node) for (node, _), has_text in zip(listed, holds, strict=True) if has_text}
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ A tag without text goes to the gap that the fewest links cross: from what stands
 comes behind, or the reverse.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.documents.atoms import AtomLinks
+from mtkit.documents.crossings import Crossings
 from mtkit.documents.document import Span
 
 _AGAINST = -1.0
@@ -45,8 +47,28 @@ class Mark:
     target: Span = (0, 0)
 
 
+@dataclass
+class _Siblings:
+    """Marks side by side, in the order of the source, as gaps are found for them.
+
+    Attributes:
+        marks: Those that are left.
+        region: Where they are placed.
+        elements: Where those with text are.
+        gaps: Gaps found so far, by what says which is the best.
+    """
+
+    marks: Iterator[Mark]
+    region: Span
+    elements: list[Span]
+    gaps: dict[tuple[int, bool], int] = field(default_factory=dict)
+
+
 class Placer:
     """Places the marks of one unit.
+
+    Time grows with the number of marks and links, times the logarithm of the number of atoms; and
+    with the depth of elements that hold others with fewer words.
 
     Args:
         num_source: Source atoms.
@@ -56,122 +78,253 @@ class Placer:
 
     def __init__(self, num_source: int, num_target: int, links: AtomLinks) -> None:
         self._num_source, self._num_target = num_source, num_target
-        self._links = links
-        self._of_target: list[list[int]] = [[] for _ in range(num_target)]
+        self._of_source: list[list[int]] = [[] for _ in range(num_source)]
+        self._num_links = [0] * num_target
         for source, target in links:
-            self._of_target[target].append(source)
+            self._of_source[source].append(target)
+            self._num_links[target] += 1
 
     def place(self, marks: Sequence[Mark]) -> None:
         """Sets each mark's `target`, and those of marks inside it."""
-        pending = [(list(marks), (0, self._num_target))]
+        pending: list[tuple[Sequence[Mark], Span, Mark | None]] = [
+            (marks, (0, self._num_target), None)
+        ]
+        needs_gaps = False
         while pending:
-            siblings, region = pending.pop()
-            taken = self._place_elements(
-                [each for each in siblings if each.first < each.last], region
-            )
-            for mark in siblings:
-                if mark.first == mark.last:
-                    gap = self._find_gap(mark, region, taken)
-                    mark.target = (gap, gap)
+            siblings, region, parent = pending.pop()
+            elements = [each for each in siblings if _has_text(each)]
+            self._place_elements(elements, region, parent)
+            needs_gaps = needs_gaps or len(elements) < len(siblings)
+            for mark in elements:
+                if _is_empty(mark.target):
+                    needs_gaps = True
                 elif mark.children:
-                    pending.append((mark.children, mark.target))
+                    pending.append((mark.children, mark.target, mark))
+        if needs_gaps:
+            self._place_in_gaps(marks)
 
-    def _place_elements(self, elements: Sequence[Mark], region: Span) -> list[Span]:
-        """Places elements side by side, those with the most evidence first; returns where."""
-        weighted = [(mark, self._weigh(mark, region)) for mark in elements]
-        weighted.sort(key=lambda pair: (pair[0].fixed is None, -sum(max(0.0, w) for w in pair[1])))
-        taken: list[Span] = []
-        for mark, weights in weighted:
-            if mark.fixed is not None and _is_free(mark.fixed, region, taken):
+    def _place_elements(self, elements: Sequence[Mark], region: Span, parent: Mark | None) -> None:
+        """Places elements side by side, those with the most evidence first.
+
+        One that no atom is left for gets none here.
+        """
+        if len(elements) == 1 and parent is not None and _repeats(elements[0], parent):
+            # Its words' best run is in their best run, which is all of it.
+            elements[0].target = region
+            return
+        found: dict[Span, list[tuple[int, float]]] = {}
+        for mark in elements:
+            words = (mark.first, mark.last)
+            if words not in found:
+                found[words] = self._find_evidence(words, region)
+        evidence = {words: sum(weight for _, weight in of_one) for words, of_one in found.items()}
+        free = _FreeAtoms(region, self._num_links)
+        for mark in sorted(
+            elements, key=lambda each: (each.fixed is None, -evidence[each.first, each.last])
+        ):
+            if mark.fixed is not None and free.holds(mark.fixed):
                 mark.target = mark.fixed
             else:
-                mark.target = self._choose_run(mark, weights, region, taken)
-            if mark.target[0] < mark.target[1]:
-                taken.append(mark.target)
-        return taken
+                mark.target = self._choose_run(mark, found[mark.first, mark.last], free)
+            free.take(mark.target)
 
-    def _weigh(self, mark: Mark, region: Span) -> list[float]:
-        """Returns what each target atom of a region says for an element."""
-        weights = []
-        for target in range(*region):
-            linked = self._of_target[target]
-            inside = sum(mark.first <= source < mark.last for source in linked)
-            if inside:
-                weights.append(inside / len(linked))
-            else:
-                weights.append(_AGAINST if linked else _UNLINKED)
-        return weights
+    def _find_evidence(self, words: Span, region: Span) -> list[tuple[int, float]]:
+        """Returns the atoms of a region that speak for an element, and how much each does."""
+        inside: dict[int, int] = {}
+        for targets in self._of_source[words[0] : words[1]]:
+            for target in targets:
+                if region[0] <= target < region[1]:
+                    inside[target] = inside.get(target, 0) + 1
+        return [(target, inside[target] / self._num_links[target]) for target in sorted(inside)]
 
     def _choose_run(
-        self, mark: Mark, weights: Sequence[float], region: Span, taken: Sequence[Span]
+        self, mark: Mark, evidence: Sequence[tuple[int, float]], free: "_FreeAtoms"
     ) -> Span:
         best, run = 0.0, None
-        for start, end in _free_runs(region, taken):
-            total, first = 0.0, start
-            for target in range(start, end):
-                if total <= 0.0:
-                    total, first = 0.0, target
-                total += weights[target - region[0]]
-                if total > best:
-                    best, run = total, (first, target + 1)
-        return run if run is not None else self._guess_run(mark, region, taken)
-
-    def _guess_run(self, mark: Mark, region: Span, taken: Sequence[Span]) -> Span:
-        """Returns the free atom nearest to where an element without links would be by its share.
-
-        Where none is free, it is left without text.
-        """
-        middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
-        free = [
-            index
-            for start, end in _free_runs(region, taken)
-            for index in range(start, end)
-            if not self._of_target[index]
-        ] or [index for run in _free_runs(region, taken) for index in range(*run)]
-        if not free:
-            gap = self._find_gap(mark, region, taken)
-            return gap, gap
-        nearest = min(free, key=lambda index: abs(index + 0.5 - middle))
-        return nearest, nearest + 1
-
-    def _find_gap(self, mark: Mark, region: Span, taken: Sequence[Span]) -> int:
-        """Returns the gap of a region, not inside an element, that the fewest links cross."""
-        start, end = region
-        crossing = sum((source < mark.first) != (target < start) for source, target in self._links)
-        share = mark.first / max(1, self._num_source) * self._num_target
-        best: tuple[int, int, float] | None = None
-        gap = start
-        for index in range(start, end + 1):
-            if index > start:
-                for source in self._of_target[index - 1]:
-                    crossing += 1 if source >= mark.first else -1
-            if any(first < index < last for first, last in taken):
+        total, first, done = 0.0, 0, 0
+        for target, weight in evidence:
+            if not free[target]:
                 continue
-            is_beside = self._is_beside(mark, index)
-            rank = (crossing, not is_beside, abs(index - share))
-            if best is None or rank < best:
-                best, gap = rank, index
+            # Soon at 0 or less: so atoms far from those that speak for the element aren't visited.
+            while total > 0.0 and done < target:
+                total += _AGAINST if self._num_links[done] else _UNLINKED
+                total = total if free[done] else 0.0
+                done += 1
+            if total <= 0.0:
+                total, first = 0.0, target
+            total += weight
+            done = target + 1
+            if total > best:
+                best, run = total, (first, done)
+        if run is not None:
+            return run
+        # As an element without links: by its share of the words.
+        middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
+        nearest = free.find_nearest(middle - 0.5)
+        return (0, 0) if nearest is None else (nearest, nearest + 1)
+
+    def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
+        """Places tags without text, and elements that no atom is left for."""
+        crossings = Crossings(self._num_target, self._of_source)
+        # In the order of the source, so that the counts change little from one to the next.
+        stack = [_enter(marks, (0, self._num_target), crossings)]
+        while stack:
+            siblings = stack[-1]
+            mark = next(siblings.marks, None)
+            if mark is None:
+                stack.pop()
+                for run in siblings.elements:
+                    crossings.open(run)
+                if stack:
+                    crossings.close(siblings.region)
+            elif _has_text(mark) and not _is_empty(mark.target):
+                if mark.children:
+                    crossings.open(mark.target)
+                    stack.append(_enter(mark.children, mark.target, crossings))
+            else:
+                gap = self._find_gap(mark, siblings, crossings)
+                _place_all(mark, (gap, gap))
+
+    def _find_gap(self, mark: Mark, siblings: _Siblings, crossings: Crossings) -> int:
+        """Returns the gap of a region, not inside an element, that the fewest links cross."""
+        key = (mark.first, mark.follows)
+        gap = siblings.gaps.get(key)
+        if gap is None:
+            share = mark.first / max(1, self._num_source) * self._num_target
+            # Where the atom that a tag belongs to stands at the gap in translation, too.
+            if mark.follows:
+                beside = [target + 1 for target in self._linked_to(mark.first - 1)]
+            else:
+                beside = self._linked_to(mark.first)
+            gap = crossings.find_gap(mark.first, siblings.region, beside, share)
+            siblings.gaps[key] = gap
         return gap
 
-    def _is_beside(self, mark: Mark, gap: int) -> bool:
-        """Returns whether the atom that a tag belongs to stands at a gap in translation, too."""
-        if mark.follows:
-            return gap > 0 and mark.first - 1 in self._of_target[gap - 1]
-        return gap < self._num_target and mark.first in self._of_target[gap]
+    def _linked_to(self, source: int) -> list[int]:
+        return self._of_source[source] if 0 <= source < self._num_source else []
 
 
-def _is_free(run: Span, region: Span, taken: Sequence[Span]) -> bool:
-    return any(start <= run[0] and run[1] <= end for start, end in _free_runs(region, taken))
+class _FreeAtoms:
+    """The atoms of a region that no element has been given.
+
+    Args:
+        region: The region.
+        num_links: Links of each target atom.
+    """
+
+    def __init__(self, region: Span, num_links: Sequence[int]) -> None:
+        self._start, self._end = region
+        self._num_links = num_links
+        self._taken: list[Span] = []
+        self._is_free = bytearray(b"\1") * (self._end - self._start)
+        self._unlinked: _NearestAtom | None = None
+        self._any: _NearestAtom | None = None
+
+    def __getitem__(self, index: int) -> int:
+        return self._is_free[index - self._start]
+
+    def holds(self, run: Span) -> bool:
+        """Returns whether all atoms of a run are free."""
+        first, last = run[0] - self._start, run[1] - self._start
+        return 0 <= first <= last <= len(self._is_free) and 0 not in self._is_free[first:last]
+
+    def take(self, run: Span) -> None:
+        """Notes that a run has been given away."""
+        first, last = run[0] - self._start, run[1] - self._start
+        self._is_free[first:last] = bytes(last - first)
+        for nearest in (self._unlinked, self._any):
+            if nearest is not None:
+                for index in range(first, last):
+                    nearest.drop(index)
+
+    def find_nearest(self, position: float) -> int | None:
+        """Returns the free atom nearest to a position, one without a link if there is any."""
+        position -= self._start
+        if self._unlinked is None:
+            num_links = self._num_links[self._start : self._end]
+            self._unlinked = _NearestAtom(
+                [bool(free) and not num for free, num in zip(self._is_free, num_links, strict=True)]
+            )
+        found = self._unlinked.find(position)
+        if found is None:
+            if self._any is None:
+                self._any = _NearestAtom(list(map(bool, self._is_free)))
+            found = self._any.find(position)
+        return None if found is None else found + self._start
 
 
-def _free_runs(region: Span, taken: Sequence[Span]) -> list[Span]:
-    """Returns what is left of a region."""
-    runs = []
-    start = region[0]
-    for first, last in sorted(taken):
-        if start < first:
-            runs.append((start, first))
-        start = max(start, last)
-    if start < region[1]:
-        runs.append((start, region[1]))
-    return runs
+class _NearestAtom:
+    """Atoms of which the nearest to a position is found, and that may be dropped one by one.
+
+    Each atom that isn't there points to one further on, and one further back, that may be.
+
+    Args:
+        is_there: Of each atom whether it is there.
+    """
+
+    def __init__(self, is_there: Sequence[bool]) -> None:
+        self._size = len(is_there)
+        # The first and last are beyond the ends.
+        self._on = list(range(self._size + 2))
+        self._back = list(self._on)
+        for index, there in enumerate(is_there):
+            if not there:
+                self.drop(index)
+
+    def drop(self, index: int) -> None:
+        """Drops an atom."""
+        self._on[index + 1] = index + 2
+        self._back[index + 1] = index
+
+    def find(self, position: float) -> int | None:
+        """Returns the atom nearest to a position, of two the first; None if there is none."""
+        place = min(max(math.floor(position), -1), self._size - 1)
+        before = _follow(self._back, place + 1) - 1
+        behind = _follow(self._on, place + 2) - 1
+        found = [index for index in (before, behind) if 0 <= index < self._size]
+        return min(found, key=lambda index: abs(index - position), default=None)
+
+
+def _follow(pointers: list[int], index: int) -> int:
+    """Returns the end of a path, and makes it shorter for the next time."""
+    end = index
+    while pointers[end] != end:
+        end = pointers[end]
+    while pointers[index] != end:
+        pointers[index], index = end, pointers[index]
+    return end
+
+
+def _enter(marks: Sequence[Mark], region: Span, crossings: Crossings) -> _Siblings:
+    """Returns marks for which gaps are to be found, none of them inside an element."""
+    elements = [mark.target for mark in marks if _has_text(mark) and not _is_empty(mark.target)]
+    for run in elements:
+        crossings.close(run)
+    return _Siblings(iter(marks), region, elements)
+
+
+def _place_all(mark: Mark, target: Span) -> None:
+    """Places a mark and what it holds."""
+    pending = [mark]
+    while pending:
+        mark = pending.pop()
+        mark.target = target
+        if _has_text(mark):
+            pending += mark.children
+
+
+def _has_text(mark: Mark) -> bool:
+    return mark.first < mark.last
+
+
+def _is_empty(run: Span) -> bool:
+    return run[0] == run[1]
+
+
+def _repeats(mark: Mark, parent: Mark) -> bool:
+    """Returns whether an element holds its parent's words, and neither is fixed."""
+    return (
+        mark.fixed is None
+        and parent.fixed is None
+        and (mark.first, mark.last) == (parent.first, parent.last)
+    )

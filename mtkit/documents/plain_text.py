@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import SPACE, find_atoms
-from mtkit.documents.document import Node, Span, Spelled, Unit
+from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
 
 Slice = Callable[[int, int], str]
 """Characters of the document from one position to another, with what is replaced in them."""
@@ -49,8 +49,8 @@ class PlainText:
 
 def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
     """Returns what a translator sees of a unit."""
-    reader = _Reader(cut)
-    reader.visit(unit.nodes)
+    reader = _Reader(cut, find_holders(unit.nodes, _is_text))
+    reader.read(unit.nodes)
     plain = reader.plain
     plain.text = "".join(reader.pieces)
     edges = {edge for start, end in reader.protected for edge in (start, end)}
@@ -67,37 +67,55 @@ def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:
     return cut
 
 
+class _Opened(NamedTuple):
+    """An element whose children are being read, and the characters before it."""
+
+    node: Node
+    begin: int
+
+
 class _Reader:
-    def __init__(self, cut: Slice) -> None:
+    def __init__(self, cut: Slice, holders: set[int]) -> None:
         self.plain = PlainText()
         self.pieces: list[str] = []
         self.protected: list[Span] = []
-        self._cut = cut
+        self._cut, self._holders = cut, holders
         self._length = 0
 
-    def visit(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            begin = self._length
-            match node.kind:
-                case "text":
-                    self._read_text(node.spelled)
-                    continue
-                case "element" | "run" if _has_text(node):
-                    self._note("open", self._cut(node.start, node.inner[0]), node)
-                    self.visit(node.children)
-                    self._note("close", self._cut(node.inner[1], node.end), node)
-                case "protected":
-                    self._note("open", self._cut(node.start, node.end), node)
-                    self._add(" ".join("".join(each.text for each in node.spelled).split()))
-                    self._note("close", "", node)
-                    self.protected.append((begin, self._length))
-                case _:
-                    self._note("void", self._cut(node.start, node.end), node)
-                    if (node.is_break or node.children) and not self._ends_in_space():
-                        self._add(" ")
-                        self.plain.spans[node.start] = (begin, begin)
-                        continue
-            self.plain.spans[node.start] = (begin, self._length)
+    def read(self, nodes: Sequence[Node]) -> None:
+        pending: list[Node | _Opened] = list(reversed(nodes))
+        while pending:
+            node = pending.pop()
+            if isinstance(node, _Opened):
+                node, begin = node
+                self._note("close", self._cut(node.inner[1], node.end), node)
+                self.plain.spans[node.start] = (begin, self._length)
+            elif node.kind in ("element", "run") and id(node) in self._holders:
+                self._note("open", self._cut(node.start, node.inner[0]), node)
+                pending.append(_Opened(node, self._length))
+                pending += reversed(node.children)
+            else:
+                self._read_alone(node)
+
+    def _read_alone(self, node: Node) -> None:
+        """Reads a node that holds no others with text."""
+        begin = self._length
+        match node.kind:
+            case "text":
+                self._read_text(node.spelled)
+                return
+            case "protected":
+                self._note("open", self._cut(node.start, node.end), node)
+                self._add(" ".join("".join(each.text for each in node.spelled).split()))
+                self._note("close", "", node)
+                self.protected.append((begin, self._length))
+            case _:
+                self._note("void", self._cut(node.start, node.end), node)
+                if (node.is_break or node.children) and not self._ends_in_space():
+                    self._add(" ")
+                    self.plain.spans[node.start] = (begin, begin)
+                    return
+        self.plain.spans[node.start] = (begin, self._length)
 
     def _read_text(self, spelled: Sequence[Spelled]) -> None:
         for text, raw in spelled:
@@ -135,13 +153,8 @@ class _Reader:
         self.plain.events.append(Event(self._length, kind, raw, node))
 
 
-def _has_text(node: Node) -> bool:
-    return any(
-        child.kind == "protected"
-        or any(each.text.strip(SPACE) for each in child.spelled)
-        or _has_text(child)
-        for child in node.children
-    )
+def _is_text(node: Node) -> bool:
+    return node.kind == "protected" or any(each.text.strip(SPACE) for each in node.spelled)
 
 
 def _split_space(text: str) -> Iterator[str]:

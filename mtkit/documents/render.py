@@ -1,26 +1,51 @@
 """A unit's translation as the document writes it, with its tags put back."""
 
 import bisect
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, find_atoms, link_atoms
-from mtkit.documents.document import Link, Node, Span, Token, TranslatedText, Unit
+from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, split_atoms
+from mtkit.documents.protected_places import find_protected
 from mtkit.documents.spelling import Speller
 
 _Position = tuple[int, int]
 """Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
 
-_MAX_PLACES = 100
-"""Places in a translation that are considered for a protected text."""
-
 
 class _Placed(NamedTuple):
     position: _Position
     event: Event
+
+
+class _Located(NamedTuple):
+    """Where a node's tags go by its words alone, and which of its parent's children it is."""
+
+    start: _Position
+    end: _Position
+    order: int
+    node: Node
+
+
+@dataclass
+class _Open:
+    """An element whose children are being placed.
+
+    Attributes:
+        located: Its children that are left.
+        cursor: Where the next may begin.
+        limit: Where it ends.
+        closing: Its closing tag, if it has one.
+    """
+
+    located: Iterator[_Located]
+    cursor: _Position
+    limit: _Position
+    closing: Sequence[_Placed] = ()
 
 
 def render_unit(unit: Unit, plain: PlainText, translated: TranslatedText) -> str:
@@ -40,53 +65,59 @@ class _Renderer:
             self._links = tuple(
                 (source, (start - shift, end - shift)) for source, (start, end) in self._links
             )
-        self._fixed = _find_protected(unit.nodes, plain, self._target, self._links or ())
+        self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         self._atoms = split_atoms(find_atoms(self._target), edges)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
+        self._num_tags: Counter[int] = Counter()
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
         for event in plain.events:
             gap = self._gap_of(event)
             if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
                 self._of_gap[gap].append(event)
+                self._num_tags[gap] += event.kind != "space"
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
         self._speller = Speller(unit.escapes, plain.spellings)
 
     def render(self) -> list[Token]:
-        marks: dict[int, Mark] = {}
-        roots = self._make_marks(self._unit.nodes, marks)
-        if marks:
+        roots, marks = self._make_marks()
+        if roots:
             links = link_atoms(
                 self._source, self._target, (self._plain.atoms, self._atoms), self._links
             )
             Placer(len(self._plain.atoms), len(self._atoms), links).place(roots)
-        placed: list[_Placed] = []
-        self._collect(self._unit.nodes, marks, placed, ((0, 0), (len(self._atoms), 0)))
-        return self._write(placed, self._find_swallowed(marks))
+        return self._write(self._collect(marks), self._find_swallowed(marks))
 
-    def _make_marks(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> list[Mark]:
-        """Returns the marks of nodes that aren't text, and notes those of all by their starts."""
-        made = []
-        for node in nodes:
-            if node.kind == "text":
-                continue
-            start, end = self._plain.spans[node.start]
-            first = bisect.bisect_right(self._plain.atoms, start, key=lambda atom: atom[1])
-            last = bisect.bisect_left(self._plain.atoms, end, key=lambda atom: atom[0])
-            mark = Mark(first, max(first, last))
-            if start == end:
-                follows = start > 0 and self._source[start - 1] not in SPACE
-                if follows and first < len(self._plain.atoms):
-                    first += self._plain.atoms[first][0] < start
-                mark = Mark(first, first, follows=follows)
-            elif node.kind == "protected" and node.start in self._fixed:
-                mark.fixed = self._cover(self._fixed[node.start])
-            elif node.kind in ("element", "run"):
-                mark.children = self._make_marks(node.children, marks)
-            marks[node.start] = mark
-            made.append(mark)
-        return made
+    def _make_marks(self) -> tuple[list[Mark], dict[int, Mark]]:
+        """Returns the marks of all nodes but texts: the outermost, and each by its node's start."""
+        roots: list[Mark] = []
+        marks: dict[int, Mark] = {}
+        pending = [(self._unit.nodes, roots)]
+        while pending:
+            nodes, made = pending.pop()
+            for node in nodes:
+                if node.kind == "text":
+                    continue
+                mark = marks[node.start] = self._make_mark(node)
+                made.append(mark)
+                if node.kind != "protected" and len(self._of_node[node.start]) > 1:
+                    pending.append((node.children, mark.children))
+        return roots, marks
+
+    def _make_mark(self, node: Node) -> Mark:
+        start, end = self._plain.spans[node.start]
+        first = bisect.bisect_right(self._plain.atoms, start, key=lambda atom: atom[1])
+        last = bisect.bisect_left(self._plain.atoms, end, key=lambda atom: atom[0])
+        if start == end:
+            follows = start > 0 and self._source[start - 1] not in SPACE
+            if follows and first < len(self._plain.atoms):
+                first += self._plain.atoms[first][0] < start
+            return Mark(first, first, follows=follows)
+        mark = Mark(first, max(first, last))
+        if node.kind == "protected" and node.start in self._fixed:
+            mark.fixed = self._cover(self._fixed[node.start])
+        return mark
 
     def _cover(self, span: Span) -> Span:
         first = bisect.bisect_right(self._atoms, span[0], key=lambda atom: atom[1])
@@ -100,30 +131,35 @@ class _Renderer:
                 swallowed.update(range(*marks[event.node.start].target))
         return swallowed
 
-    def _collect(
-        self,
-        nodes: Sequence[Node],
-        marks: dict[int, Mark],
-        placed: list[_Placed],
-        region: tuple[_Position, _Position],
-    ) -> None:
-        """Notes the tags of nodes in the order of the translation, each inside its parent's."""
-        tagged = [
-            (*self._locate(node, marks[node.start]), order, node)
+    def _collect(self, marks: dict[int, Mark]) -> list[_Placed]:
+        """Returns tags in the order of the translation, each inside its parent's."""
+        placed: list[_Placed] = []
+        stack = [_Open(self._sort(self._unit.nodes, marks), (0, 0), (len(self._atoms), 0))]
+        while stack:
+            inside = stack[-1]
+            located = next(inside.located, None)
+            if located is None:
+                stack.pop()
+                placed += inside.closing
+                continue
+            start = min(max(located.start, inside.cursor), inside.limit)
+            end = min(max(located.end, start), inside.limit)
+            inside.cursor = end
+            first, *closing = self._of_node[located.node.start]
+            placed.append(_Placed(start, first))
+            closed = [_Placed(end, event) for event in closing]
+            children = located.node.children if closing else ()
+            stack.append(_Open(self._sort(children, marks), start, end, closed))
+        return placed
+
+    def _sort(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> Iterator[_Located]:
+        """Yields nodes that aren't text in the order of the translation."""
+        located = [
+            _Located(*self._locate(node, marks[node.start]), order, node)
             for order, node in enumerate(nodes)
             if node.kind != "text"
         ]
-        cursor, limit = region
-        for wanted, wanted_end, _, node in sorted(tagged, key=lambda each: each[:3]):
-            start = min(max(wanted, cursor), limit)
-            end = min(max(wanted_end, start), limit)
-            events = self._of_node[node.start]
-            placed.append(_Placed(start, events[0]))
-            if len(events) > 1:
-                if node.kind != "protected":
-                    self._collect(node.children, marks, placed, (start, end))
-                placed.append(_Placed(end, events[1]))
-            cursor = end
+        return iter(sorted(located, key=lambda each: each[:3]))
 
     def _locate(self, node: Node, mark: Mark) -> tuple[_Position, _Position]:
         """Returns where a node's tags go: inside of a word where they were inside of the same."""
@@ -207,6 +243,8 @@ class _Renderer:
         """Returns the gap of the source that has the same tags, as the document writes it."""
         at_edge = 0 if index == 0 else len(self._plain.atoms)
         gap = self._gap_of(events[0]) if events else at_edge
+        if self._num_tags[gap] != len(events):
+            return None
         written = self._of_gap.get(gap, [])
         tags = [event for event in written if event.kind != "space"]
         atoms = self._plain.atoms
@@ -279,60 +317,3 @@ def _opens(event: Event) -> bool:
 
 def _breaks(event: Event) -> bool:
     return event.node is not None and event.kind == "void" and event.node.is_break
-
-
-def _find_protected(
-    nodes: Sequence[Node], plain: PlainText, target: str, links: Sequence[Link]
-) -> dict[int, Span]:
-    """Returns where protected texts stand in a translation, by the starts of their nodes.
-
-    Of the places where a text is found, as whole words if it was, it gets the one with most links
-    to it, and of those the nearest by its share of the text before.
-    """
-    found: dict[int, Span] = {}
-    taken: list[Span] = []
-    pending = list(nodes)[::-1]
-    while pending:
-        node = pending.pop()
-        pending += reversed(node.children)
-        if node.kind != "protected":
-            continue
-        start, end = plain.spans[node.start]
-        linked = [there for here, there in links if here[0] < end and start < here[1]]
-        share = start / len(plain.text) * len(target)
-        is_part = plain.text[:start][-1:].isalnum() or plain.text[end : end + 1].isalnum()
-        places = [
-            place
-            for place in _find_all(plain.text[start:end], target, is_part=is_part)
-            if not any(place[0] < other[1] and other[0] < place[1] for other in taken)
-        ]
-        if places:
-            best = max(places, key=lambda place: (_count(linked, place), -abs(place[0] - share)))
-            taken.append(best)
-            found[node.start] = best
-    return found
-
-
-def _count(linked: Sequence[Span], place: Span) -> int:
-    """Returns how many spans overlap a place."""
-    return sum(start < place[1] and place[0] < end for start, end in linked)
-
-
-def _find_all(text: str, target: str, *, is_part: bool) -> list[Span]:
-    """Returns where a text is in a translation: the first 100 places.
-
-    Args:
-        text: The text.
-        target: The translation.
-        is_part: Whether it may be a part of a word.
-    """
-    found: list[Span] = []
-    start = target.find(text) if text else -1
-    while start >= 0 and len(found) < _MAX_PLACES:
-        end = start + len(text)
-        cuts_front = text[0].isalnum() and start > 0 and target[start - 1].isalnum()
-        cuts_back = text[-1].isalnum() and end < len(target) and target[end].isalnum()
-        if is_part or not (cuts_front or cuts_back):
-            found.append((start, end))
-        start = target.find(text, start + 1)
-    return found

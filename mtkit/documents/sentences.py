@@ -54,25 +54,47 @@ class SentenceTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
+        return self.translate(texts, [True] * len(texts))
+
+    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> list[TranslatedText]:
+        """Returns each text's translation, in order.
+
+        Args:
+            texts: The texts.
+            needs_links: Of each whether its words are aligned; others come without links.
+
+        Raises:
+            MtkitError: As `Translator.search`.
+        """
         spans = [find_sentences(text) for text in texts]
-        sentences = [
-            text[start:end]
-            for text, of_text in zip(texts, spans, strict=True)
-            for start, end in of_text
-        ]
-        unique = list(dict.fromkeys(sentences))
+        # A sentence is translated once; it is aligned if it is in any text that needs it.
+        aligned: dict[str, bool] = {}
+        for text, of_text, needs in zip(texts, spans, needs_links, strict=True):
+            for start, end in of_text:
+                sentence = text[start:end]
+                aligned[sentence] = needs or aligned.get(sentence, False)
+        unique = list(aligned)
         found: dict[str, Hypothesis] = {}
         for first in range(0, len(unique), _WINDOW):
             window = unique[first : first + _WINDOW]
-            requests = [Request(sentence, settings=self._settings) for sentence in window]
+            requests = [
+                Request(sentence, settings=self._settings if aligned[sentence] else None)
+                for sentence in window
+            ]
             answers = self._translator.search(requests, first_line=first + 1)
             found.update(zip(window, (each.candidates[0] for each in answers), strict=True))
         return [
-            self._join(text, of_text, found) for text, of_text in zip(texts, spans, strict=True)
+            self._join(text, of_text, found, needs_links=needs)
+            for text, of_text, needs in zip(texts, spans, needs_links, strict=True)
         ]
 
     def _join(
-        self, text: str, spans: Sequence[Span], found: dict[str, Hypothesis]
+        self,
+        text: str,
+        spans: Sequence[Span],
+        found: dict[str, Hypothesis],
+        *,
+        needs_links: bool,
     ) -> TranslatedText:
         pieces: list[str] = []
         links: list[Link] = []
@@ -84,14 +106,20 @@ class SentenceTranslator:
             if pieces:
                 pieces.append(self._separator)
                 length += len(self._separator)
-            of_sentence = [(link.source, link.target) for link in hypothesis.links]
-            links += [
-                (_shift(source, start), _shift(target, length))
-                for source, target in of_sentence or link_words(text[start:end], hypothesis.text)
-            ]
+            if needs_links:
+                links += _link(text[start:end], hypothesis, start, length)
             pieces.append(hypothesis.text)
             length += len(hypothesis.text)
-        return TranslatedText("".join(pieces), tuple(links))
+        return TranslatedText("".join(pieces), tuple(links) if needs_links else None)
+
+
+def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:
+    """Returns the links of a sentence's words, given where it and its translation begin."""
+    of_sentence = [(link.source, link.target) for link in hypothesis.links]
+    return [
+        (_shift(source, start), _shift(target, target_start))
+        for source, target in of_sentence or link_words(sentence, hypothesis.text)
+    ]
 
 
 def _shift(span: Span, by: int) -> Span:

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Sequence
 
 from mtkit.documents.atoms import SPACE
-from mtkit.documents.document import Document, Edit, TextTranslator, Unit
+from mtkit.documents.document import Document, Edit, LinkingTranslator, TextTranslator, Unit
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 
@@ -44,7 +44,12 @@ def translate_document(document: Document, translate: TextTranslator) -> str:
         for unit in document.units
     }
     texts = [plain[id(unit)].text.strip(SPACE) for unit in document.units]
-    answers = dict(zip(map(id, document.units), translate(texts), strict=True))
+    if isinstance(translate, LinkingTranslator):
+        needs_links = [any(node.kind != "text" for node in unit.nodes) for unit in document.units]
+        translated = translate.translate(texts, needs_links)
+    else:
+        translated = translate(texts)
+    answers = dict(zip(map(id, document.units), translated, strict=True))
     edits = list(document.edits)
     for level in levels:
         cut = _Cut(document.text, edits)

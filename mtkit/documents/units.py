@@ -4,11 +4,11 @@ A unit ends where a block does, at a tag that has no partner within its block, a
 breaks in a row. So the tags in a unit are always well-formed, whatever the document is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mtkit.documents.document import Escapes, Node, Spelled, Unit
+from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
 from mtkit.errors import MtkitError
 
 MAX_DEPTH = 1_000
@@ -164,11 +164,12 @@ def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list
 
 def _trim(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Returns nodes without what stands around the text: space, tags, elements that hold it all."""
+    holders = find_holders(nodes, _is_text)
     while True:
         first, last = 0, len(nodes)
-        while first < last and not _has_text(nodes[first]):
+        while first < last and id(nodes[first]) not in holders:
             first += 1
-        while first < last and not _has_text(nodes[last - 1]):
+        while first < last and id(nodes[last - 1]) not in holders:
             last -= 1
         nodes = nodes[first:last]
         if len(nodes) != 1 or nodes[0].kind != "element":
@@ -176,21 +177,18 @@ def _trim(nodes: Sequence[Node]) -> tuple[Node, ...]:
         nodes = nodes[0].children
 
 
-def _has_text(node: Node) -> bool:
-    match node.kind:
-        case "text":
-            return any(each.text.strip() for each in node.spelled)
-        case "element" | "run":
-            return any(map(_has_text, node.children))
-        case kind:
-            return kind == "protected"
-
-
-def _has_letters(nodes: Iterable[Node]) -> bool:
-    """Returns whether there is a word to translate."""
-    return any(
-        _has_letters(node.children)
-        if node.kind in ("element", "run")
-        else node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled)
-        for node in nodes
+def _is_text(node: Node) -> bool:
+    return node.kind == "protected" or (
+        node.kind == "text" and any(each.text.strip() for each in node.spelled)
     )
+
+
+def _has_letters(nodes: Sequence[Node]) -> bool:
+    """Returns whether there is a word to translate."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled):
+            return True
+        pending += node.children
+    return False

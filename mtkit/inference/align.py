@@ -116,21 +116,34 @@ class LineAligner:
         return self._align(rows, batch_tokens)
 
     def _align(self, rows: Sequence[_Row], batch_tokens: int) -> list[Hypothesis]:
+        weights = [row.hypothesis.alignment_weights for row in rows]
+        missing = [index for index, found in enumerate(weights) if found is None]
+        for index, found in zip(
+            missing, self._attend([rows[index] for index in missing], batch_tokens), strict=True
+        ):
+            weights[index] = found
+        aligned = []
+        for row, attention in zip(rows, weights, strict=True):
+            assert attention is not None, "found just now"
+            links = align_words(row.of_source, row.of_target, attention)
+            aligned.append(replace(row.hypothesis, alignment=links, alignment_weights=None))
+        return aligned
+
+    def _attend(self, rows: Sequence[_Row], batch_tokens: int) -> list[NDArray[np.float32]]:
+        """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
-        aligned = [row.hypothesis for row in rows]
         outputs = [(*row.source.begin, *row.hypothesis.token_ids) for row in rows]
         lengths = [
             len(row.source.tokens) + len(output) for row, output in zip(rows, outputs, strict=True)
         ]
+        attended: dict[int, NDArray[np.float32]] = {}
         for batch in make_batches(lengths, batch_tokens):
-            weights = self._engine.align(
+            found = self._engine.align(
                 [rows[index].source.tokens for index in batch], [outputs[index] for index in batch]
             )
-            for index, found in zip(batch, weights, strict=True):
-                row = rows[index]
-                links = align_words(row.of_source, row.of_target, found[len(row.source.begin) :])
-                aligned[index] = replace(row.hypothesis, alignment=links)
-        return aligned
+            for index, weights in zip(batch, found, strict=True):
+                attended[index] = weights[len(rows[index].source.begin) :]
+        return [attended[index] for index in range(len(rows))]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
         """Returns the words of a part of a line; stretches are of the line."""

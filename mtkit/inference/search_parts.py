@@ -1,7 +1,7 @@
 """Searches the parts of lines, again where a translation lacks a term, and ranks what is found."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines.engine import EncodedSource, Engine
@@ -81,8 +81,13 @@ class PartSearch:
         settings = [line.settings for line in lines for _ in line.parts]
         searched = iter(self._search([part for parts in given for part in parts], settings))
         ranked: list[list[list[Hypothesis]]] = []
-        for line in lines:
+        for line, read in zip(lines, given, strict=True):
             found = [_allow_none(part, next(searched)) for part in line.parts]
+            # Attention to what a glossary put in between is to no word of the line.
+            found = [
+                hypotheses if part.tokens == other.tokens else _forget_weights(hypotheses)
+                for hypotheses, part, other in zip(found, line.parts, read, strict=True)
+            ]
             for hypotheses in found:
                 check_finite(hypotheses, line.settings, line.number)
             ranked.append(list(map(self._decode_and_rank, line.parts, found)))
@@ -109,15 +114,21 @@ class PartSearch:
     def _search(
         self, parts: Sequence[EncodedSource], settings: Sequence[Inference]
     ) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each part; those with equal settings share batches."""
+        """Returns the hypotheses of each part; those with equal settings share batches.
+
+        Alignments change no search: parts with and without share batches, too.
+        """
+        aligns = any(each.alignments for each in settings)
+        shared = {each: each.model_copy(update={"alignments": aligns}) for each in set(settings)}
         groups: dict[Inference, list[int]] = {}
         for index, each in enumerate(settings):
-            groups.setdefault(each, []).append(index)
+            groups.setdefault(shared[each], []).append(index)
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for each, group in groups.items():
             searched = search_in_batches(self._engine, [parts[index] for index in group], each)
             for index, hypotheses in zip(group, searched, strict=True):
-                found[index] = hypotheses
+                is_as_asked = settings[index].alignments == aligns
+                found[index] = hypotheses if is_as_asked else _forget_weights(hypotheses)
         return found
 
     def _decode_and_rank(
@@ -132,3 +143,8 @@ def _allow_none(part: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypot
     """Returns what was found, or an empty output where none has what it must contain."""
     is_missed = bool(part.required) and not are_finite(hypotheses)
     return list(BLANK.candidates) if is_missed else hypotheses
+
+
+def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """Returns hypotheses without what alignments are read from."""
+    return [replace(each, alignment_weights=None) for each in hypotheses]

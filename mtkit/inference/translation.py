@@ -1,7 +1,7 @@
 """Requests to a translator, and its translations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mtkit.errors import MtkitError
@@ -11,6 +11,9 @@ from mtkit.text.trees.restore import Repairs
 from mtkit.text.words import Span
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     # Loaded where flags are asked for.
     from mtkit.evaluation.flags.flag import Flag
 
@@ -139,6 +142,9 @@ class Hypothesis:
         pieces: Each token as the tokenizer writes it; empty before decoding.
         repairs: What it took to make a tree of a parser's output; None for text.
         alignment: Which words stand for which of the line; None unless `inference.alignments`.
+        alignment_weights: How much each token attends to each source token by the head that
+            alignments are read from, [tgt_len, src_len], until `alignment` is found; None if the
+            engine doesn't tell it with the search.
     """
 
     token_ids: tuple[int, ...]
@@ -152,6 +158,7 @@ class Hypothesis:
     fused_log_probability: float | None = None
     repairs: Repairs | None = None
     alignment: WordAlignment | None = None
+    alignment_weights: "NDArray[np.float32] | None" = field(default=None, compare=False, repr=False)
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -83,7 +83,7 @@ class EncoderDecoder(nn.Module):
 
     def watch(
         self,
-        source_tokens: Int[Tensor, "batch src_len"],
+        memory: Float[Tensor, "batch src_len d_model"],
         source_layout: PaddedLayout,
         target_tokens: Int[Tensor, "batch tgt_len"],
         target_layout: PaddedLayout,
@@ -92,13 +92,12 @@ class EncoderDecoder(nn.Module):
         """Returns a head's attention to the source, as `forward` has it, by as little as it takes.
 
         Args:
-            source_tokens: As `forward` takes them.
+            memory: The encoded sources, as `encode` returns them.
             source_layout: The sources' layout.
             target_tokens: As `forward` takes them.
             target_layout: The targets' layout.
             watched: The head.
         """
-        memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
         self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
         return watched.find_weights(target_layout, source_layout)
@@ -125,7 +124,13 @@ class EncoderDecoder(nn.Module):
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
     ) -> DecoderCache:
         """Returns the encoded source, ready for the first `step`."""
-        return self.decoder.start(self.encode(source_tokens, source_layout), source_layout)
+        return self.start_from(self.encode(source_tokens, source_layout), source_layout)
+
+    def start_from(
+        self, memory: Float[Tensor, "batch src_len d_model"], source_layout: PaddedLayout
+    ) -> DecoderCache:
+        """Returns what `start` does, of a source that `encode` has encoded."""
+        return self.decoder.start(memory, source_layout)
 
     def step(
         self,

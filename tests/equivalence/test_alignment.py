@@ -119,3 +119,55 @@ def test_as_long_as_the_positions_reach(model: EncoderDecoder, tmp_path: Path) -
     # The last token is none of eight inputs that begin with <s>.
     np.testing.assert_allclose(theirs[:7], ours[:7], atol=2e-6)
     assert not theirs[7].any()
+
+
+def test_ctranslate2_says_the_same_of_many_sentences(model: EncoderDecoder, tmp_path: Path) -> None:
+    """More than a thread aligns together, of all lengths."""
+    head = AlignmentHead(layer=2, head=1, at="input")
+    pieces = (PIECES, PIECES)
+    write_ctranslate2(
+        model,
+        tmp_path,
+        pieces=pieces,
+        max_tokens=60,
+        quantization="float32",
+        alignment_head=head,
+    )
+    rng = np.random.default_rng(3)
+    sources, targets = (
+        [[*rng.integers(4, VOCAB_SIZE, rng.integers(1, 50)).tolist(), EOS] for _ in range(70)]
+        for _ in range(2)
+    )
+    ours = TorchEngine(model, "cpu", alignment_heads=[head]).align(sources, targets)
+    theirs = CTranslate2Engine(tmp_path, alignment_head=head).align(sources, targets)
+    for found, expected in zip(theirs, ours, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Inference(beam_size=3, n_best=3, alignments=True, max_extra_tokens=4),
+        Inference(beam_size=1, alignments=True, max_extra_tokens=4),
+    ],
+)
+def test_what_comes_with_the_search_is_what_its_outputs_are_given_alone(
+    model: EncoderDecoder, head: AlignmentHead, settings: Inference
+) -> None:
+    """Of an ensemble, with tokens that begin each output and that are left out of it."""
+    torch.manual_seed(21)
+    other = EncoderDecoder(model.model, VOCAB_SIZE, VOCAB_SIZE).eval()
+    engine = TorchEngine([model, other], "cpu", alignment_heads=[head, head])
+    begin = (6, 7)
+    sources = [EncodedSource(tokens, begin=begin) for tokens in SOURCES]
+    found = engine.search(sources, settings)
+    assert [len(each) for each in found] == [settings.n_best] * 3
+    for source, of_source in zip(SOURCES, found, strict=True):
+        for hypothesis in of_source:
+            [expected] = engine.align([source], [[*begin, *hypothesis.token_ids]])
+            assert hypothesis.alignment_weights is not None
+            np.testing.assert_allclose(hypothesis.alignment_weights, expected[2:], atol=1e-6)
+    plain = engine.search(sources, settings.model_copy(update={"alignments": False}))
+    assert plain == found
+    assert all(each.alignment_weights is None for of_source in plain for each in of_source)

@@ -1,6 +1,7 @@
 """CTranslate2 as the engine, on a CPU or one GPU, on what `mtkit export` made; without torch."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.inference.batching import make_shards
 from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
@@ -29,6 +31,9 @@ from mtkit.text.token_ids import BOS, EOS, PAD
 _BATCHES_OF_A_THREAD = 4
 _MAX_SCORED_TOKENS = 2_048
 """Tokens scored at once: their logits are in memory together."""
+
+_MAX_ALIGNED_TOKENS = 1_024
+"""Source and target tokens that a thread aligns together."""
 
 
 class CTranslate2Engine:
@@ -175,15 +180,24 @@ class CTranslate2Engine:
         if not indices:
             return found
         first_row = 0 if self._alignment_head is None else self._alignment_head.first_row
-        results = self.start(
-            [EncodedSource(source_batch[index], prefix=prefixes[index]) for index in indices],
-            beam_size=1,
-            # The last token's row is that of the step behind it.
-            max_decoding_length=max(len(prefixes[index]) for index in indices) + 1,
-            return_end_token=True,
-            return_attention=True,
-        )
-        for index, result in zip(indices, results, strict=True):
+        lengths = [len(source_batch[index]) + len(prefixes[index]) for index in indices]
+        # A thread takes what is started at once, and waits for the longest of it.
+        shards = [
+            [indices[number] for number in shard]
+            for shard in make_shards(lengths, _MAX_ALIGNED_TOKENS, self.num_threads)
+        ]
+        running = [
+            self.start(
+                [EncodedSource(source_batch[index], prefix=prefixes[index]) for index in shard],
+                beam_size=1,
+                # The last token's row is that of the step behind it.
+                max_decoding_length=max(len(prefixes[index]) for index in shard) + 1,
+                return_end_token=True,
+                return_attention=True,
+            )
+            for shard in shards
+        ]
+        for index, result in zip(chain(*shards), chain(*running), strict=True):
             attention = np.array(result.result().attention[0], np.float32)
             rows = attention[first_row : first_row + len(prefixes[index])]
             found[index] = fill_rows(rows, len(target_batch[index]))

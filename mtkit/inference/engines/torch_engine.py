@@ -122,7 +122,9 @@ class TorchEngine:
                 "remove it: --set '~inference.sampling'",
             )
         with self._lock, _evaluating(self._networks):
-            found = self._search(sources, settings, limits, constraints, vocabulary)
+            members = self._read(sources, settings, vocabulary)
+            steps = self._join(members, sources, settings)
+            found = _search(steps, sources, settings, limits, constraints)
             if vocabulary is not None:
                 found = [
                     [replace(each, token_ids=vocabulary.restore(each.token_ids)) for each in of_one]
@@ -130,50 +132,12 @@ class TorchEngine:
                 ]
             elif self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
+            if settings.alignments and self.aligns:
+                found = self._watch_found(sources, found, members)
         return [
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
             for source, of_source in zip(sources, found, strict=True)
         ]
-
-    def _search(
-        self,
-        sources: Sequence[EncodedSource],
-        settings: Inference,
-        limits: Int[Tensor, " batch"],
-        constraints: "_Constraints",
-        vocabulary: BatchVocabulary | None,
-    ) -> list[list[Hypothesis]]:
-        model = self._read(sources, settings, vocabulary)
-        rules = OutputRules(
-            constraints.forced,
-            num_certain=[len(source.begin) for source in sources],
-            min_length=settings.min_length,
-            no_repeat_ngram=settings.no_repeat_ngram,
-            forbidden=constraints.forbidden,
-        )
-        if settings.sampling is not None:
-            return sample(
-                model,
-                limits,
-                sampling=settings.sampling,
-                num_samples=settings.n_best,
-                draws=[source.draw for source in sources],
-                penalty=settings.length_penalty,
-                rules=rules,
-            )
-        if settings.beam_size == 1 and not any(constraints.required):
-            return greedy_search(model, limits, settings.length_penalty, rules)
-        return beam_search(
-            model,
-            limits,
-            beam_size=settings.beam_size,
-            n_best=settings.n_best,
-            penalty=settings.length_penalty,
-            coverage=settings.coverage_penalty,
-            stop_margin=settings.stop_margin,
-            rules=rules,
-            required=constraints.required,
-        )
 
     def _list_vocabulary(self, sources: Sequence[EncodedSource]) -> BatchVocabulary | None:
         """Returns the tokens that outputs of these sources may have; None for all."""
@@ -253,17 +217,62 @@ class TorchEngine:
         """
         models = [model for model in self._models if isinstance(model, EncoderDecoder)]
         assert self.aligns, "callers check that"
+        sources, source_layout = self._pad(source_batch)
+        with self._lock, _evaluating(models):
+            memories = [model.encode(sources, source_layout) for model in models]
+            return self._watch(memories, source_layout, source_batch, target_batch)
+
+    def _watch_found(
+        self,
+        sources: Sequence[EncodedSource],
+        found: list[list[Hypothesis]],
+        members: Sequence[StepModel],
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with what alignments are read from; sources aren't encoded again."""
+        of_rows = [index for index, each in enumerate(found) for _ in each]
+        outputs = [hypothesis.token_ids for each in found for hypothesis in each]
+        tokens = [source.tokens for source in sources]
+        is_token = self._pad(tokens)[1].is_token
+        weights: list[NDArray[np.float32]] = []
+        # As many together as the search had sentences.
+        for first in range(0, len(outputs), len(sources)):
+            indices = of_rows[first : first + len(sources)]
+            rows = torch.tensor(indices, device=self._device)
+            memories = []
+            for member in members:
+                assert isinstance(member, EncoderDecoderSteps), "aligns"
+                assert member.memory is not None, "kept"
+                memories.append(member.memory[rows])
+            weights += self._watch(
+                memories,
+                PaddedLayout(is_token[rows]),
+                [tokens[index] for index in indices],
+                outputs[first : first + len(sources)],
+            )
+        watched = iter(weights)
+        return [
+            [replace(hypothesis, alignment_weights=next(watched)) for hypothesis in each]
+            for each in found
+        ]
+
+    def _watch(
+        self,
+        memories: Sequence[Float[Tensor, "batch src_len d_model"]],
+        source_layout: PaddedLayout,
+        source_batch: Sequence[Sequence[int]],
+        target_batch: Sequence[Sequence[int]],
+    ) -> list[NDArray[np.float32]]:
+        """Returns what `align` does, given what each model's encoder made of the sources."""
+        models = [model for model in self._models if isinstance(model, EncoderDecoder)]
         heads = self._alignment_heads or [default_head(model.model) for model in models]
         inputs = [list_aligned_inputs(target, self.max_tokens) for target in target_batch]
-        sources, source_layout = self._pad(source_batch)
         targets, target_layout = self._pad(inputs)
         found = []
-        with self._lock, _evaluating(models):
-            for model, head in zip(models, heads, strict=True):
-                watched = WatchedHead(head.layer, head.head)
-                chosen = model.watch(sources, source_layout, targets, target_layout, watched)
-                end = chosen.shape[1] - 1 + head.first_row
-                found.append(chosen[:, head.first_row : end])
+        for model, head, memory in zip(models, heads, memories, strict=True):
+            watched = WatchedHead(head.layer, head.head)
+            chosen = model.watch(memory, source_layout, targets, target_layout, watched)
+            end = chosen.shape[1] - 1 + head.first_row
+            found.append(chosen[:, head.first_row : end])
         means = torch.stack(found).mean(dim=0).cpu().numpy()
         return [
             fill_rows(weights[: len(begun) - 1, : len(source)], len(target))
@@ -310,7 +319,8 @@ class TorchEngine:
         sources: Sequence[EncodedSource],
         settings: Inference,
         vocabulary: BatchVocabulary | None,
-    ) -> StepModel:
+    ) -> list[StepModel]:
+        """Returns each model as it has read the sources."""
         members: list[StepModel] = []
         for model in self._models:
             match model:
@@ -322,12 +332,19 @@ class TorchEngine:
                             tokens,
                             layout,
                             keeps_attention=settings.coverage_penalty > 0.0,
+                            keeps_memory=settings.alignments,
                             vocabulary=vocabulary,
                         )
                     )
                 case CausalLanguageModel():
                     texts, layout = self._pad([(BOS, *source.tokens) for source in sources])
                     members.append(CausalSteps(model, texts, layout))
+        return members
+
+    def _join(
+        self, members: Sequence[StepModel], sources: Sequence[EncodedSource], settings: Inference
+    ) -> StepModel:
+        """Returns models as one, with the language model of `inference.fusion`."""
         steps = members[0] if len(members) == 1 else EnsembleSteps(members)
         if self._language_model is None or settings.fusion is None:
             return steps
@@ -373,6 +390,45 @@ class _Constraints:
             [list(map(find, phrases)) for phrases in required],
             [list(map(find, phrases)) for phrases in possible],
         )
+
+
+def _search(
+    model: StepModel,
+    sources: Sequence[EncodedSource],
+    settings: Inference,
+    limits: Int[Tensor, " batch"],
+    constraints: _Constraints,
+) -> list[list[Hypothesis]]:
+    rules = OutputRules(
+        constraints.forced,
+        num_certain=[len(source.begin) for source in sources],
+        min_length=settings.min_length,
+        no_repeat_ngram=settings.no_repeat_ngram,
+        forbidden=constraints.forbidden,
+    )
+    if settings.sampling is not None:
+        return sample(
+            model,
+            limits,
+            sampling=settings.sampling,
+            num_samples=settings.n_best,
+            draws=[source.draw for source in sources],
+            penalty=settings.length_penalty,
+            rules=rules,
+        )
+    if settings.beam_size == 1 and not any(constraints.required):
+        return greedy_search(model, limits, settings.length_penalty, rules)
+    return beam_search(
+        model,
+        limits,
+        beam_size=settings.beam_size,
+        n_best=settings.n_best,
+        penalty=settings.length_penalty,
+        coverage=settings.coverage_penalty,
+        stop_margin=settings.stop_margin,
+        rules=rules,
+        required=constraints.required,
+    )
 
 
 def pad(

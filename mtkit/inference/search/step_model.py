@@ -60,8 +60,12 @@ class EncoderDecoderSteps:
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
         source_layout: Where the sources stand.
         keeps_attention: Whether `source_attention` will be asked for.
+        keeps_memory: Whether `memory` will be.
         vocabulary: The tokens that may come next, by whose order they are counted; all where it
             isn't given.
+
+    Attributes:
+        memory: The encoded sources, [batch, src_len, d_model]; None where they aren't kept.
     """
 
     def __init__(
@@ -71,10 +75,13 @@ class EncoderDecoderSteps:
         source_layout: PaddedLayout,
         *,
         keeps_attention: bool = False,
+        keeps_memory: bool = False,
         vocabulary: BatchVocabulary | None = None,
     ) -> None:
         self._model = model
-        self._cache = model.start(source_tokens, source_layout)
+        memory = model.encode(source_tokens, source_layout)
+        self.memory = memory if keeps_memory else None
+        self._cache = model.start_from(memory, source_layout)
         self._cache.keeps_attention = keeps_attention
         self._vocabulary = vocabulary
         self._project = None

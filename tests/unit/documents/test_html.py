@@ -117,3 +117,44 @@ def test_any_soup_keeps_each_tag_once() -> None:
 def test_a_broken_page_is_named(page: str, fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
         translate(page)
+
+
+def test_a_thousand_tags_inside_one_another_are_kept() -> None:
+    page = f"<p>a {'<b>' * 1_000}word{'</b>' * 1_000} b</p>"
+    assert translate(page, keep_text) == page
+    assert translate(page) == f"<p>B {'<b>' * 1_000}WORD{'</b>' * 1_000} A</p>"
+
+
+@pytest.mark.parametrize("inner", ["<code></code>", "<i><img></i>", "<i> </i>"])
+def test_elements_without_text_are_kept(inner: str) -> None:
+    page = f"<p>Some <b>{inner}</b> text</p>"
+    assert translate(page, keep_text) == page
+
+
+def test_many_protected_texts_each_go_with_their_own() -> None:
+    # As many as are looked for together, of one length; the names are no words of the translation.
+    names = [f"x{index}" for index in range(100, 300)]
+    page = "<p>" + " ".join(f"word <code>{name}</code>" for name in names) + "</p>"
+    turned = " ".join(f"<code>{name}</code> WORD" for name in names[::-1])
+    assert translate(page, keep_text) == page
+    assert translate(page) == f"<p>{turned}</p>"
+
+
+def test_the_same_protected_text_goes_to_the_place_that_its_links_name() -> None:
+    page = "<p>one <code>ls</code> two ls</p>"
+
+    def translate_it(texts: list[str]) -> list[TranslatedText]:
+        # "ls" without tags comes first, and is linked to the last word of the source.
+        assert texts == ["one ls two ls"]
+        return [TranslatedText("ls eins ls zwei", (((11, 13), (0, 2)), ((4, 6), (8, 10))))]
+
+    assert translate(page, translate_it) == "<p>ls eins <code>ls</code> zwei</p>"
+
+
+def test_a_protected_text_is_found_as_a_whole_word() -> None:
+    page = "<p>Use <code>ls</code> now</p>"
+
+    def translate_it(texts: list[str]) -> list[TranslatedText]:
+        return [TranslatedText("Hals ls als")]
+
+    assert translate(page, translate_it) == "<p>Hals <code>ls</code> als</p>"

@@ -1,6 +1,7 @@
 """Where tags go, by alignments made by hand."""
 
 import itertools
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,3 +79,121 @@ def test_places_are_in_the_text_and_never_cross(
             or other.target[1] <= one.target[0]
             or (one.target[0] == one.target[1] or other.target[0] == other.target[1])
         )
+
+
+Words = list[tuple[int, int]]
+
+
+@st.composite
+def make_links(draw: st.DrawFn) -> tuple[int, int, Words]:
+    """Returns the number of words of a source and of its translation, and links between them."""
+    num_source, num_target = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    pairs = st.tuples(st.integers(0, num_source - 1), st.integers(0, num_target - 1))
+    return num_source, num_target, draw(st.lists(pairs, max_size=16, unique=True))
+
+
+def weigh(links: Words, words: tuple[int, int], target: int) -> Fraction:
+    """Returns what a target word says for an element: the rule of the module's docstring."""
+    linked = [source for source, other in links if other == target]
+    if not linked:
+        return Fraction(-1, 100)
+    inside = sum(words[0] <= source < words[1] for source in linked)
+    return Fraction(inside, len(linked)) if inside else Fraction(-1)
+
+
+@given(make_links(), st.data())
+def test_elements_get_the_best_run_that_others_leave(
+    made: tuple[int, int, Words], data: st.DataObject
+) -> None:
+    num_source, num_target, links = made
+    edge = data.draw(st.integers(0, num_source))
+    marks = [mark for mark in (Mark(0, edge), Mark(edge, num_source)) if mark.first < mark.last]
+    place(num_source, num_target, links, *marks)
+    taken: set[int] = set()
+    spans = [(mark.first, mark.last) for mark in marks]
+    weights = [[weigh(links, span, at) for at in range(num_target)] for span in spans]
+    # The one with more evidence chooses first, the first of two with as much.
+    evidence = [sum(weight for weight in of_one if weight > 0) for of_one in weights]
+    for which in sorted(range(len(marks)), key=lambda index: -evidence[index]):
+        free = [
+            range(first, last)
+            for first, last in itertools.combinations(range(num_target + 1), 2)
+            if taken.isdisjoint(range(first, last))
+        ]
+        sums = {run: sum(weights[which][at] for at in run) for run in free}
+        chosen = range(*marks[which].target)
+        if sums and max(sums.values()) > 0:
+            assert sums[chosen] == max(sums.values())
+        else:
+            assert len(chosen) == bool(free)
+        taken.update(chosen)
+
+
+@given(make_links(), st.data())
+def test_tags_without_text_go_to_the_gaps_that_fewest_links_cross(
+    made: tuple[int, int, Words], data: st.DataObject
+) -> None:
+    num_source, num_target, links = made
+    words = sorted(data.draw(st.tuples(st.integers(0, num_source), st.integers(0, num_source))))
+    gaps = st.lists(st.integers(0, num_source), min_size=1, max_size=4)
+    voids = [Mark(gap, gap) for gap in sorted(data.draw(gaps))]
+    around = Mark(*words, [Mark(words[0], words[0]), Mark(words[1], words[1])])
+    elements = [around] if words[0] < words[1] else []
+    place(num_source, num_target, links, *elements, *voids)
+    inside = range(around.target[0] + 1, around.target[1])
+    everywhere = [gap for gap in range(num_target + 1) if gap not in inside]
+    within = range(around.target[0], around.target[1] + 1)
+    checked = [(void, everywhere) for void in voids]
+    checked += [(void, list(within)) for void in around.children if elements]
+    for void, allowed in checked:
+        counts = {
+            gap: sum((source < void.first) != (target < gap) for source, target in links)
+            for gap in allowed
+        }
+        assert void.target[0] == void.target[1]
+        assert counts[void.target[0]] == min(counts.values())
+
+
+def test_of_gaps_that_equally_few_links_cross_the_one_beside_its_word_is_taken() -> None:
+    # One link, of the last source word to the second of four: no link crosses the gaps 0 and 1.
+    before, behind = Mark(2, 2), Mark(3, 3, follows=True)
+    place(3, 4, [(2, 1)], before, behind)
+    assert (before.target, behind.target) == ((1, 1), (2, 2))
+
+
+def test_of_gaps_that_are_as_good_the_nearest_by_its_share_is_taken() -> None:
+    # Nothing is linked: half of the source is before it, so half of the four words are.
+    void = Mark(1, 1)
+    place(2, 4, [], void)
+    assert void.target == (2, 2)
+
+
+def test_an_element_that_no_word_is_left_for_goes_to_a_gap_with_all_that_it_holds() -> None:
+    inner = [Mark(2, 2), Mark(2, 3)]
+    crowded = Mark(2, 3, inner)
+    place(3, 2, [(0, 0), (1, 1)], Mark(0, 1), Mark(1, 2), crowded)
+    assert crowded.target == (2, 2)
+    assert [mark.target for mark in inner] == [(2, 2), (2, 2)]
+
+
+def test_tags_of_thousands_of_words_go_with_them_when_all_change_places() -> None:
+    # Time that grows with the square would take a minute here.
+    count = 10_000
+    links = [(index, count - 1 - index) for index in range(count)]
+    elements = [Mark(index, index + 1) for index in range(count)]
+    place(count, count, links, *elements)
+    assert all(mark.target == (count - mark.last, count - mark.first) for mark in elements)
+    voids = [Mark(index, index) for index in range(1, count, 7)]
+    place(count, count, [(index, index) for index in range(count)], *voids)
+    assert all(void.target == (void.first, void.first) for void in voids)
+
+
+def test_elements_inside_one_another_without_end_share_their_words() -> None:
+    root = mark = Mark(0, 2)
+    for _ in range(5_000):
+        mark.children = [Mark(0, 2)]
+        mark = mark.children[0]
+    mark.children = [Mark(1, 1)]
+    place(4, 4, [(0, 2), (1, 3), (2, 0), (3, 1)], root)
+    assert mark.target == (2, 4)
+    assert mark.children[0].target == (3, 3)

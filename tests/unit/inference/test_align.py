@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from mtkit.inference.segment import join_parts
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, LineError, Link, WordAlignment
+from mtkit.inference.translation import Hypothesis, LineError, Link, Request, WordAlignment
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -72,6 +73,28 @@ def translator(tiny_run) -> Translator:
     model = build(ModelConfig.of(run.recipe, tokenizer)).eval()
     settings = Inference(alignments=True, n_best=2, max_extra_tokens=3)
     return Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
+
+
+def test_lines_with_and_without_alignments_share_a_batch(translator: Translator) -> None:
+    lines = ["The old man buys apples.", "She sings.", "They sing."]
+    plain = translator.settings.model_copy(update={"alignments": False})
+    mixed = translator.search([lines[0], Request(lines[1], settings=plain), lines[2]])
+    for index, (found, alone) in enumerate(zip(mixed, translator.search(lines), strict=True)):
+        wanted = alone.candidates
+        if index == 1:
+            wanted = tuple(replace(each, alignment=None) for each in wanted)
+        assert found.candidates == wanted
+        assert all(each.alignment_weights is None for each in found.candidates)
+
+
+def test_links_of_the_search_are_those_of_given_translations(translator: Translator) -> None:
+    lines = ["The old man buys apples.", "She sings.", "They sing."]
+    searched = translator.search(lines)
+    pairs = [(line, found.text) for line, found in zip(lines, searched, strict=True)]
+    for found, given in zip(searched, translator.score(pairs), strict=True):
+        best, again = found.candidates[0], given.candidates[0]
+        if again.token_ids == best.token_ids:
+            assert again.alignment == best.alignment
 
 
 def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> None:

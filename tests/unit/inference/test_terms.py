@@ -1,8 +1,12 @@
 """Terms in lines; the engine stands in for one that writes a word more for each that it must."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_engine import check_settings
@@ -114,6 +118,59 @@ def test_a_model_that_knows_annotations_reads_them(terms_file):
     # What it lacks nevertheless is reported, and left.
     assert len(engine.batches) == 1
     assert [[use.use for use in each.terms] for each in found] == [["missed"], []]
+
+
+class _AlignedTokenizer(_AnnotatedTokenizer):
+    """Knows where its tokens stand: each is a character."""
+
+    def locate(self, _: str, text: str) -> list[tuple[int, int]]:
+        return [(index, index + 1) for index in range(len(text))]
+
+    def locate_decoded(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        end = len(tokens) - 1
+        return [*((index, index + 1) for index in range(end)), (end, end)]
+
+
+class _AligningEngine(WordEngine):
+    """All of its tokens attend to the first of the source; notes what it aligns by itself."""
+
+    aligns = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aligned: list[Sequence[int]] = []
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        found = super().search(sources, settings)
+        return [
+            [replace(each, alignment_weights=_attend(source.tokens, each.token_ids))]
+            for source, (each,) in zip(sources, found, strict=True)
+        ]
+
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        self.aligned += source_batch
+        return list(map(_attend, source_batch, target_batch))
+
+
+def _attend(source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]:
+    weights = np.zeros((len(target), len(source)), np.float32)
+    weights[:, 0] = 1.0
+    return weights
+
+
+def test_words_are_aligned_to_the_line_without_its_annotations(terms_file):
+    terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
+    engine, tokenizer = _AligningEngine(), _AlignedTokenizer()
+    settings = Inference(glossary=Glossary(path=terms_file), alignments=True)
+    translator = Translator.of(engine, tokenizer, settings, target_language="de")
+    found = translator.search(["dog the zebra", "the dog"])
+    assert [each.candidates[0].alignment.pharaoh for each in found] == ["0-0", "0-0 0-1"]
+    # What the search has attended to is right for the other line.
+    assert engine.aligned == tokenizer.encode_source(["dog the zebra"])
 
 
 def test_constraints_may_be_asked_for_instead(terms_file):
