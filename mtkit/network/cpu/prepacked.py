@@ -49,9 +49,14 @@ def pad_rows(rows: Num[Tensor, "rows width"]) -> Num[Tensor, "more_rows width"]:
     oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: so such
     numbers are few.
     """
-    multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if len(rows) >= min_rows)
-    num_zeros = -len(rows) % multiple
+    num_zeros = pad_height(len(rows)) - len(rows)
     return nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows
+
+
+def pad_height(num_rows: int) -> int:
+    """Returns the usual number of rows that a matrix of `num_rows` is padded to."""
+    multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if num_rows >= min_rows)
+    return num_rows + -num_rows % multiple
 
 
 def gains_by_prepacking(device: torch.device) -> bool:
