@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 _USUAL_ROWS = 256
 """Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
-_ROW_MULTIPLES = ((128, 128), (32, 32), (0, 8))
+_ROW_MULTIPLES = ((256, 64), (32, 32), (0, 8))
 """From how many rows on their number is padded to a multiple of which."""
 
 
