@@ -9,10 +9,13 @@ from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
-from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
 from mtkit.network.stack import TransformerStack
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
+
+_MIN_PADDING = 0.1
+"""Share of padding from which on it takes longer than to leave it out (docs/log.md)."""
 
 
 class EncoderDecoder(nn.Module):
@@ -125,7 +128,11 @@ class EncoderDecoder(nn.Module):
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
     ) -> DecoderCache:
         """Returns the encoded source, ready for the first `step`."""
-        return self.decoder.start(self.encode(source_tokens, source_layout), source_layout)
+        layout: PaddedLayout | UnpaddedLayout = source_layout
+        if source_tokens.device.type == "cpu" and _has_much_padding(source_layout):
+            layout = UnpaddedLayout.of(source_layout)
+            source_tokens = source_tokens[source_layout.is_token][None]
+        return self.decoder.start(self.encode(source_tokens, layout), layout)
 
     def step(
         self,
@@ -146,3 +153,8 @@ class EncoderDecoder(nn.Module):
     def narrow(self, tokens: Int[Tensor, " listed"]) -> Projection:
         """Returns a projection to the logits of a few tokens alone, inference only."""
         return self.output_embedding.narrow(tokens, self.output_bias)
+
+
+def _has_much_padding(layout: PaddedLayout) -> bool:
+    """Checks whether products for padding cost more than copies that leave it out."""
+    return float(layout.is_token.sum()) < (1.0 - _MIN_PADDING) * layout.is_token.numel()
