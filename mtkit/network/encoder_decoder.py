@@ -15,7 +15,7 @@ from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 _MIN_PADDING = 0.1
-"""Share of padding from which on it takes longer than to leave it out (docs/log.md)."""
+"""Share of padding from which on it is left out; with less there is little to gain."""
 
 
 class EncoderDecoder(nn.Module):
@@ -156,5 +156,5 @@ class EncoderDecoder(nn.Module):
 
 
 def _has_much_padding(layout: PaddedLayout) -> bool:
-    """Checks whether products for padding cost more than copies that leave it out."""
+    """Checks whether it pays to read sources without their padding (docs/log.md)."""
     return float(layout.is_token.sum()) < (1.0 - _MIN_PADDING) * layout.is_token.numel()
