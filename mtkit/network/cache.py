@@ -35,9 +35,11 @@ class LayerCache:
     def of_source(cls, keys: Heads, values: Heads) -> "LayerCache":
         """Returns the cache of a padded source's keys and values, and of no target position.
 
-        Each head is contiguous; a step would else copy them.
+        Each head is contiguous; a step would else copy them. A head's keys lie side by side, as the
+        right-hand side of a step's product: it takes half the time then (docs/log.md).
         """
-        return cls(_to_cached_type(keys[0]).contiguous(), _to_cached_type(values[0]).contiguous())
+        across = _to_cached_type(keys[0]).transpose(2, 3).contiguous()
+        return cls(across.transpose(2, 3), _to_cached_type(values[0]).contiguous())
 
     def append(
         self,

@@ -1,5 +1,6 @@
 """Dropout (Srivastava et al. 2014)."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -24,11 +25,16 @@ class Dropout(nn.Module):
     def add(
         self, states: Float[Tensor, "*shape"], inputs: Float[Tensor, "*shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Returns `states` plus `inputs` with numbers dropped."""
+        """Returns `states` plus `inputs` with numbers dropped.
+
+        Without gradients `inputs` is written into: fresh memory would have to be fetched first.
+        """
         if self.training and self.rate > 0.0 and inputs.device.type == "cpu":
             return cpu_dropout.drop_and_add(states, inputs, self.rate)
         dropped: Tensor = self(inputs)
-        return states + dropped
+        if torch.is_grad_enabled():
+            return states + dropped
+        return dropped.add_(states)
 
     def extra_repr(self) -> str:
         """Returns the rate, for printing a model."""

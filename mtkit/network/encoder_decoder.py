@@ -9,10 +9,13 @@ from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
 from mtkit.network.initialization import initialize
-from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
 from mtkit.network.stack import TransformerStack
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
+
+_MIN_PADDING = 0.1
+"""Share of padding from which on it is left out; with less there is little to gain."""
 
 
 class EncoderDecoder(nn.Module):
@@ -124,13 +127,20 @@ class EncoderDecoder(nn.Module):
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
     ) -> DecoderCache:
         """Returns the encoded source, ready for the first `step`."""
-        return self.start_from(self.encode(source_tokens, source_layout), source_layout)
+        return self.decoder.start(*self.encode_without_padding(source_tokens, source_layout))
 
-    def start_from(
-        self, memory: Float[Tensor, "batch src_len d_model"], source_layout: PaddedLayout
-    ) -> DecoderCache:
-        """Returns what `start` does, of a source that `encode` has encoded."""
-        return self.decoder.start(memory, source_layout)
+    def encode_without_padding(
+        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
+    ) -> tuple[Tensor, PaddedLayout | UnpaddedLayout]:
+        """Returns encoded sources and their layout, without padding where that gains.
+
+        The states are [batch, src_len, d_model], or [1, tokens, d_model].
+        """
+        layout: PaddedLayout | UnpaddedLayout = source_layout
+        if source_tokens.device.type == "cpu" and _has_much_padding(source_layout):
+            layout = UnpaddedLayout.of(source_layout)
+            source_tokens = source_tokens[source_layout.is_token][None]
+        return self.encode(source_tokens, layout), layout
 
     def step(
         self,
@@ -151,3 +161,8 @@ class EncoderDecoder(nn.Module):
     def narrow(self, tokens: Int[Tensor, " listed"]) -> Projection:
         """Returns a projection to the logits of a few tokens alone, inference only."""
         return self.output_embedding.narrow(tokens, self.output_bias)
+
+
+def _has_much_padding(layout: PaddedLayout) -> bool:
+    """Checks whether it pays to read sources without their padding (docs/log.md)."""
+    return float(layout.is_token.sum()) < (1.0 - _MIN_PADDING) * layout.is_token.numel()

@@ -156,6 +156,12 @@ class PaddedLayout(_OneCallLayout):
         """Length of the longest sentence."""
         return self.is_token.shape[1]
 
+    def pad(
+        self, states: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns each sentence's states, which are padded already."""
+        return states
+
     def attend(
         self,
         queries: Heads,
@@ -195,6 +201,96 @@ class PaddedLayout(_OneCallLayout):
     def to(self, device: torch.device) -> "PaddedLayout":
         """Returns the layout on a device."""
         return PaddedLayout(send(self.is_token, device))
+
+
+@dataclass(frozen=True)
+class UnpaddedLayout:
+    """Sentences side by side in one row without padding, which attention alone pads.
+
+    For sources that are read on a processor: linear maps and norms then cost nothing for padding.
+
+    Attributes:
+        is_token: Where the sentences stand while they attend; False at padding, at the end.
+        token_indices: int64: where the row's tokens stand among these, sentence after sentence.
+        positions: int64: each token's index in its own sentence, from 0.
+    """
+
+    is_token: Bool[Tensor, "sentences length"]
+    token_indices: Int[Tensor, " tokens"]
+    positions: Int[Tensor, "1 tokens"]
+
+    @classmethod
+    def of(cls, padded: PaddedLayout) -> "UnpaddedLayout":
+        """Returns the layout of the same sentences without their padding."""
+        indices = padded.is_token.flatten().nonzero()[:, 0]
+        return cls(padded.is_token, indices, (indices % padded.max_length)[None])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One row of all tokens."""
+        return 1, len(self.token_indices)
+
+    @property
+    def max_length(self) -> int:
+        """Length that sentences are padded to."""
+        return self.is_token.shape[1]
+
+    def split_heads(
+        self, fused: Float[Tensor, "1 tokens width"], num_heads: int, widths: tuple[int, ...]
+    ) -> tuple[Heads, ...]:
+        """Returns each part of a projection by heads, with zeros at padding."""
+        parts = split_heads(self.pad(fused), num_heads, widths)
+        return tuple((part,) for part in parts)
+
+    def pad(
+        self, states: Float[Tensor, "1 tokens width"]
+    ) -> Float[Tensor, "sentences length width"]:
+        """Returns each sentence's states, with zeros at padding."""
+        padded = states.new_zeros((self.is_token.numel(), states.shape[2]))
+        padded.index_copy_(0, self.token_indices, states[0])
+        return padded.view(*self.is_token.shape, -1)
+
+    def attend(
+        self,
+        queries: Heads,
+        keys: Heads,
+        values: Heads,
+        memory_layout: "UnpaddedLayout",
+        options: AttentionOptions,
+    ) -> Float[Tensor, "1 tokens all_heads"]:
+        """Returns each sentence's attention, without padding."""
+        mask = _mask_padding(memory_layout.is_token, options)
+        attended = attend(queries[0], keys[0], values[0], options, memory_is_token=mask)
+        return merge_heads(attended).flatten(0, 1).index_select(0, self.token_indices)[None]
+
+    @property
+    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
+        """All sentences are one grid."""
+        return ((self.is_token.shape[0], self.max_length),)
+
+    def find_log_weights(
+        self, queries: Heads, keys: Heads, memory_layout: "UnpaddedLayout", head: int
+    ) -> list[Float[Tensor, "sentences queries memory"]]:
+        """Returns the logarithms of one head's weights."""
+        of_head = queries[0][:, head], keys[0][:, head]
+        return [find_log_weights(*of_head, memory_layout.is_token)]
+
+    def select_tokens(
+        self, states: Float[Tensor, "1 tokens d_model"]
+    ) -> Float[Tensor, "tokens d_model"]:
+        """Returns all states."""
+        return states[0]
+
+    def select_first(
+        self, states: Float[Tensor, "1 tokens d_model"]
+    ) -> Float[Tensor, "sentences d_model"]:
+        """Returns the state of each sentence's first token."""
+        return states[0, self.positions[0] == 0]
+
+    def to(self, device: torch.device) -> "UnpaddedLayout":
+        """Returns the layout on a device."""
+        moved = (send(each, device) for each in (self.is_token, self.token_indices, self.positions))
+        return UnpaddedLayout(*moved)
 
 
 @dataclass(frozen=True)

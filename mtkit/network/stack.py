@@ -10,7 +10,7 @@ from mtkit.network.attention_kernels import limit_attention_kernels
 from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
@@ -76,7 +76,9 @@ class TransformerStack(nn.Module):
             last.watch(states, layout, memory, memory_layout, watched)
 
     def start(
-        self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: PaddedLayout
+        self,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_layout: PaddedLayout | UnpaddedLayout,
     ) -> DecoderCache:
         """Returns a cache that holds the source and no target position."""
         layers = [

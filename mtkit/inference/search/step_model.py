@@ -79,9 +79,9 @@ class EncoderDecoderSteps:
         vocabulary: BatchVocabulary | None = None,
     ) -> None:
         self._model = model
-        memory = model.encode(source_tokens, source_layout)
-        self.memory = memory if keeps_memory else None
-        self._cache = model.start_from(memory, source_layout)
+        memory, layout = model.encode_without_padding(source_tokens, source_layout)
+        self.memory = layout.pad(memory) if keeps_memory else None
+        self._cache = model.decoder.start(memory, layout)
         self._cache.keeps_attention = keeps_attention
         self._vocabulary = vocabulary
         self._project = None

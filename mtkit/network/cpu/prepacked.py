@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 _USUAL_ROWS = 256
 """Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
-_ROW_MULTIPLES = ((128, 128), (32, 32), (0, 8))
+_ROW_MULTIPLES = ((256, 64), (32, 32), (0, 8))
 """From how many rows on their number is padded to a multiple of which."""
 
 
@@ -49,9 +49,14 @@ def pad_rows(rows: Num[Tensor, "rows width"]) -> Num[Tensor, "more_rows width"]:
     oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: so such
     numbers are few.
     """
-    multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if len(rows) >= min_rows)
-    num_zeros = -len(rows) % multiple
+    num_zeros = pad_height(len(rows)) - len(rows)
     return nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows
+
+
+def pad_height(num_rows: int) -> int:
+    """Returns the usual number of rows that a matrix of `num_rows` is padded to."""
+    multiple = next(multiple for min_rows, multiple in _ROW_MULTIPLES if num_rows >= min_rows)
+    return num_rows + -num_rows % multiple
 
 
 def gains_by_prepacking(device: torch.device) -> bool:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
-from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_rows
+from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_height
 from mtkit.recipe.precision import Precision
 
 MAX_INTEGER = 127
@@ -178,8 +178,10 @@ class QuantizedLinear(nn.Module):
         largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
         # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
         rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
-        integers = rounded.view(torch.int32).to(self._product.dtype)
-        product = self._product.multiply(pad_rows(integers))[:num_rows]
+        # What stands in the rows beyond is multiplied, too, and left out.
+        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self._product.dtype)
+        integers[:num_rows] = rounded.view(torch.int32)
+        product = self._product.multiply(integers)[:num_rows]
         if self._bias is None:
             scaled = product.mul_(largest)
         else:

@@ -126,3 +126,20 @@ def test_saved_weights_bring_back_the_model() -> None:
     )
     assert torch.equal(_read(twin, *inputs), _read(model, *inputs))
     assert _matrices(twin)[0] is _matrices(twin)[2]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_a_source_s_cache_is_what_it_has_alone(positions: str) -> None:
+    model = _build(positions=positions).double().eval()
+    sources = [torch.tensor([4, 5, 6, 7, 8, 3]), torch.tensor([9, 3]), torch.tensor([10, 4, 5, 3])]
+    padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True)
+    with torch.no_grad():
+        together = model.start(padded, PaddedLayout(padded != 0))
+        for row, source in enumerate(sources):
+            alone = model.start(source[None], PaddedLayout.without_padding(source[None]))
+            for ours, theirs in zip(together.layers, alone.layers, strict=True):
+                for name in ("source_keys", "source_values"):
+                    found = getattr(ours, name)[row, :, : len(source)]
+                    expected = getattr(theirs, name)[0]
+                    torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12)
+    assert together.source_is_token.tolist() == (padded != 0).tolist()

@@ -1,12 +1,15 @@
 """Each layout attends within each sentence by itself, by the formula one sentence at a time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import Layout
+from mtkit.network.layouts import UnpaddedLayout
 from mtkit.network.scaled_dot_product import AttentionOptions
 from mtkit.text.token_ids import EOS
 
@@ -19,8 +22,17 @@ MAKE = {
     "padded": pad_pairs,
     "grids": lambda source, target: lay_out(source, target, [2, 1], row_step=4),
     "packed": pack,
+    "unpadded": lambda source, target: _without_padding(pad_pairs(source, target)),
 }
 with_every_layout = pytest.mark.parametrize("kind", MAKE)
+
+
+def _without_padding(batch: TranslationBatch) -> TranslationBatch:
+    return replace(
+        batch,
+        source_layout=UnpaddedLayout.of(batch.source_layout),
+        target_layout=UnpaddedLayout.of(batch.target_layout),
+    )
 
 
 def _layouts(kind: str) -> tuple[Layout, Layout]:
