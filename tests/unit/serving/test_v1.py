@@ -6,8 +6,10 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from mtkit.model.config import INFERENCE_FILE, read_settings, write_section
 from mtkit.serving.app import make_app, make_office
 from mtkit.serving.keys import add_key
+from mtkit.serving.model_service import ServedModel
 from mtkit.serving.settings import Serving
 
 from .conftest import FakeWorker, make_model
@@ -239,6 +241,23 @@ def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.M
         workers.fails_to_start = True
         await office.catalogue.reload()
         assert (await office.translation.translate_texts(["c"], "en", "de")).texts == ["m:C"]
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
+def test_a_reload_takes_the_settings_of_the_new_folder(
+    workers: type[FakeWorker], folder: Path
+) -> None:
+    async def main() -> None:
+        model = ServedModel.open("m", folder, "cpu")
+        office = make_office([model], Serving(log="none"))
+        await office.catalogue.start()
+        changed = read_settings(folder).model_copy(update={"beam_size": 7})
+        write_section(folder / INFERENCE_FILE, changed)
+        await office.catalogue.reload()
+        beams = [each.source.settings.beam_size for each in workers.started]  # type: ignore[union-attr]
+        assert beams == [2, 7]
         await office.catalogue.close()
 
     asyncio.run(main())
