@@ -96,6 +96,8 @@ class _Server(uvicorn.Server):
     async def run_checked(self, opened: socket.socket) -> None:
         """Serves; models are loaded first, so that a fault of theirs is said in its own words."""
         await asyncio.gather(self._office.catalogue.start(), self._office.translation.load())
+        # Whoever reads the next line may ask at once.
+        opened.listen(_BACKLOG)
         address = opened.getsockname()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         say(f"serving {_describe(self._office)} on http://{host}:{address[1]}/")
