@@ -10,6 +10,9 @@ from difflib import SequenceMatcher
 from urllib.parse import urlsplit
 
 BIG_BYTES = 50_000_000
+_BUSY = (503, 504)
+"""Statuses of a server with more work than its processors can do: the queue is full, or the time
+of a request is over."""
 _BOUNDARY = "soak-boundary"
 _BROKEN = (
     b"{",
@@ -139,6 +142,7 @@ class Caller:
             self.faults[f"{kind}: another text's answer"] += 1
         elif max(_compare_words(found, each) for each in wanted) < 0.5:
             self.faults[f"{kind}: unlike the text's own answer"] += 1
+            print(f"{kind}: {text!r}: {found!r}, alone {wanted!r}", flush=True)
         else:
             # Sums of other batches differ in their last bits, and near-ties tip.
             self.counts["check: differs in words"] += 1
@@ -166,7 +170,7 @@ Behaviour = Callable[[Caller, random.Random], Awaitable[None]]
 async def _ask(caller: Caller, kind: str, text: str, **more: str) -> None:
     asked_at = time.monotonic()
     status, body = await caller.send("/translate", caller.pack(text, **more))
-    if caller.expect(kind, status, asked_at, 503):
+    if caller.expect(kind, status, asked_at, *_BUSY):
         caller.check(kind, text, json.loads(body)["translatedText"], asked_at)
 
 
@@ -190,7 +194,7 @@ async def ask_many(caller: Caller, chance: random.Random, *, pause: float = 0.0)
     kind, asked_at = ("slow reader" if pause else "many"), time.monotonic()
     texts = chance.choices(caller.lines, k=100)
     status, body = await caller.send("/translate", caller.pack(texts), pause=pause)
-    if caller.expect(kind, status, asked_at, 503):
+    if caller.expect(kind, status, asked_at, *_BUSY):
         found = json.loads(body)["translatedText"]
         if len(found) != len(texts):
             caller.faults[f"{kind}: lines lost"] += 1
@@ -216,7 +220,7 @@ async def ask_file(caller: Caller, chance: random.Random) -> None:
     )
     kind = f"multipart/form-data; boundary={_BOUNDARY}"
     status, body = await caller.send("/translate_file", "".join(parts).encode(), kind)
-    if not caller.expect("file", status, asked_at, 503):
+    if not caller.expect("file", status, asked_at, *_BUSY):
         return
     path = urlsplit(json.loads(body)["translatedFileUrl"]).path
     reader, writer = await caller.connect()
@@ -299,7 +303,7 @@ async def write_slowly(caller: Caller, chance: random.Random) -> None:
             await asyncio.sleep(0.2)
         status, _ = await reading
         caller.counts[f"slow writer: {status}"] += 1
-        if status not in (200, 408, 503):
+        if status not in (200, 408, *_BUSY):
             caller.faults[f"slow writer: status {status}"] += 1
     finally:
         reading.cancel()

@@ -103,6 +103,7 @@ class ModelService:
         self._timer: asyncio.TimerHandle | None = None
         self._num_failures = 0
         self._is_closed = False
+        self._is_reloading = False
 
     @property
     def is_ready(self) -> bool:
@@ -169,13 +170,21 @@ class ModelService:
         model = ServedModel.open(
             known.name, known.source.folder, known.source.device, known.choose_settings
         )
-        if self._worker is None:
+        if self._worker is None and self._starting is None:
             self.model = model
             return
-        worker = await WorkerProcess.start(model.source)
-        old, self.model = self._worker, model
-        self._take(worker)
-        await old.stop()
+        self._is_reloading = True
+        try:
+            # What is started again now would be what the folder held before.
+            await self._stop_starting()
+            worker = await WorkerProcess.start(model.source)
+            old, self.model = self._worker, model
+            self._take(worker)
+        finally:
+            self._is_reloading = False
+            self._start_soon()
+        if old is not None:
+            await old.stop()
 
     async def unload(self) -> None:
         """Ends its process, which is idle; the next request starts one."""
@@ -187,10 +196,14 @@ class ModelService:
     async def close(self) -> None:
         """Ends it for good."""
         self._is_closed = True
+        await self._stop_starting()
+        await self.unload()
+
+    async def _stop_starting(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-        await self.unload()
+            self._starting = None
 
     def _take(self, worker: WorkerProcess) -> None:
         self._stop_watching()
@@ -214,7 +227,8 @@ class ModelService:
         self._start_soon()
 
     def _start_soon(self) -> None:
-        if self._worker is None and self._starting is None and not self._is_closed:
+        is_held = self._is_closed or self._is_reloading
+        if self._worker is None and self._starting is None and not is_held:
             self._starting = asyncio.create_task(self._start_again())
 
     async def _start_again(self) -> None:

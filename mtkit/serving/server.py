@@ -65,8 +65,14 @@ def serve(office: Office, opened: socket.socket) -> None:
         MtkitError: A model can't be loaded.
     """
     _raise_file_limit()
+    server = Server(office)
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(server.run_checked(opened))
+
+
+def _configure(office: Office) -> uvicorn.Config:
     settings = office.settings
-    config = uvicorn.Config(
+    return uvicorn.Config(
         make_app(office),
         http=_protocol_for(settings),
         ws="none",
@@ -80,28 +86,53 @@ def serve(office: Office, opened: socket.socket) -> None:
         timeout_graceful_shutdown=int(settings.shutdown_seconds) + 1,
         backlog=_BACKLOG,
     )
-    server = _Server(config, office)
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.run_checked(opened))
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP."""
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP.
 
-    def __init__(self, config: uvicorn.Config, office: Office) -> None:
-        super().__init__(config)
+    Args:
+        office: The server's parts.
+    """
+
+    def __init__(self, office: Office) -> None:
+        super().__init__(_configure(office))
         self._office = office
+        self._loading: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
+        self._must_reload = False
 
     async def run_checked(self, opened: socket.socket) -> None:
-        """Serves; models are loaded first, so that a fault of theirs is said in its own words."""
+        """Serves; models are loaded first, so that a fault of theirs is said in its own words.
+
+        Args:
+            opened: Where it listens.
+
+        Raises:
+            MtkitError: A model can't be loaded.
+        """
+        with self.capture_signals():
+            self._loading = asyncio.create_task(self._load())
+            await asyncio.wait([self._loading])
+            if self._loading.cancelled():
+                await self._office.catalogue.close()
+                return
+            self._loading.result()
+            await self._serve_loaded(opened)
+
+    async def _load(self) -> None:
         await asyncio.gather(self._office.catalogue.start(), self._office.translation.load())
+
+    async def _serve_loaded(self, opened: socket.socket) -> None:
         # Whoever reads the next line may ask at once.
         opened.listen(_BACKLOG)
         address = opened.getsockname()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         say(f"serving {_describe(self._office)} on http://{host}:{address[1]}/")
         await self.serve(sockets=[opened])
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.wait([self._reloading])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -117,22 +148,33 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _hear(self, number: signal.Signals) -> None:
+        loading = self._loading if self._loading and not self._loading.done() else None
         if number is signal.SIGHUP:
+            if loading is not None:
+                return
+            self._must_reload = True
             if self._reloading is None or self._reloading.done():
                 self._reloading = asyncio.create_task(self._reload())
             return
         if self.should_exit:
             self.force_exit = True
             return
-        say(f"{number.name}: finishing what is under way")
         self.should_exit = True
+        if loading is not None:
+            say(f"{number.name}: nothing is served yet")
+            loading.cancel()
+        else:
+            say(f"{number.name}: finishing what is under way")
 
     async def _reload(self) -> None:
-        try:
-            self._office.access.reload()
-        except MtkitError as error:
-            warn(f"the keys stay as they were: {error}")
-        await self._office.catalogue.reload()
+        # What is changed while models are loaded is loaded after them.
+        while self._must_reload:
+            self._must_reload = False
+            try:
+                self._office.access.reload()
+            except MtkitError as error:
+                warn(f"the keys stay as they were: {error}")
+            await self._office.catalogue.reload()
 
 
 def _describe(office: Office) -> str:
