@@ -10,12 +10,13 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mtkit.serving.faults import RequestError
+from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
 
 _FORM_BYTES = 64 << 10
 """What a form has around its file."""
+_RETRY_SECONDS = 10
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -77,6 +78,12 @@ class Guard:
         except RequestError as error:
             if not status:
                 await error_response(error)(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            # The time after SIGTERM is over.
+            if not status:
+                stopping = busy("the server is stopping", _RETRY_SECONDS)
+                await error_response(stopping)(scope, receive, send_noted)
+            raise
         except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
             _log_bug(error)
             if not status:
