@@ -38,7 +38,8 @@ class Caller:
         lines: Short texts that callers may send.
         long_lines: Long ones.
         pages: The short ones as HTML.
-        expected: By model, the answer to each text that it got alone.
+        expected: By model, the answers to each text, alone and beside others: a near-tie has
+            several.
         model: Name of the model that answers what is asked now.
         changed_at: When it was changed last; infinity while it is being changed.
         counts: How often each outcome came.
@@ -54,7 +55,7 @@ class Caller:
         self.lines: list[str] = []
         self.long_lines: list[str] = []
         self.pages: list[str] = []
-        self.expected: dict[str, dict[str, str]] = {}
+        self.expected: dict[str, dict[str, set[str]]] = {}
         self.model = ""
         self.changed_at = 0.0
         self.counts: Counter[str] = Counter()
@@ -130,15 +131,16 @@ class Caller:
             found: The answer.
             asked_at: When it was asked: before a change is over, both models may answer.
         """
-        wanted = [self.expected[self.model][text]]
-        others = [each[text] for name, each in self.expected.items() if name != self.model]
+        wanted, others = set(self.expected[self.model][text]), set[str]()
+        for answers in self.expected.values():
+            others |= answers[text]
         if asked_at <= self.changed_at:
-            wanted += others
+            wanted |= others
         if found in wanted:
             self.counts[f"{kind}: as alone"] += 1
         elif found in others:
             self.counts["check: as the other model"] += 1
-        elif any(found in answers.values() for answers in self.expected.values()):
+        elif self._is_known(found):
             self.faults[f"{kind}: another text's answer"] += 1
         elif max(_compare_words(found, each) for each in wanted) < 0.5:
             self.faults[f"{kind}: unlike the text's own answer"] += 1
@@ -148,6 +150,9 @@ class Caller:
             self.counts["check: differs in words"] += 1
             self.tipped.add(text)
         self.counts["check: all"] += 1
+
+    def _is_known(self, found: str) -> bool:
+        return any(found in each for answers in self.expected.values() for each in answers.values())
 
     def expect(self, kind: str, status: int, asked_at: float, *allowed: int) -> bool:
         """Counts a status and its time; returns whether there is a translation."""

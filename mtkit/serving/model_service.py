@@ -64,6 +64,7 @@ class ServedModel:
         Raises:
             MtkitError: There is no translator in the folder.
         """
+        source = ModelSource(folder, choose_settings(folder), device)
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
             raise MtkitError(
@@ -74,7 +75,6 @@ class ServedModel:
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
         has_head = (folder / ALIGNMENT_FILE).is_file()
-        source = ModelSource(folder, choose_settings(folder), device)
         return cls(name, source, config, languages, has_head, choose_settings)
 
 

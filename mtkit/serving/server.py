@@ -7,19 +7,16 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.serving.app import make_app
+from mtkit.serving.connections import bounded_protocol
 from mtkit.serving.office import Office
-from mtkit.serving.settings import Serving
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-_MAX_HEAD_BYTES = 32 << 10
 _BACKLOG = 2_048
 
 
@@ -74,7 +71,7 @@ def _configure(office: Office) -> uvicorn.Config:
     settings = office.settings
     return uvicorn.Config(
         make_app(office),
-        http=_protocol_for(settings),
+        http=bounded_protocol(settings),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -182,43 +179,6 @@ def _describe(office: Office) -> str:
         f"{service.model.name} ({service.model.languages.describe()})"
         for service in office.catalogue.services.values()
     )
-
-
-def _protocol_for(settings: Serving) -> Any:
-    class Impatient(HttpToolsProtocol):
-        """Closes connections that send no request, or an endless head."""
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= settings.max_connections:
-                transport.abort()
-                return
-            super().connection_made(transport)
-            self._num_head_bytes = 0
-            self._deadline = self.loop.call_later(settings.header_seconds, self._close_unless_busy)
-
-        def data_received(self, data: bytes) -> None:
-            if self.cycle is None or self.cycle.response_complete:
-                self._num_head_bytes += len(data)
-                if self._num_head_bytes > _MAX_HEAD_BYTES + settings.max_body_bytes:
-                    self.transport.abort()
-                    return
-            super().data_received(data)
-
-        def on_headers_complete(self) -> None:
-            self._deadline.cancel()
-            self._num_head_bytes = 0
-            super().on_headers_complete()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if hasattr(self, "_deadline"):
-                self._deadline.cancel()
-                super().connection_lost(exc)
-
-        def _close_unless_busy(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.abort()
-
-    return Impatient
 
 
 def _raise_file_limit() -> None:

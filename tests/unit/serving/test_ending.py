@@ -4,21 +4,17 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from mtkit.serving.app import make_office
 from mtkit.serving.detection import Detector
-from mtkit.serving.office import Office
-from mtkit.serving.server import Server, open_socket
-from mtkit.serving.settings import Serving
 from mtkit.serving.worker_process import WorkerProcess
 
 from .conftest import FakeWorker, make_model
+from .sockets import Running, wait_until
 
 _FORM = (
     b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
@@ -26,66 +22,6 @@ _FORM = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
     b"a\n\nb\n\r\n--x--\r\n"
 )
-
-
-class Running:
-    """A server in this process, and connections to it."""
-
-    def __init__(self, **limits: Any) -> None:
-        self.office: Office = make_office([make_model("m")], Serving(log="none", **limits))
-        self.opened = open_socket("127.0.0.1", 0)
-        self.port = self.opened.getsockname()[1]
-        self.task = asyncio.create_task(Server(self.office).run_checked(self.opened))
-        self.connections: list[Connection] = []
-
-    async def __aenter__(self) -> "Running":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.task.cancel()
-        await asyncio.wait([self.task])
-        self.opened.close()
-        for connection in self.connections:
-            connection.writer.close()
-        await asyncio.sleep(0)
-
-    async def connect(self, text: bytes = b"") -> "Connection":
-        connection = Connection(*await asyncio.open_connection("127.0.0.1", self.port))
-        connection.writer.write(text)
-        self.connections.append(connection)
-        return connection
-
-    async def end(self) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        await wait_until(self.refuses)
-
-    async def refuses(self) -> bool:
-        try:
-            await self.connect()
-        except ConnectionError:
-            return True
-        return False
-
-    async def listens(self) -> bool:
-        return not await self.refuses()
-
-
-class Connection:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def read(self) -> bytes:
-        async with asyncio.timeout(30):
-            return await self.reader.read()
-
-
-async def wait_until(is_true: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            found = is_true()
-            if await found if isinstance(found, Coroutine) else found:
-                return
-            await asyncio.sleep(0.01)
 
 
 def read_files() -> list[psutil.Process]:
