@@ -16,6 +16,8 @@ _MAX_XML_BYTES = 64 << 20
 """Of all parts together when unpacked, beside twice the archive's own size: pictures hardly shrink,
 and of XML this is thousands of pages."""
 _MAX_PARTS = 10_000
+_COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+"""Those of which `zipfile` unpacks no more than it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ def _check(members: list[zipfile.ZipInfo], kind: Archive, form: str, max_bytes: 
         raise MtkitError(f"{num_bytes:,} bytes when unpacked, expected {max_bytes:,} at most")
     if any(member.flag_bits & 1 for member in members):
         raise MtkitError("encrypted", "remove its password first")
+    if any(member.compress_type not in _COMPRESSIONS for member in members):
+        raise MtkitError(
+            "compressed in a way that no office program does",
+            "open it in an office program and save it",
+        )
 
 
 def _read(source: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -1,6 +1,7 @@
 """The front door of the room: markup and files, translated with all else as it was."""
 
 import codecs
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,7 @@ ENDINGS = {
 """The format of a file by the ending of its name."""
 FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
 _MAX_BYTES = 64 << 20
+_LONG_NUMBER = re.compile("&(?:amp;)*#[0-9]{1000}")
 
 
 def translate_file(
@@ -167,6 +169,10 @@ def translate_markup(text: str, form: str, translate: TextTranslator, languages:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise MtkitError(f"line {line}: a null character: this isn't text")
+    # Python reads no number of thousands of digits.
+    if found := _LONG_NUMBER.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise MtkitError(f"line {line}: a character's number of a thousand digits")
     return translate_document(_READERS[form](text, languages), translate)
 
 

@@ -66,6 +66,8 @@ class _TokenReader:
         # What the declaration says of the encoding was true of the bytes that the text was in.
         self._parser = expat.ParserCreate("utf-8", " " if namespaces else None)
         self._parser.buffer_text = False
+        # What a document type adds stands nowhere in the text, and could be long for each element.
+        self._parser.specified_attributes = True
         self._parser.StartElementHandler = self._open
         self._parser.EndElementHandler = self._close
         self._parser.CharacterDataHandler = self._read_text

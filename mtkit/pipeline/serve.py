@@ -27,7 +27,7 @@ def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[lis
         MtkitError: There is no model.
     """
     choice = choose_engine(recipe, workspace, device)
-    return [choice.folder], with_length_ratio(choice.settings, choice.folder)
+    return [choice.folder], choice.settings
 
 
 def serve(
@@ -85,11 +85,15 @@ def serve(
         # A page of another site that points its name at this machine is refused.
         limits = limits.model_copy(update={"hosts": LOCAL_HOSTS})
     ring = KeyRing(keys) if keys is not None else None
-    models = []
-    for folder, name in zip(folders, _name_all(folders), strict=True):
-        own = settings if settings is not None else read_settings(folder)
-        chosen = override_section(own, "inference", of_models) if of_models else own
-        models.append(ServedModel.open(name, folder.resolve(), chosen, device))
+
+    def choose_settings(folder: Path) -> Inference:
+        own = read_settings(folder) if settings is None else with_length_ratio(settings, folder)
+        return override_section(own, "inference", of_models) if of_models else own
+
+    models = [
+        ServedModel.open(name, folder.resolve(), device, choose_settings)
+        for folder, name in zip(folders, _name_all(folders), strict=True)
+    ]
     opened = open_socket(host, port)
     with opened:
         run_server(make_office(models, limits, ring), opened)

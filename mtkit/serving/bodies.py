@@ -145,6 +145,8 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         return kind.model_validate(_clean(content))
     except ValidationError as error:
         raise RequestError(400, _explain(error)) from error
+    except RecursionError as error:
+        raise RequestError(400, "Invalid JSON format") from error
 
 
 def _parse_json(content: bytes) -> Any:

@@ -3,9 +3,11 @@
 A stranger's file that takes too much memory or time ends with this process, and harms no other.
 """
 
+import io
 import os
 import resource
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -31,6 +33,7 @@ class DocumentJob:
         aligns: Whether words may be aligned.
         max_bytes: Memory of the process.
         max_seconds: Processor time of the process.
+        max_unpacked_bytes: Of all members of an archive together.
     """
 
     content: bytes
@@ -39,6 +42,7 @@ class DocumentJob:
     aligns: bool
     max_bytes: int
     max_seconds: int
+    max_unpacked_bytes: int
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,15 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with the file, in words."""
+    """What is wrong with the file, in words.
+
+    Attributes:
+        message: The words.
+        is_too_large: Whether it unpacks to more than is allowed.
+    """
 
     message: str
+    is_too_large: bool = False
 
 
 class _Asking:
@@ -80,11 +90,30 @@ def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | 
     asking = _Asking(tasks, results, aligns=job.aligns)
     sentences = SentenceTranslator(asking, job.languages[1])
     try:
+        num_bytes = _measure_unpacked(job.content)
+        if num_bytes > job.max_unpacked_bytes:
+            return Fault(
+                f"the file unpacks to {num_bytes:,} bytes, and {job.max_unpacked_bytes:,} are "
+                "allowed",
+                is_too_large=True,
+            )
         return translate_bytes(job.content, job.form, sentences, Languages(*job.languages))
     except MtkitError as error:
         return Fault(error.message)
     except MemoryError:
         return Fault("it takes too much memory to read")
+
+
+def _measure_unpacked(content: bytes) -> int:
+    """Returns what a zip archive unpacks to; `zipfile` unpacks no more. 0 of another file."""
+    if not content.startswith(b"PK"):
+        return 0
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        # It is reported in the words of its format.
+        return 0
 
 
 def main() -> None:

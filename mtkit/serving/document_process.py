@@ -55,6 +55,7 @@ class DocumentProcesses:
             aligns=aligns,
             max_bytes=self._settings.file_memory_mib << 20,
             max_seconds=math.ceil(self._settings.request_seconds),
+            max_unpacked_bytes=self._settings.max_unpacked_bytes,
         )
         async with self._free:
             process = await start_process(_MODULE)
@@ -79,6 +80,8 @@ class DocumentProcesses:
             match await receive_message(process.stdout):
                 case Sentences(texts):
                     process.stdin.write(pack_message(await answer(texts)))
+                case Fault(message, is_too_large=True):
+                    raise RequestError(413, message)
                 case Fault(message):
                     raise RequestError(400, f"Invalid request: {message}")
                 case bytes(translated):

@@ -5,17 +5,19 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mtkit.serving.faults import RequestError
+from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
 
 _FORM_BYTES = 64 << 10
 """What a form has around its file."""
+_RETRY_SECONDS = 10
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -47,6 +49,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
+        self._num_waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on."""
@@ -70,20 +73,35 @@ class Guard:
                     message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
-        bounded = _BoundedBody(receive, self._max_bytes(scope), self._settings.body_seconds)
+        bounded = _BoundedBody(
+            receive, self._max_bytes(scope), self._settings.body_seconds, self._take
+        )
         try:
             bounded.check_announced(scope)
             await self._app(scope, bounded, send_noted)
         except RequestError as error:
             if not status:
                 await error_response(error)(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            # The time after SIGTERM is over.
+            if not status:
+                stopping = busy("the server is stopping", _RETRY_SECONDS)
+                await error_response(stopping)(scope, receive, send_noted)
+            raise
         except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
             _log_bug(error)
             if not status:
                 failed = RequestError(500, "internal error")
                 await error_response(failed)(scope, receive, send_noted)
         finally:
+            self._num_waiting -= bounded.num_bytes
             self._note(scope, status, time.perf_counter() - started_at)
+
+    def _take(self, num_bytes: int) -> None:
+        """Counts what has come; whose bytes they are gives them back when it is answered."""
+        self._num_waiting += num_bytes
+        if self._num_waiting > self._settings.max_waiting_bytes:
+            raise busy("too much is waiting; try again soon", _RETRY_SECONDS)
 
     def _max_bytes(self, scope: Scope) -> int:
         if scope["path"].endswith("/translate_file"):
@@ -116,12 +134,18 @@ class Guard:
 
 
 class _BoundedBody:
-    """A request's body, which ends in time and isn't too long."""
+    """A request's body, which ends in time and isn't too long.
 
-    def __init__(self, receive: Receive, max_bytes: int, seconds: float) -> None:
-        self._receive, self._max_bytes = receive, max_bytes
+    Attributes:
+        num_bytes: What has come of it.
+    """
+
+    def __init__(
+        self, receive: Receive, max_bytes: int, seconds: float, take: Callable[[int], None]
+    ) -> None:
+        self._receive, self._max_bytes, self._take = receive, max_bytes, take
         self._ends_at = asyncio.get_running_loop().time() + seconds
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._is_complete = False
 
     def check_announced(self, scope: Scope) -> None:
@@ -140,9 +164,11 @@ class _BoundedBody:
         except TimeoutError:
             raise RequestError(408, "the request's body did not arrive in time") from None
         if message["type"] == "http.request":
-            self._num_bytes += len(message.get("body", b""))
+            length = len(message.get("body", b""))
+            self.num_bytes += length
+            self._take(length)
             self._is_complete = not message.get("more_body", False)
-            if self._num_bytes > self._max_bytes:
+            if self.num_bytes > self._max_bytes:
                 raise self._too_long()
         return message
 

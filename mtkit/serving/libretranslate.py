@@ -16,7 +16,6 @@ from mtkit.serving.bodies import DetectBody, TranslateBody, read_body
 from mtkit.serving.catalogue import name_language
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
-from mtkit.serving.stored_files import check_archive
 
 
 def list_routes(office: Office) -> list[Route]:
@@ -158,7 +157,6 @@ async def _translate_file(office: Office, request: Request) -> Response:
         if not isinstance(file, UploadFile) or not file.filename:
             raise RequestError(400, "Invalid request: empty file")
         content, name = await file.read(), PurePosixPath(file.filename.replace("\\", "/")).name
-    check_archive(content, settings.max_unpacked_bytes)
     ending = PurePosixPath(name).suffix
     target = office.catalogue.resolve(fields["target"])
     sample = [content[:8_000].decode("utf-8", errors="ignore")]

@@ -1,7 +1,7 @@
 """One model: its queue, its process, and what happens when that dies."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
 from mtkit.model.alignment_head import ALIGNMENT_FILE
-from mtkit.model.config import ModelConfig, read_config
+from mtkit.model.config import ModelConfig, read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
 from mtkit.serving.faults import busy
@@ -19,6 +19,9 @@ from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.tokenizer import SubwordTokenizer
+
+ChooseSettings = Callable[[Path], Inference]
+"""Returns the decoding settings of a model folder, as they are whenever it is opened."""
 
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
@@ -36,6 +39,7 @@ class ServedModel:
         languages: What it translates.
         has_alignment_head: Whether a head was chosen that alignments are read from; its process
             knows whether they can be had.
+        choose_settings: Chooses decoding settings when its folder is opened again.
     """
 
     name: str
@@ -43,16 +47,24 @@ class ServedModel:
     config: ModelConfig
     languages: ServedLanguages
     has_alignment_head: bool = False
+    choose_settings: ChooseSettings = read_settings
 
     @classmethod
     def open(
-        cls, name: str, folder: Path, settings: Inference | None, device: str
+        cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = read_settings
     ) -> "ServedModel":
         """Returns a folder's model; torch isn't loaded here.
+
+        Args:
+            name: What requests call it.
+            folder: Where it lies.
+            device: As `Translator` takes it.
+            choose_settings: Chooses decoding settings; the folder's own if not given.
 
         Raises:
             MtkitError: There is no translator in the folder.
         """
+        source = ModelSource(folder, choose_settings(folder), device)
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
             raise MtkitError(
@@ -63,8 +75,7 @@ class ServedModel:
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
         has_head = (folder / ALIGNMENT_FILE).is_file()
-        source = ModelSource(folder, settings, device)
-        return cls(name, source, config, languages, has_alignment_head=has_head)
+        return cls(name, source, config, languages, has_head, choose_settings)
 
 
 class ModelService:
@@ -92,6 +103,7 @@ class ModelService:
         self._timer: asyncio.TimerHandle | None = None
         self._num_failures = 0
         self._is_closed = False
+        self._is_reloading = False
 
     @property
     def is_ready(self) -> bool:
@@ -154,15 +166,25 @@ class ModelService:
         Raises:
             MtkitError: It can't be loaded; the old one stays.
         """
-        source = self.model.source
-        model = ServedModel.open(self.model.name, source.folder, source.settings, source.device)
-        if self._worker is None:
+        known = self.model
+        model = ServedModel.open(
+            known.name, known.source.folder, known.source.device, known.choose_settings
+        )
+        if self._worker is None and self._starting is None:
             self.model = model
             return
-        worker = await WorkerProcess.start(source)
-        old, self.model = self._worker, model
-        self._take(worker)
-        await old.stop()
+        self._is_reloading = True
+        try:
+            # What is started again now would be what the folder held before.
+            await self._stop_starting()
+            worker = await WorkerProcess.start(model.source)
+            old, self.model = self._worker, model
+            self._take(worker)
+        finally:
+            self._is_reloading = False
+            self._start_soon()
+        if old is not None:
+            await old.stop()
 
     async def unload(self) -> None:
         """Ends its process, which is idle; the next request starts one."""
@@ -174,10 +196,14 @@ class ModelService:
     async def close(self) -> None:
         """Ends it for good."""
         self._is_closed = True
+        await self._stop_starting()
+        await self.unload()
+
+    async def _stop_starting(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-        await self.unload()
+            self._starting = None
 
     def _take(self, worker: WorkerProcess) -> None:
         self._stop_watching()
@@ -201,7 +227,8 @@ class ModelService:
         self._start_soon()
 
     def _start_soon(self) -> None:
-        if self._worker is None and self._starting is None and not self._is_closed:
+        is_held = self._is_closed or self._is_reloading
+        if self._worker is None and self._starting is None and not is_held:
             self._starting = asyncio.create_task(self._start_again())
 
     async def _start_again(self) -> None:

@@ -7,19 +7,16 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.serving.app import make_app
+from mtkit.serving.connections import bounded_protocol
 from mtkit.serving.office import Office
-from mtkit.serving.settings import Serving
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-_MAX_HEAD_BYTES = 32 << 10
 _BACKLOG = 2_048
 
 
@@ -65,10 +62,16 @@ def serve(office: Office, opened: socket.socket) -> None:
         MtkitError: A model can't be loaded.
     """
     _raise_file_limit()
+    server = Server(office)
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(server.run_checked(opened))
+
+
+def _configure(office: Office) -> uvicorn.Config:
     settings = office.settings
-    config = uvicorn.Config(
+    return uvicorn.Config(
         make_app(office),
-        http=_protocol_for(settings),
+        http=bounded_protocol(settings),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -80,26 +83,53 @@ def serve(office: Office, opened: socket.socket) -> None:
         timeout_graceful_shutdown=int(settings.shutdown_seconds) + 1,
         backlog=_BACKLOG,
     )
-    server = _Server(config, office)
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.run_checked(opened))
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP."""
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP.
 
-    def __init__(self, config: uvicorn.Config, office: Office) -> None:
-        super().__init__(config)
+    Args:
+        office: The server's parts.
+    """
+
+    def __init__(self, office: Office) -> None:
+        super().__init__(_configure(office))
         self._office = office
+        self._loading: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
+        self._must_reload = False
 
     async def run_checked(self, opened: socket.socket) -> None:
-        """Serves; models are loaded first, so that a fault of theirs is said in its own words."""
+        """Serves; models are loaded first, so that a fault of theirs is said in its own words.
+
+        Args:
+            opened: Where it listens.
+
+        Raises:
+            MtkitError: A model can't be loaded.
+        """
+        with self.capture_signals():
+            self._loading = asyncio.create_task(self._load())
+            await asyncio.wait([self._loading])
+            if self._loading.cancelled():
+                await self._office.catalogue.close()
+                return
+            self._loading.result()
+            await self._serve_loaded(opened)
+
+    async def _load(self) -> None:
         await asyncio.gather(self._office.catalogue.start(), self._office.translation.load())
+
+    async def _serve_loaded(self, opened: socket.socket) -> None:
+        # Whoever reads the next line may ask at once.
+        opened.listen(_BACKLOG)
         address = opened.getsockname()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         say(f"serving {_describe(self._office)} on http://{host}:{address[1]}/")
         await self.serve(sockets=[opened])
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.wait([self._reloading])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -115,22 +145,33 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _hear(self, number: signal.Signals) -> None:
+        loading = self._loading if self._loading and not self._loading.done() else None
         if number is signal.SIGHUP:
+            if loading is not None:
+                return
+            self._must_reload = True
             if self._reloading is None or self._reloading.done():
                 self._reloading = asyncio.create_task(self._reload())
             return
         if self.should_exit:
             self.force_exit = True
             return
-        say(f"{number.name}: finishing what is under way")
         self.should_exit = True
+        if loading is not None:
+            say(f"{number.name}: nothing is served yet")
+            loading.cancel()
+        else:
+            say(f"{number.name}: finishing what is under way")
 
     async def _reload(self) -> None:
-        try:
-            self._office.access.reload()
-        except MtkitError as error:
-            warn(f"the keys stay as they were: {error}")
-        await self._office.catalogue.reload()
+        # What is changed while models are loaded is loaded after them.
+        while self._must_reload:
+            self._must_reload = False
+            try:
+                self._office.access.reload()
+            except MtkitError as error:
+                warn(f"the keys stay as they were: {error}")
+            await self._office.catalogue.reload()
 
 
 def _describe(office: Office) -> str:
@@ -138,43 +179,6 @@ def _describe(office: Office) -> str:
         f"{service.model.name} ({service.model.languages.describe()})"
         for service in office.catalogue.services.values()
     )
-
-
-def _protocol_for(settings: Serving) -> Any:
-    class Impatient(HttpToolsProtocol):
-        """Closes connections that send no request, or an endless head."""
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= settings.max_connections:
-                transport.abort()
-                return
-            super().connection_made(transport)
-            self._num_head_bytes = 0
-            self._deadline = self.loop.call_later(settings.header_seconds, self._close_unless_busy)
-
-        def data_received(self, data: bytes) -> None:
-            if self.cycle is None or self.cycle.response_complete:
-                self._num_head_bytes += len(data)
-                if self._num_head_bytes > _MAX_HEAD_BYTES + settings.max_body_bytes:
-                    self.transport.abort()
-                    return
-            super().data_received(data)
-
-        def on_headers_complete(self) -> None:
-            self._deadline.cancel()
-            self._num_head_bytes = 0
-            super().on_headers_complete()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if hasattr(self, "_deadline"):
-                self._deadline.cancel()
-                super().connection_lost(exc)
-
-        def _close_unless_busy(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.abort()
-
-    return Impatient
 
 
 def _raise_file_limit() -> None:

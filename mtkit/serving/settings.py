@@ -20,6 +20,9 @@ class Serving(Section):
     """Bytes of a request without a file."""
     max_file_bytes: CountFromZero = 20_000_000
     """Bytes of an uploaded file; 0 turns the translation of files off."""
+    max_waiting_bytes: Count = 500_000_000
+    """Bytes of all requests together that have come and aren't answered yet; a request beyond them
+    is answered with 503."""
     max_unpacked_bytes: Count = 50_000_000
     """Bytes of all that a file holds which is an archive, as `.docx` is."""
     file_processes: Count = 2

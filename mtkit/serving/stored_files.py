@@ -1,42 +1,16 @@
 """Translated files, kept for a while under names that nobody can guess."""
 
-import io
 import re
 import secrets
 import tempfile
 import time
-import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.faults import busy
 
 _MAX_NAME = 100
-
-
-def check_archive(content: bytes, max_bytes: int) -> None:
-    """Checks what a file unpacks to, where it is a zip archive; `zipfile` unpacks no more.
-
-    Args:
-        content: Any file.
-        max_bytes: Of all its members together.
-
-    Raises:
-        RequestError: It unpacks to more.
-    """
-    if not content.startswith(b"PK"):
-        return
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            num_bytes = sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        # It is reported in the words of its format.
-        return
-    if num_bytes > max_bytes:
-        raise RequestError(
-            413, f"the file unpacks to {num_bytes:,} bytes, and {max_bytes:,} are allowed"
-        )
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     # Loaded where a model flags.
     from mtkit.evaluation.flags.flag import Flag
 
-_SHORT_CHARACTERS = 20_000
-"""HTML so long is read in the server's own process, in milliseconds."""
+_SHORT_CHARACTERS, _FEW_TAGS = 20_000, 200
+"""HTML so long, and of so many tags, is read in the server's own process, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +259,8 @@ class TextTranslation:
         return await self._processes.translate(content, kind, pair, answer, aligns=queued.aligns)
 
     async def _translate_html(self, text: str, way: Way, pair: tuple[str, str]) -> str:
-        """Returns a text's translation: a thread reads a short one, a process a long one."""
-        if len(text) > _SHORT_CHARACTERS:
+        """Returns a text's translation: a thread reads a short one, a process another."""
+        if len(text) > _SHORT_CHARACTERS or text.count("<") > _FEW_TAGS:
             content = text.encode()
             return (await self._translate_apart(content, "html", way, pair)).decode()
         queued = _QueuedSentences(self, way, asyncio.get_running_loop())

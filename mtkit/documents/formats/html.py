@@ -52,9 +52,10 @@ _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter
 _RAW_TEXT = ("title", "textarea")
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]*;?)")
 _ATTRIBUTE = re.compile(
-    r"""[\s/]+([^\s/>=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?""", re.DOTALL
+    r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?""", re.DOTALL
 )
-"""An attribute's name and value, in a tag that the tokenizer has found."""
+"""An attribute's name and value, in a tag that the tokenizer has found. It begins where space
+begins, so that long space is read once."""
 
 
 def _escape(text: str) -> str:

@@ -112,6 +112,8 @@ def test_any_soup_keeps_each_tag_once() -> None:
         ("a\n\n<script>x", "<script> without an end"),
         ("<b>" * 1_001 + "a" + "</b>" * 1_001, "more than 1,000 tags"),
         ("a\0b", "null character"),
+        (f"<p>\n&#{'1' * 5_000};", "line 2: a character's number of a thousand digits"),
+        (f"<p title='&#{'0' * 5_000}65;'>", "number of a thousand digits"),
     ],
 )
 def test_a_broken_page_is_named(page: str, fault: str) -> None:
@@ -158,3 +160,11 @@ def test_a_protected_text_is_found_as_a_whole_word() -> None:
         return [TranslatedText("Hals ls als")]
 
     assert translate(page, translate_it) == "<p>Hals <code>ls</code> als</p>"
+
+
+@pytest.mark.parametrize("tag", ["<a{}>", "<a b{}>", "<a b={}c>", "<a{}b>"])
+@pytest.mark.parametrize("space", [" ", "/"])
+def test_long_space_in_a_tag_is_read_once(tag: str, space: str) -> None:
+    # Read again from each of its characters, it would take hours.
+    page = f"{tag.format(space * 1_000_000)}one two</a>"
+    assert translate(page) == page.replace("one two", "TWO ONE")

@@ -12,6 +12,7 @@ from babel.messages.pofile import read_po
 
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.documents.xml_tokens import read_xml_tokens
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words
@@ -161,6 +162,7 @@ def test_broken_files_are_refused_and_nothing_is_written(form: str, tmp_path: Pa
         ("xml", b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "entity 'x'"),
         ("xml", b"<a>" * 2_000, "more than 1,000 elements"),
         ("xml", b"<a>\n<b></a>", "line 2: not well-formed XML"),
+        ("xml", b"<a>&#" + b"0" * 5_000 + b"65;</a>", "number of a thousand digits"),
         ("json", b'{"a": "b",}', "line 1: invalid JSON"),
         ("json", b"[" * 100_000, "nested too deeply"),
         ("po", b'msgid "a"\nmsgstr b', "line 2: expected"),
@@ -183,6 +185,21 @@ def test_a_bomb_is_refused() -> None:
     assert len(packed.getvalue()) < 1 << 20
     with pytest.raises(MtkitError, match="when unpacked"):
         translate_bytes(packed.getvalue(), "docx", keep_text, LANGUAGES)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_what_unpacks_in_steps_is_unpacked(compression: int) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as archive:
+        archive.writestr("word/document.xml", _WORD)
+    with pytest.raises(MtkitError, match="no office program"):
+        translate_bytes(packed.getvalue(), "docx", keep_text, LANGUAGES)
+
+
+def test_attributes_of_a_document_type_are_not_multiplied() -> None:
+    page = '<!DOCTYPE a [<!ATTLIST b title CDATA "long">]><a><b id="1"/></a>'
+    [found] = [each for each in read_xml_tokens(page) if each.name == "b"]
+    assert found.attributes == {"id": "1"}
 
 
 def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> None:

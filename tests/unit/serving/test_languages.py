@@ -196,7 +196,7 @@ def test_a_folder_of_many_languages_translates_as_without_a_server(tmp_path: Pat
     folder = tmp_path / "imported"
     import_model(str(tmp_path / "public"), folder)
     settings = Inference(beam_size=1, max_output_tokens=6)
-    model = ServedModel.open("nllb", folder, settings, "cpu")
+    model = ServedModel.open("nllb", folder, "cpu", lambda _: settings)
     assert model.languages.describe() == "7 languages"
     translator = Translator(folder, settings=settings, device="cpu")
 

@@ -154,6 +154,13 @@ def test_a_line_that_kills_the_process_harms_no_other(
     assert post(client, q="c")[1] == {"translatedText": "m:C"}
 
 
+@pytest.mark.parametrize("depth", [200, 900])
+def test_json_of_many_levels(serve: Serve, depth: int) -> None:
+    headers = {"Content-Type": "application/json"}
+    content = b'{"q": ' + b"[" * depth + b"]" * depth + b', "source": "en", "target": "de"}'
+    assert serve().post("/translate", content=content, headers=headers).status_code == 400
+
+
 def test_an_archive_that_unpacks_to_too_much(serve: Serve) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

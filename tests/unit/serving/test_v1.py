@@ -6,9 +6,13 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from mtkit.model.config import INFERENCE_FILE, read_settings, write_section
 from mtkit.serving.app import make_app, make_office
 from mtkit.serving.keys import add_key
+from mtkit.serving.model_service import ServedModel
 from mtkit.serving.settings import Serving
+from mtkit.serving.worker_main import ModelSource
+from mtkit.serving.worker_process import WorkerProcess
 
 from .conftest import FakeWorker, make_model
 
@@ -239,6 +243,54 @@ def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.M
         workers.fails_to_start = True
         await office.catalogue.reload()
         assert (await office.translation.translate_texts(["c"], "en", "de")).texts == ["m:C"]
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
+def test_a_reload_while_a_process_is_replaced_takes_the_new_folder(
+    workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = FakeWorker.start
+
+    async def main() -> None:
+        office = make_office([make_model("old")], Serving(log="none"))
+        await office.catalogue.start()
+        asked = []
+
+        async def start_slowly(source: ModelSource) -> FakeWorker:
+            asked.append(source.folder.name)
+            if source.folder.name == "old":
+                await asyncio.Event().wait()
+            return await start(source)
+
+        monkeypatch.setattr(WorkerProcess, "start", start_slowly)
+        workers.started[0].die()
+        while not asked:
+            await asyncio.sleep(0.001)
+        opened = make_model("new")
+        monkeypatch.setattr(type(opened), "open", lambda *_: opened)
+        [service] = office.catalogue.services.values()
+        await service.reload()
+        assert (await office.translation.translate_texts(["a"], "en", "de")).texts == ["new:A"]
+        assert asked == ["old", "new"]
+        await office.catalogue.close()
+
+    asyncio.run(main())
+
+
+def test_a_reload_takes_the_settings_of_the_new_folder(
+    workers: type[FakeWorker], folder: Path
+) -> None:
+    async def main() -> None:
+        model = ServedModel.open("m", folder, "cpu")
+        office = make_office([model], Serving(log="none"))
+        await office.catalogue.start()
+        changed = read_settings(folder).model_copy(update={"beam_size": 7})
+        write_section(folder / INFERENCE_FILE, changed)
+        await office.catalogue.reload()
+        beams = [each.source.settings.beam_size for each in workers.started]  # type: ignore[union-attr]
+        assert beams == [2, 7]
         await office.catalogue.close()
 
     asyncio.run(main())

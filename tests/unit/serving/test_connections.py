@@ -1,0 +1,159 @@
+"""Connections of strangers who mean harm: what they send, hold back, and don't read."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.serving.detection import Detector
+from mtkit.serving.keys import KeyRing, add_key
+
+from .conftest import FakeWorker
+from .sockets import Running, wait_until
+
+_GET = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+_BODY = b'{"q": "a", "source": "en", "target": "de"}'
+_HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+_LENGTH = b"Content-Length: %d\r\n\r\n"
+_CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+_CHUNK = b"%x\r\n%s\r\n" % (len(_BODY), _BODY)
+
+Attack = Callable[[Running], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def attack(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that runs an attack: `attack(act, header_seconds=0.2)`."""
+    monkeypatch.setattr(Detector, "load", lambda _: None)
+
+    def run(act: Attack, keys: KeyRing | None = None, **limits: Any) -> None:
+        async def main() -> None:
+            async with Running(keys, **limits) as running:
+                await wait_until(running.listens)
+                await act(running)
+
+        asyncio.run(main())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"GET / HTT", id="another head that never ends"),
+        pytest.param(b"0123456789", id="the rest of a body that was answered"),
+        pytest.param(b"01234", id="a part of a body that was answered"),
+    ],
+)
+def test_a_connection_that_was_answered_is_not_held_for_ever(
+    attack: Callable[..., None], rest: bytes
+) -> None:
+    async def act(running: Running) -> None:
+        body = b"Content-Length: 10\r\n\r\n" if rest.startswith(b"0") else b"\r\n"
+        connection = await running.connect(_GET.removesuffix(b"\r\n") + body)
+        await connection.reader.readuntil(b"}")
+        connection.writer.write(rest)
+        assert await connection.read() == b""
+
+    attack(act, header_seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(_GET.removesuffix(b"\r\n") + b"a: b\r\n" * 300, id="many headers"),
+        pytest.param(_GET.removesuffix(b"\r\n") + b"a: " + b"b" * 400_000, id="a long header"),
+        pytest.param(b"GET /" + b"a" * 400_000, id="a long path"),
+    ],
+)
+def test_endless_heads_are_cut_off(attack: Callable[..., None], head: bytes) -> None:
+    async def act(running: Running) -> None:
+        connection = await running.connect(head)
+        found = b""
+        with suppress(ConnectionResetError):
+            found = await connection.read()
+        assert found == b"" or found.startswith(b"HTTP/1.1 400")
+
+    # Long before the time of a head is over.
+    attack(act, header_seconds=1_000.0)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"Content-Length: 5\r\n" + _CHUNKED, id="two lengths"),
+        pytest.param(b"Content-Length: 5\r\n" + _LENGTH % 6, id="two that differ"),
+        pytest.param(b"Transfer-Encoding: xchunked\r\n\r\n", id="an unknown coding"),
+        pytest.param(b"Transfer-Encoding : chunked\r\n\r\n", id="space before the colon"),
+        pytest.param(b"Content-Length: +5\r\n\r\n", id="a length with a sign"),
+        pytest.param(b"a: b\nTransfer-Encoding: chunked\r\n\r\n", id="a line feed alone"),
+    ],
+)
+def test_heads_that_a_proxy_may_read_otherwise_are_refused(
+    attack: Callable[..., None], head: bytes
+) -> None:
+    async def act(running: Running) -> None:
+        connection = await running.connect(_HEAD + head + b"0\r\n\r\n" + _GET)
+        assert (await connection.read()).startswith(b"HTTP/1.1 400")
+
+    attack(act)
+
+
+def test_a_trailer_is_no_header(attack: Callable[..., None], tmp_path: Path) -> None:
+    key = add_key(tmp_path / "keys.toml", "a")
+    shown = f"authorization: Bearer {key}\r\n".encode()
+
+    async def act(running: Running) -> None:
+        for head, trailer, status in ((shown, b"", b"200"), (b"", shown, b"400")):
+            connection = await running.connect(
+                _HEAD + head + _CHUNKED + _CHUNK + b"0\r\n" + trailer + b"\r\n"
+            )
+            answer = await connection.reader.readuntil(b"}")
+            assert answer.startswith(b"HTTP/1.1 " + status)
+
+    attack(act, KeyRing(tmp_path / "keys.toml"))
+
+
+def test_who_does_not_read_is_cut_off(attack: Callable[..., None]) -> None:
+    async def act(running: Running) -> None:
+        content = b"x" * 30_000_000
+        address = running.office.files.add(content, "a.txt")
+        path = f"GET /download_file/{address} HTTP/1.1\r\nHost: a\r\n\r\n"
+        connection = await running.connect(path.encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await wait_until(lambda: not running.server.server_state.connections)
+        connection.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        found = b""
+        with suppress(ConnectionResetError):
+            found = await connection.read()
+        assert len(found) < len(content)
+
+    attack(act, body_seconds=0.3)
+
+
+def test_few_requests_wait_behind_another(
+    attack: Callable[..., None], workers: type[FakeWorker]
+) -> None:
+    async def act(running: Running) -> None:
+        workers.started[0].is_held = True
+        connection = await running.connect(_HEAD + _LENGTH % len(_BODY) + _BODY + _GET * 100)
+        assert (await connection.read()).startswith(b"HTTP/1.1 400")
+
+    attack(act)
+
+
+def test_all_bodies_together_are_bounded(attack: Callable[..., None]) -> None:
+    async def act(running: Running) -> None:
+        request = _HEAD + b"Connection: close\r\n" + _LENGTH % len(_BODY) + _BODY
+        holding = await running.connect(_HEAD + _LENGTH % 200 + b" " * 90)
+        await wait_until(lambda: running.num_waiting == 90)
+        assert (await (await running.connect(request)).read()).startswith(b"HTTP/1.1 503")
+        holding.writer.close()
+        await wait_until(lambda: running.num_waiting == 0)
+        assert (await (await running.connect(request)).read()).startswith(b"HTTP/1.1 200")
+
+    attack(act, max_waiting_bytes=100)
