@@ -4,6 +4,7 @@
     python benchmarks/public_models.py shape DATA FOLDER [--lines 8]
     python benchmarks/public_models.py m2m-tokens DATA FOLDER [--lines 5000]
     python benchmarks/public_models.py nllb-shape DATA FOLDER [--lines 8] [--tiny]
+    python benchmarks/public_models.py nllb-times DATA FOLDER [--lines 8] [--tiny]
 
 DATA is the folder of corpora, FOLDER is where models are written. Weights are random, and pieces
 are learned from DATA: what is measured is whether mtkit does the same as transformers, and how
@@ -16,6 +17,7 @@ of logits, outputs that differ from `generate`'s by beams, and lines a second of
 `nllb-shape`: the same as `shape` of NLLB-200's distilled 600M; then the time of a sentence by
 transformers, and by mtkit's two engines in fp32, bf16 and int8; and the memory and time of updates
 by LoRA. It takes 12 GB of memory and disk; with `--tiny` the network is a small one, to try it.
+`nllb-times`: only the time of a sentence.
 """
 
 import argparse
@@ -28,6 +30,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +48,7 @@ from transformers import (
 )
 
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.open_torch_engine import make_ready
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
@@ -422,10 +425,11 @@ def compare_nllb(options: argparse.Namespace) -> None:
     keys, num_rows = (SMALL, 0) if options.tiny else (NLLB_600M, NLLB_ROWS)
     folder = options.folder / ("nllb-tiny" if options.tiny else "nllb-600M")
     theirs, _ = make_m2m(options.data, folder / "public", "nllb", keys, num_rows)
-    again = folder / "again"
-    measure_import(theirs, again)
-    measure_lora(options.data, again, folder)
-    shutil.rmtree(again)
+    if options.what == "nllb-shape":
+        again = folder / "again"
+        measure_import(theirs, again)
+        measure_lora(options.data, again, folder)
+        shutil.rmtree(again)
     loaded = load_imported(theirs)
     rows = list_m2m_rows(loaded)
     model = M2M100ForConditionalGeneration.from_pretrained(theirs).eval()
@@ -435,13 +439,25 @@ def compare_nllb(options: argparse.Namespace) -> None:
         EncodedSource([*marks.before, *tokens], begin=marks.begin)
         for tokens in loaded.tokenizer.encode_source(lines)
     ]
-    targets = loaded.tokenizer.encode_target(read_text(options.data, "de", options.lines))
-    greatest = max(
-        measure_logits(loaded.translator, model, rows, list(source.tokens), [*marks.begin, *target])
-        for source, target in zip(sources, targets, strict=True)
-    )
-    print(f"greatest difference of logits, torch.float32: {greatest:.1e}", flush=True)
     forced = rows[marks.begin[0]]
+    if options.what == "nllb-shape":
+        targets = loaded.tokenizer.encode_target(read_text(options.data, "de", options.lines))
+        greatest = max(
+            measure_logits(
+                loaded.translator, model, rows, list(source.tokens), [*marks.begin, *target]
+            )
+            for source, target in zip(sources, targets, strict=True)
+        )
+        print(f"greatest difference of logits, torch.float32: {greatest:.1e}", flush=True)
+        compare_nllb_outputs(loaded, model, rows, sources, forced=forced)
+    del loaded
+    time_engines(folder, theirs, model, rows, sources, forced=forced)
+
+
+def compare_nllb_outputs(
+    loaded: LoadedModel, model: Any, rows: list[int], sources: list[EncodedSource], *, forced: int
+) -> None:
+    """Prints how many outputs are those of `generate`, by beam."""
     for beam in BEAMS:
         settings = loaded.settings.model_copy(
             update={"beam_size": beam, "precision": "fp32", "processes": 1}
@@ -456,7 +472,6 @@ def compare_nllb(options: argparse.Namespace) -> None:
             )
             same += found[0].tolist()[2:] == [rows[token] for token in best.token_ids]
         print(f"beam {beam}: {same} of {len(sources)} outputs equal", flush=True)
-    time_engines(folder, theirs, model, rows, sources, forced=forced)
 
 
 LORA_RECIPE = """\
@@ -543,32 +558,52 @@ def time_engines(
     *,
     forced: int,
 ) -> None:
-    """Prints the seconds that a sentence takes alone, by each engine in turn: medians."""
+    """Prints the seconds that a sentence takes alone, by each engine in turn: medians.
+
+    All are in memory at once, some 15 GB, so that each sentence meets them in the same minute.
+    """
+    searches = list(list_searches(folder, theirs, model, rows, forced=forced))
+    seconds: dict[str, list[float]] = {}
+    for number, source in enumerate((sources[0], *sources)):
+        for name, search in searches:
+            started = time.perf_counter()
+            search(source)
+            # The first is there to warm up.
+            if number:
+                seconds.setdefault(name, []).append(time.perf_counter() - started)
+    print("| | seconds of a sentence | times transformers fp32 | bf16 |\n|---|---|---|---|")
+    for name, found in seconds.items():
+        ratios = [
+            statistics.median(
+                theirs / ours for theirs, ours in zip(seconds[other], found, strict=True)
+            )
+            for other in ("transformers, fp32", "transformers, bf16")
+        ]
+        cells = [f"{statistics.median(found):.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def list_searches(
+    folder: Path, theirs: Path, model: Any, rows: list[int], *, forced: int
+) -> Iterator[tuple[str, Callable[[EncodedSource], object]]]:
+    """Yields each engine in each precision: its name, and what searches by beams of 4."""
     loaded = load_imported(theirs)
     settings = loaded.settings.model_copy(
         update={"beam_size": 4, "length_penalty": LengthPenalty(kind="power", alpha=1.0)}
     )
-    seconds: dict[str, list[float]] = {}
 
-    def measure(name: str, search: Callable[[EncodedSource], object]) -> None:
-        search(sources[0])
-        for source in sources:
-            started = time.perf_counter()
-            search(source)
-            seconds.setdefault(name, []).append(time.perf_counter() - started)
-
-    def generate(source: EncodedSource) -> object:
+    def generate(model: Any, source: EncodedSource) -> object:
         return model.generate(
             input_ids=torch.tensor([[rows[token] for token in source.tokens]]),
             num_beams=4,
             forced_bos_token_id=forced,
         )
 
-    measure("transformers, fp32", generate)
-    model.to(torch.bfloat16)
-    measure("transformers, bf16", generate)
+    half = M2M100ForConditionalGeneration.from_pretrained(theirs, dtype=torch.bfloat16).eval()
+    yield "transformers, fp32", partial(generate, model)
+    yield "transformers, bf16", partial(generate, half)
     pieces = loaded.tokenizer.target_vocabulary.pieces
-    for quantization in ("float32", "bfloat16", "int8"):
+    for quantization in ("float32", "int8"):
         exported = folder / quantization
         if not exported.is_dir():
             exported.mkdir()
@@ -580,32 +615,26 @@ def time_engines(
                 quantization=quantization,
             )
         engine = CTranslate2Engine(exported)
-        measure(
-            f"ctranslate2, {engine.precision}",
-            lambda source, engine=engine: engine.search([source], settings),
-        )
-        del engine
-    for precision in ("fp32", "bf16"):
+        yield f"ctranslate2, {engine.precision}", partial(_search, engine, settings)
+    del loaded
+    for precision in ("fp32", "bf16", "int8"):
         chosen = settings.model_copy(update={"precision": precision})
         # Read anew: one that is ready is laid out for its precision, and can't be copied.
         ready = make_ready(load_imported(theirs).translator, chosen, torch.device("cpu"))
-        engine = TorchEngine(ready, "cpu")
-        measure(
-            f"torch, {precision}",
-            lambda source, engine=engine, chosen=chosen: engine.search([source], chosen),
-        )
-    print("| | seconds of a sentence | times transformers fp32 |\n|---|---|---|")
-    base = statistics.median(seconds["transformers, fp32"])
-    for name, found in seconds.items():
-        median = statistics.median(found)
-        print(f"| {name} | {median:.2f} | {base / median:.1f} |", flush=True)
+        yield f"torch, {precision}", partial(_search, TorchEngine(ready, "cpu"), chosen)
+
+
+def _search(engine: Engine, settings: Inference, source: EncodedSource) -> object:
+    return engine.search([source], settings)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["tokens", "shape", "m2m-tokens", "nllb-shape"])
+    parser.add_argument(
+        "what", choices=["tokens", "shape", "m2m-tokens", "nllb-shape", "nllb-times"]
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=int, default=0)
@@ -617,6 +646,7 @@ def main() -> None:
         "shape": compare_shape,
         "m2m-tokens": compare_m2m_tokens,
         "nllb-shape": compare_nllb,
+        "nllb-times": compare_nllb,
     }
     runs[options.what](options)
 

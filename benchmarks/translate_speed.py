@@ -27,7 +27,8 @@ from mtkit.model.config import CONFIG_FILE, read_config, read_settings
 from mtkit.processors import count_processors
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
-from mtkit.text.tokenizer import SETTINGS_FILE, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import SETTINGS_FILE
 
 SYSTEMS = ("mtkit", "mtkit-ctranslate2", "ctranslate2", "onmt")
 MEASURES = ("first", "whole", "steady")

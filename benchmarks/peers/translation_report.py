@@ -31,9 +31,11 @@ def summarize(contestants: Sequence[Contestant], reference: Sequence[str]) -> di
         rows.append(
             {
                 "contestant": contestant.label,
+                "precision": contestant.precision,
                 **{what: _figures(contestant, what) for what in ("steady", "whole", "first")},
                 **_facts(contestant),
                 "bleu": None if lines is None else bleu(lines, reference),
+                "chrf": None if lines is None else chrf(lines, reference),
                 "bleu_to_first": agreement,
                 "lines_that_differ": None
                 if lines is None or ours is None
@@ -51,6 +53,13 @@ def bleu(lines: Sequence[str], reference: Sequence[str]) -> float:
     import sacrebleu  # noqa: PLC0415
 
     return float(sacrebleu.corpus_bleu(list(lines), [list(reference)]).score)
+
+
+def chrf(lines: Sequence[str], reference: Sequence[str]) -> float:
+    """Returns sacreBLEU's chrF2 in percentage points."""
+    import sacrebleu  # noqa: PLC0415
+
+    return float(sacrebleu.corpus_chrf(list(lines), [list(reference)]).score)
 
 
 def _figures(contestant: Contestant, what: str) -> dict[str, Any] | None:
@@ -153,8 +162,9 @@ def _print_rows(rows: Sequence[dict[str, Any]], num_rounds: int) -> None:
     print(
         f"\n| contestant | steady: sentences/s, median of {num_rounds} | min to max "
         "| target tokens/s | start to exit: sentences/s | seconds | target tokens/s "
-        "| first line after | peak memory | tokens a sentence | BLEU | BLEU to the first row's |\n"
-        "|---|---|---|---|---|---|---|---|---|---|---|---|"
+        "| first line after | peak memory | tokens a sentence | BLEU | chrF2 "
+        "| BLEU to the first row's |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     )
     for row in rows:
         steady, whole, first = row["steady"] or {}, row["whole"] or {}, row["first"] or {}
@@ -172,6 +182,7 @@ def _print_rows(rows: Sequence[dict[str, Any]], num_rounds: int) -> None:
             _number(None if memory is None else memory / 2**20, 0, " MiB"),
             _number(row["tokens_per_sentence"], 2),
             _number(row["bleu"], 2),
+            _number(row["chrf"], 2),
             _number(row["bleu_to_first"], 1),
         ]
         print(f"| {' | '.join(cells)} |")

@@ -11,7 +11,8 @@ from mtkit.recipe import Recipe
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.sentencepiece_segmenter import read_model, read_pretrained
 from mtkit.text.token_ids import CLOSING_PIECES, MASK_PIECE
-from mtkit.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import SETTINGS_FILE, TOKENIZER_FILES
 
 _NEW = "--set training.start_from.vocabulary=new"
 

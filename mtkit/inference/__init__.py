@@ -1,8 +1,12 @@
 """A model and text in, translations out: segment, encode, search, rerank, join.
 
 translate.py        the front door: a translator of lines, for Python and the command line
+open_translator.py  what answers lines, opened: model folders checked, an engine chosen
 translation.py      requests and translations; warnings, and the error of a line
 line_translator.py  the steps of a translation, in order
+search_parts.py     lines' parts searched, again where a term is missing, and ranked
+outputs.py          a search's outputs checked, and as text
+score_lines.py      given translations scored
 protect.py          translations checked for what they must keep, and looked for again
 masking.py          pieces of a line replaced by symbols, and put back
 terms.py            terms of a glossary: searched for where they are missing, and reported
@@ -19,7 +23,7 @@ attention.py        what a translator attends to, and what each head does on ave
 align.py            links between the words of a line and of its translation
 flag_lines.py       flags on lines' translations
 attention_report/   that as a page, a picture and numbers
-parse.py            a parser's output as a tree of the sentence's words
+parse.py            what of a parser is special: its sources, and trees of its outputs
 identity.py         identifies what translates: model, engine, device and precision
 export.py           the front door of `mtkit export`: a model folder for another engine
 export_transformers.py  that of `--format transformers`
@@ -28,6 +32,6 @@ export_argos.py     that of `--format argos`
 compared_languages.py  the languages that a model of several is compared on
 engine_comparison.py  compares an export with its model: outputs, quality, speed
 
-An engine's library is loaded with the engine: this file and translate.py import neither torch nor
-CTranslate2.
+An engine's library is loaded with the engine: this file, translate.py and open_translator.py import
+neither torch nor CTranslate2.
 """

@@ -5,11 +5,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.segment import Span, cut_line
 from mtkit.inference.translation import LineError, LineWarning, Request
 from mtkit.text.languages import LanguageTokens, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
+
+_MAX_GIVEN_TOKENS = 4_096
+"""Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
+with the square of the length."""
+
+
+def limit_given(engine: Engine) -> int:
+    """Returns the max tokens of texts that can't be cut: given targets, sources to be scored."""
+    return engine.max_tokens or _MAX_GIVEN_TOKENS
 
 
 class LineEncoder(Protocol):

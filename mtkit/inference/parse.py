@@ -1,14 +1,17 @@
 """A parser's output as a tree of the sentence's words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.translation import Hypothesis, LineError
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.trees.brackets import parse_tree, split_words
+from mtkit.text.trees.brackets import parse_tree, split_words, write_tree
 from mtkit.text.trees.restore import Restored, correct_tags, restore
 from mtkit.text.trees.symbols import linearize
 from mtkit.text.trees.tree import Tree, simplify
@@ -101,3 +104,71 @@ class TreeMaker:
             MtkitError: It has a label that can't be written.
         """
         return " ".join(linearize(simplify(parse_tree(tree)), self._form))
+
+
+class SentenceParser:
+    """What of a parser differs from a translator: its sources, and its outputs, which are trees.
+
+    Args:
+        trees: Makes trees of outputs.
+        engine: The engine, with its model.
+        tokenizer: The model's.
+    """
+
+    def __init__(self, trees: TreeMaker, engine: Engine, tokenizer: SubwordTokenizer) -> None:
+        self._trees, self._engine, self._tokenizer = trees, engine, tokenizer
+
+    def spell(self, sentence: str) -> str:
+        """Returns a sentence as the model has learned to read: a treebank has no bare brackets."""
+        return " ".join(split_words(sentence))
+
+    def write_symbols(self, tree: str, line: int) -> str:
+        """Returns a given tree as the model writes it.
+
+        Raises:
+            LineError: It isn't one, or has a label that can't be written.
+        """
+        try:
+            return self._trees.write_symbols(tree)
+        except ValueError as error:
+            raise LineError(
+                line, f"no tree to score: {error}", "expected (TOP (S (VP (VB Go)) (. .)))"
+            ) from error
+        except MtkitError as error:
+            raise LineError(line, error.message, error.hint) from error
+
+    def make_trees(
+        self, sentence: str, candidates: Sequence[Hypothesis], part: EncodedSource | None = None
+    ) -> tuple[Hypothesis, ...]:
+        """Returns candidates with their trees as text.
+
+        Args:
+            sentence: What was parsed.
+            candidates: The outputs.
+            part: The sentence in tokens; None where it wasn't searched.
+        """
+        restored = [
+            self._trees.make(sentence, each.text, attention)
+            for each, attention in zip(candidates, self._attend(part, candidates), strict=True)
+        ]
+        return tuple(
+            replace(each, text=write_tree(one.tree), repairs=one.repairs)
+            for each, one in zip(candidates, restored, strict=True)
+        )
+
+    def _attend(
+        self, part: EncodedSource | None, candidates: Sequence[Hypothesis]
+    ) -> list[OutputAttention | None]:
+        """Returns what each candidate attended to, where the engine can tell."""
+        found = None
+        if part is not None and isinstance(self._engine, AttendingEngine):
+            outputs = [each.token_ids for each in candidates]
+            found = self._engine.attend(part.tokens, [(*part.begin, *output) for output in outputs])
+        if part is None or found is None:
+            return [None] * len(candidates)
+        pieces = self._tokenizer.source_vocabulary.pieces
+        of_source = [pieces[token] for token in part.tokens]
+        return [
+            OutputAttention(weights[len(part.begin) :], of_source, each.pieces)
+            for weights, each in zip(found, candidates, strict=True)
+        ]

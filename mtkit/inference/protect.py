@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Literal
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.inference.line_translator import CUT, LineTranslator, cut_warning
+from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.masking import MaskedText, mask
+from mtkit.inference.outputs import CUT, cut_warning
 from mtkit.inference.translation import (
     Hypothesis,
     LineWarning,

@@ -3,13 +3,10 @@
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Protocol, overload
+from typing import overload
 
-from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
-from mtkit.inference.line_translator import LineTranslator
-from mtkit.inference.parse import TreeMaker
-from mtkit.inference.protect import ProtectingTranslator
+from mtkit.inference.open_translator import OpenedTranslator, open_translator, wrap_engine
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -17,41 +14,11 @@ from mtkit.inference.streams.windows import (
     answer_windows,
     take_windows,
 )
-from mtkit.inference.terms import GlossaryTerms, choose_way
 from mtkit.inference.translation import Request, Translation
-from mtkit.model.alignment_head import ALIGNMENT_FILE
-from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
-from mtkit.model.digest import reading
-from mtkit.model.exporters.ctranslate2_files import find_engine
-from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Glossary, Inference
+from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
-
-
-class AnswersLines(Protocol):
-    """Translates and scores lines: a `LineTranslator`, or one that asks a server."""
-
-    settings: Inference
-
-    @property
-    def languages(self) -> TranslatorLanguages:
-        """What it reads and writes."""
-        ...
-
-    @property
-    def aligns(self) -> bool:
-        """Whether words can be aligned."""
-        ...
-
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation."""
-        ...
-
-    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations, the requests' prefixes, with their scores."""
-        ...
 
 
 class Translator:
@@ -81,8 +48,6 @@ class Translator:
             model hasn't.
     """
 
-    _terms: GlossaryTerms | None = None
-
     def __init__(
         self,
         model: str | Path | Sequence[str | Path],
@@ -95,43 +60,20 @@ class Translator:
         forks: bool = False,
     ) -> None:
         folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
-        with reading(*folders):
-            opened = [open_model_folder(folder) for folder in folders]
-            _check_ensemble(folders, opened)
-            settings = settings if settings is not None else opened[0].settings
-            found = find_engine(folders[0], engine if engine is not None else settings.engine)
-            settings = settings.model_copy(update={"engine": found})
-            if not forks:
-                settings = settings.model_copy(update={"processes": 1})
-            if found == "ctranslate2":
-                check_translates(opened[0].config, "CTranslate2")
-            config = opened[0].config
-            languages = TranslatorLanguages.of(
-                opened[0].tokenizer.languages, config.source_language, config.target_language
-            ).with_default(source_language, target_language)
-            if settings.glossary is not None:
-                _check_glossary(opened[0], settings.glossary, found)
-            # Before the model, which may take long.
-            self._terms = _open_terms(settings, opened[0].tokenizer)
-            engine_with_model = _open_engine(found, folders, settings, device)
-        self._warns = True
-        self._has_alignment_head = all((each / ALIGNMENT_FILE).is_file() for each in folders)
-        continues = opened[0].config.objective == "causal-lm"
-        lines = LineTranslator(
-            engine_with_model,
-            opened[0].tokenizer,
-            settings,
-            target_language=config.target_language,
-            languages=languages,
-            continues=continues,
-            trees=TreeMaker.of(opened[0].config.linearization, opened[0].tokenizer),
-            terms=self._terms,
+        opened = open_translator(
+            folders,
+            engine=engine,
+            device=device,
+            settings=settings,
+            source_language=source_language,
+            target_language=target_language,
+            forks=forks,
         )
-        self._lines: AnswersLines = ProtectingTranslator(
-            lines,
-            opened[0].tokenizer,
-            can_protect=not continues and opened[0].config.linearization is None,
-        )
+        self._use(opened, warns=True)
+
+    def _use(self, opened: OpenedTranslator, *, warns: bool) -> None:
+        self._lines, self._terms = opened.lines, opened.terms
+        self._has_alignment_head, self._warns = opened.has_alignment_head, warns
 
     @classmethod
     def of(
@@ -159,22 +101,16 @@ class Translator:
             linearization: What a parser's trees look like as targets; None for a translator.
         """
         translator = cls.__new__(cls)
-        translator._warns = warns
-        translator._has_alignment_head = False
-        translator._terms = _open_terms(settings, tokenizer)
-        lines = LineTranslator(
+        opened = wrap_engine(
             engine,
             tokenizer,
             settings,
             source_language=source_language,
             target_language=target_language,
             continues=continues,
-            trees=TreeMaker.of(linearization, tokenizer),
-            terms=translator._terms,
+            linearization=linearization,
         )
-        translator._lines = ProtectingTranslator(
-            lines, tokenizer, can_protect=not continues and linearization is None
-        )
+        translator._use(opened, warns=warns)
         return translator
 
     @property
@@ -343,76 +279,3 @@ class Translator:
             for pair in pairs
         ]
         return self._lines.score(requests, first_line=first_line)
-
-
-def _open_engine(
-    name: EngineName, folders: Sequence[Path], settings: Inference, device: str
-) -> Engine:
-    """Returns an engine with its models; loads its library, and no other's."""
-    match name:
-        case "torch":
-            from mtkit.inference.engines.open_torch_engine import open_torch_engine
-
-            return open_torch_engine(folders, settings, device)
-        case "ctranslate2":
-            from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
-
-            return open_ctranslate2_engine(folders, device)
-
-
-def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName) -> None:
-    """Checks that a model's outputs can be made to contain terms.
-
-    Raises:
-        MtkitError: They can't.
-    """
-    check_translates(opened.config, "inference.glossary")
-    if opened.config.linearization is not None:
-        raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
-    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) == "constraints":
-        raise MtkitError(
-            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
-            'use engine = "torch" with the original model',
-        )
-
-
-def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
-    """Returns the terms of a glossary, where settings name one.
-
-    Raises:
-        MtkitError: It can't be read.
-    """
-    if settings.glossary is None:
-        return None
-    return GlossaryTerms.open(settings.glossary, tokenizer)
-
-
-def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
-    """Checks that models read and write the same, so that their probabilities can be averaged."""
-    if not opened:
-        raise MtkitError("no model folder given", "give one, such as runs/x/model")
-    wanted = _list_traits(opened[0])
-    for folder, other in zip(folders[1:], opened[1:], strict=True):
-        for what, trait in _list_traits(other).items():
-            if trait != wanted[what]:
-                raise MtkitError(
-                    f"{folder} has {what} than {folders[0]}: they can't be ensembled",
-                    "ensemble models that were trained on the same prepared data, for example "
-                    "with different seeds",
-                )
-
-
-def _list_traits(opened: OpenedFolder) -> dict[str, object]:
-    """Returns what the models of an ensemble must share, by the phrase for a difference."""
-    config, tokenizer = opened.config, opened.tokenizer
-    return {
-        "a different source language": config.source_language,
-        "a different target language": config.target_language,
-        "a different objective": config.objective,
-        "another form of trees": config.linearization,
-        "a different tokenizer": tokenizer.models,
-        "different source tags": tokenizer.tags,
-        "different symbols for copying": tokenizer.masks,
-        "other languages": tokenizer.languages,
-        "different punctuation rules": tokenizer.punctuation,
-    }

@@ -16,7 +16,7 @@ from mtkit.model.config import (
 )
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
 from mtkit.text.shortlist import SHORTLIST_FILE
-from mtkit.text.tokenizer import TOKENIZER_FILES
+from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 
 def digest_model(folder: Path, engine: str = "torch") -> str:

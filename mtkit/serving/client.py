@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError
+from mtkit.inference.open_translator import OpenedTranslator
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
     Hypothesis,
@@ -62,10 +63,9 @@ class RemoteTranslator(Translator):
         model: str | None = None,
         settings: Inference | None = None,
     ) -> None:
-        self._warns = True
-        self._has_alignment_head = False
         asked = {"source": source, "target": target, "model": model}
-        self._lines = _RemoteLines(address, key, asked, settings)
+        lines = _RemoteLines(address, key, asked, settings)
+        self._use(OpenedTranslator(lines), warns=True)
 
 
 class _RemoteLines:

@@ -20,7 +20,9 @@ widths.py                   how much text there is, whatever script it is writte
 language_identification.py  which language a text is in, by py3langid
 sentencepiece_segmenter.py  text to SentencePiece's pieces and back, by mtkit's ids
 segmentations.py            other segmentations of a sentence than the best, drawn at random
-tokenizer.py                text of two languages to token ids and back, and the files
+tokenizer.py                text of two languages to token ids and back
+tokenizer_files.py          the files of a tokenizer
+marks.py                    tokens beside a text: tags before a source, pieces of languages
 train_tokenizer.py          trains SentencePiece models
 extend_vocabulary.py        adds symbols to the vocabularies of a tokenizer
 learn_pieces.py             pieces of new text for a vocabulary that is there

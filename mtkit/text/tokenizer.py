@@ -1,59 +1,24 @@
-"""Text of two languages to subword tokens and back, and the files that hold how."""
+"""Text of two languages to subword tokens and back."""
 
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, write_atomically
-from mtkit.foreign_files import describe_fault
 from mtkit.text.foreign_rows import ForeignRows
-from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages, SourcePlace
+from mtkit.text.languages import LanguageTokens, ModelLanguages
+from mtkit.text.marks import LanguageMarks, SourceTags
 from mtkit.text.punctuation import punctuation_normalizer
-from mtkit.text.sentencepiece_segmenter import (
-    MAKE_AGAIN,
-    Resegment,
-    SentencePieceSegmenter,
-    read_model,
-)
+from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, Resegment, SentencePieceSegmenter
 from mtkit.text.token_ids import MASK_PIECE, UNK
+from mtkit.text.tokenizer_files import (
+    StoredTokenizer,
+    TokenizerSettings,
+    read_tokenizer,
+    store_languages,
+    write_tokenizer,
+)
 from mtkit.text.vocabulary import Vocabulary
 from mtkit.text.words import Span, map_back
-
-_MAX_SETTINGS_BYTES = 8 << 20
-_JOINT_FILE = "joint.spm"
-_SOURCE_FILE = "source.spm"
-_TARGET_FILE = "target.spm"
-SETTINGS_FILE = "tokenizer.json"
-TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
-"""The files that `SubwordTokenizer.save` may write."""
-
-
-class _Languages(BaseModel):
-    """The languages of a model of M2M100's kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    pieces: dict[str, str]
-    source_place: SourcePlace = "before"
-
-
-class _Settings(BaseModel):
-    """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
-
-    model_config = ConfigDict(frozen=True)
-
-    tags: tuple[str, ...] = ()
-    punctuation: tuple[str, str] | None = None
-    looks_up_unknown: bool = False
-    languages: _Languages | None = None
-    foreign_rows: ForeignRows | None = None
-    masks: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = ()
-    unknown: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 class SubwordTokenizer:
@@ -72,6 +37,11 @@ class SubwordTokenizer:
         masks: Symbols that training examples had in place of words; the models know them.
         unknown: Ids of source and target pieces that text is cut into and that are read as `<unk>`,
             since the list of pieces that an imported model was trained with hasn't them.
+
+    Attributes:
+        languages: The languages that it has pieces for, its tags' such as `>>deu<<` among them.
+        unknown: Those given, or those that `foreign_rows` tell.
+        tags, punctuation, looks_up_unknown, foreign_rows, masks: Those given.
 
     Raises:
         MtkitError: A model lacks a tag, a mask or a language's piece; sacremoses is wanted and
@@ -93,32 +63,23 @@ class SubwordTokenizer:
     ) -> None:
         if foreign_rows is not None:
             unknown = foreign_rows.list_unknown("source"), foreign_rows.list_unknown("target")
-        self._unknown = unknown
+        self.unknown = unknown
         self._source, self._target = (
             SentencePieceSegmenter(model, looks_up_unknown=looks_up_unknown, unknown=of_side)
             for model, of_side in zip((source_model, target_model), unknown, strict=True)
         )
-        self._looks_up_unknown = looks_up_unknown
-        self._foreign_rows = foreign_rows
-        self._punctuation = punctuation
+        self.looks_up_unknown = looks_up_unknown
+        self.foreign_rows = foreign_rows
+        self.punctuation = punctuation
         self._normalizers = tuple(map(punctuation_normalizer, punctuation or ()))
-        self._tags = {tag: self._source.id_of_symbol(tag) for tag in tags}
-        self._masks = tuple(masks)
-        for mask in self._masks:
+        self._tags = SourceTags(tags, self._source.id_of_symbol)
+        self.masks = tuple(masks)
+        for mask in self.masks:
             self._source.id_of_symbol(mask)
             self._target.id_of_symbol(mask)
-        self._languages = languages or ModelLanguages.of_tags(tags)
-        of_languages = self._languages or ModelLanguages()
-        # A tag stands before a source, whatever language it names.
-        writes = self._target if of_languages.begins_output else self._source
-        self._source_languages = {
-            code: self._source.id_of_symbol(piece) for code, piece in of_languages.source.items()
-        }
-        self._target_languages = {
-            code: writes.id_of_symbol(piece) for code, piece in of_languages.target.items()
-        }
-        self._leading_tag = re.compile(
-            "|".join(rf"\s*{re.escape(tag)}\s*" for tag in tags) or "(?!)"
+        self.languages = languages or ModelLanguages.of_tags(tags)
+        self._marks = LanguageMarks(
+            self.languages, self._source.id_of_symbol, self._target.id_of_symbol
         )
 
     @classmethod
@@ -128,29 +89,16 @@ class SubwordTokenizer:
         Raises:
             MtkitError: It isn't there, or is damaged.
         """
-        if (folder / _JOINT_FILE).exists():
-            names = [_JOINT_FILE, _JOINT_FILE]
-        else:
-            names = [_SOURCE_FILE, _TARGET_FILE]
-        try:
-            source_model, target_model = [read_model(folder / name) for name in names]
-        except FileNotFoundError as error:
-            raise MtkitError(
-                f"{error.filename}: no such tokenizer", "run `mtkit prepare`"
-            ) from error
-        settings = _read_settings(folder / SETTINGS_FILE)
+        stored = read_tokenizer(folder)
+        settings = stored.settings
         try:
             tokenizer = cls(
-                source_model,
-                target_model,
+                stored.source_model,
+                stored.target_model,
                 tags=settings.tags,
                 punctuation=settings.punctuation,
                 looks_up_unknown=settings.looks_up_unknown,
-                languages=None
-                if settings.languages is None
-                else ModelLanguages.of_pieces(
-                    settings.languages.pieces, settings.languages.source_place
-                ),
+                languages=settings.model_languages,
                 foreign_rows=settings.foreign_rows,
                 masks=settings.masks,
                 unknown=settings.unknown,
@@ -177,14 +125,8 @@ class SubwordTokenizer:
             foreign_rows: As for `SubwordTokenizer`.
             unknown: Likewise; `foreign_rows` tell them too.
         """
-        return SubwordTokenizer(
-            source_model,
-            target_model,
-            tags=self.tags,
-            punctuation=self._punctuation,
-            looks_up_unknown=self._looks_up_unknown,
-            # Those of tags are found again.
-            languages=self._languages if self.has_language_pieces else None,
+        return self._copy(
+            (source_model, target_model),
             foreign_rows=foreign_rows,
             masks=self.masks,
             unknown=unknown,
@@ -192,44 +134,50 @@ class SubwordTokenizer:
 
     def with_masks(self, masks: Sequence[str]) -> "SubwordTokenizer":
         """Returns the same with more masks, which are pieces of both models already."""
-        return SubwordTokenizer(
-            *self.models,
-            tags=self.tags,
-            punctuation=self._punctuation,
-            looks_up_unknown=self._looks_up_unknown,
-            languages=self._languages if self.has_language_pieces else None,
-            foreign_rows=self._foreign_rows,
-            masks=list(dict.fromkeys((*self._masks, *masks))),
-            unknown=self._unknown,
+        return self._copy(
+            self.models,
+            foreign_rows=self.foreign_rows,
+            masks=list(dict.fromkeys((*self.masks, *masks))),
+            unknown=self.unknown,
         )
 
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
         """Returns the same tokenizer with a record of where its pieces come from."""
         return self.with_models(*self.models, foreign_rows)
 
+    def _copy(
+        self,
+        models: tuple[bytes, bytes],
+        *,
+        foreign_rows: ForeignRows | None,
+        masks: Sequence[str],
+        unknown: tuple[Sequence[int], Sequence[int]],
+    ) -> "SubwordTokenizer":
+        return SubwordTokenizer(
+            *models,
+            tags=self.tags,
+            punctuation=self.punctuation,
+            looks_up_unknown=self.looks_up_unknown,
+            # Those of tags are found again.
+            languages=self.languages if self.has_language_pieces else None,
+            foreign_rows=foreign_rows,
+            masks=masks,
+            unknown=unknown,
+        )
+
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder: one model where it serves both sides, else two."""
-        folder.mkdir(parents=True, exist_ok=True)
-        if self._source.model == self._target.model:
-            (folder / _JOINT_FILE).write_bytes(self._source.model)
-        else:
-            (folder / _SOURCE_FILE).write_bytes(self._source.model)
-            (folder / _TARGET_FILE).write_bytes(self._target.model)
-        settings: dict[str, object] = {"tags": list(self._tags), "punctuation": self._punctuation}
-        if self._masks:
-            settings["masks"] = list(self._masks)
-        if self._looks_up_unknown:
-            settings["looks_up_unknown"] = True
-        if self._languages is not None and self._languages.begins_output:
-            settings["languages"] = {
-                "pieces": dict(self._languages.target),
-                "source_place": self._languages.source_place,
-            }
-        if self._foreign_rows is not None:
-            settings["foreign_rows"] = self._foreign_rows.model_dump(mode="json")
-        elif any(self._unknown):
-            settings["unknown"] = [list(of_side) for of_side in self._unknown]
-        write_atomically(folder / SETTINGS_FILE, json.dumps(settings, ensure_ascii=False) + "\n")
+        source_unknown, target_unknown = ((), ()) if self.foreign_rows is not None else self.unknown
+        settings = TokenizerSettings(
+            tags=self.tags,
+            punctuation=self.punctuation,
+            masks=self.masks,
+            looks_up_unknown=self.looks_up_unknown,
+            languages=store_languages(self.languages),
+            foreign_rows=self.foreign_rows,
+            unknown=(tuple(source_unknown), tuple(target_unknown)),
+        )
+        write_tokenizer(folder, StoredTokenizer(*self.models, settings))
 
     @property
     def models(self) -> tuple[bytes, bytes]:
@@ -239,32 +187,12 @@ class SubwordTokenizer:
     @property
     def tags(self) -> tuple[str, ...]:
         """Strings that may stand before a source, each one token."""
-        return tuple(self._tags)
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """Symbols that a model learned to copy, each one piece on both sides."""
-        return self._masks
-
-    @property
-    def punctuation(self) -> tuple[str, str] | None:
-        """Languages whose punctuation is normalised; None where it stays as it is."""
-        return self._punctuation
-
-    @property
-    def looks_up_unknown(self) -> bool:
-        """Whether an unknown stretch has the id of the piece that is spelled like it."""
-        return self._looks_up_unknown
-
-    @property
-    def languages(self) -> ModelLanguages | None:
-        """The languages that it has pieces for, its tags' such as `>>deu<<` among them."""
-        return self._languages
+        return tuple(self._tags.ids)
 
     @property
     def has_language_pieces(self) -> bool:
         """Whether each source and each output has a piece for its language, as in M2M100."""
-        return self._languages is not None and self._languages.begins_output
+        return self.languages is not None and self.languages.begins_output
 
     def mark_languages(self, source: str, target: str) -> LanguageTokens:
         """Returns the tokens that tell a model its languages.
@@ -273,25 +201,7 @@ class SubwordTokenizer:
             source: The source's code, one of `languages.source`, if the model has any.
             target: The target's code, one of `languages.target`; empty for no tag.
         """
-        if self._languages is None:
-            return NO_MARKS
-        if not self._languages.begins_output:
-            return LanguageTokens(before=(self._target_languages[target],) if target else ())
-        of_source = (self._source_languages[source],)
-        begin = (self._target_languages[target],)
-        if self._languages.source_place == "behind":
-            return LanguageTokens(behind=of_source, begin=begin)
-        return LanguageTokens(before=of_source, begin=begin)
-
-    @property
-    def foreign_rows(self) -> ForeignRows | None:
-        """Where the pieces of an imported model come from."""
-        return self._foreign_rows
-
-    @property
-    def unknown(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Ids of source and target pieces that are read as `<unk>`."""
-        return self._unknown
+        return self._marks.mark(source, target)
 
     @property
     def source_vocabulary(self) -> Vocabulary:
@@ -354,9 +264,9 @@ class SubwordTokenizer:
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns each line's source tokens, closed by `</s>`; tags before it are a token each."""
-        if not self._tags:
+        if not self._tags.ids:
             return self.tokenize("source", self.normalize_source(lines))
-        tags, rests = zip(*map(self._split_tags, lines), strict=True) if lines else ((), ())
+        tags, rests = zip(*map(self._tags.read, lines), strict=True) if lines else ((), ())
         tokens = self.tokenize("source", self.normalize_source(rests))
         return [[*ids, *rest] for ids, rest in zip(tags, tokens, strict=True)]
 
@@ -367,7 +277,7 @@ class SubwordTokenizer:
     def tokenize(self, side: str, lines: Sequence[str], *, tag: str = "") -> list[list[int]]:
         """Returns the tokens of normalised lines of a side, a tag before each, closed by `</s>`."""
         tokens = self._of(side).encode(lines)
-        return [[self._tags[tag], *sentence] for sentence in tokens] if tag else tokens
+        return [[self._tags.ids[tag], *sentence] for sentence in tokens] if tag else tokens
 
     def resegmenter(self, side: str, alpha: float) -> Resegment:
         """Returns a function that draws another segmentation of a sentence of a side.
@@ -406,27 +316,4 @@ class SubwordTokenizer:
 
     def split_tags(self, line: str) -> tuple[str, str]:
         """Returns the tags that stand before a source, as they stand there, and what follows."""
-        rest = line
-        while found := self._leading_tag.match(rest):
-            rest = rest[found.end() :]
-        return line[: len(line) - len(rest)], rest
-
-    def _split_tags(self, line: str) -> tuple[list[int], str]:
-        """Returns the ids of the tags before a line, and what follows them."""
-        tags, rest = self.split_tags(line)
-        return [self._tags[found[0].strip()] for found in self._leading_tag.finditer(tags)], rest
-
-
-def _read_settings(path: Path) -> _Settings:
-    """Returns a tokenizer's settings, or their defaults where there is no file.
-
-    Raises:
-        MtkitError: It is damaged.
-    """
-    if not path.is_file():
-        return _Settings()
-    content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
-    try:
-        return _Settings.model_validate(content)
-    except ValidationError as error:
-        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", MAKE_AGAIN) from error
+        return self._tags.split(line)

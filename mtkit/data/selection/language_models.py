@@ -11,7 +11,8 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Selection
-from mtkit.text.tokenizer import TOKENIZER_FILES, SubwordTokenizer
+from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 Unit = Literal["token", "character", "probability"]
 """What a cross-entropy is divided by; or that a value is a probability, a classifier's."""

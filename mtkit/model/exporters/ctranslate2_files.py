@@ -12,7 +12,7 @@ from mtkit.model.alignment_head import ALIGNMENT_FILE
 from mtkit.model.card import CARD_FILE
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE, VocabSize
 from mtkit.recipe.inference import Engine, EngineChoice
-from mtkit.text.tokenizer import TOKENIZER_FILES
+from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 ENGINE_FOLDER = "ctranslate2"
 """Folder of CTranslate2's files in a model folder."""

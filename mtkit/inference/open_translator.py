@@ -1,0 +1,233 @@
+"""What answers lines, opened: from model folders, or around an engine that is open already."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import Engine
+from mtkit.inference.line_translator import LineTranslator
+from mtkit.inference.parse import TreeMaker
+from mtkit.inference.protect import ProtectingTranslator
+from mtkit.inference.terms import GlossaryTerms, choose_way
+from mtkit.inference.translation import Request, Translation
+from mtkit.model.alignment_head import ALIGNMENT_FILE
+from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
+from mtkit.model.digest import reading
+from mtkit.model.exporters.ctranslate2_files import find_engine
+from mtkit.recipe.inference import Engine as EngineName
+from mtkit.recipe.inference import EngineChoice, Glossary, Inference
+from mtkit.recipe.parsing import Linearization
+from mtkit.text.languages import TranslatorLanguages
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+class AnswersLines(Protocol):
+    """Translates and scores lines: a `LineTranslator`, or one that asks a server."""
+
+    settings: Inference
+
+    @property
+    def languages(self) -> TranslatorLanguages:
+        """What it reads and writes."""
+        ...
+
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned."""
+        ...
+
+    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns each line's translation."""
+        ...
+
+    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns given translations, the requests' prefixes, with their scores."""
+        ...
+
+
+@dataclass(frozen=True)
+class OpenedTranslator:
+    """What answers lines, and what is known of it.
+
+    Attributes:
+        lines: What answers them.
+        terms: The terms of `inference.glossary`; None without one.
+        has_alignment_head: Whether a head was chosen that alignments are read from.
+    """
+
+    lines: AnswersLines
+    terms: GlossaryTerms | None = None
+    has_alignment_head: bool = False
+
+
+def open_translator(
+    folders: Sequence[Path],
+    *,
+    engine: EngineChoice | None,
+    device: str,
+    settings: Inference | None,
+    source_language: str,
+    target_language: str,
+    forks: bool,
+) -> OpenedTranslator:
+    """Returns a model, or an ensemble of several, as `Translator` takes its arguments.
+
+    Raises:
+        MtkitError: As `Translator`.
+    """
+    with reading(*folders):
+        opened = [open_model_folder(folder) for folder in folders]
+        _check_ensemble(folders, opened)
+        config, tokenizer = opened[0].config, opened[0].tokenizer
+        settings = settings if settings is not None else opened[0].settings
+        found = find_engine(folders[0], engine if engine is not None else settings.engine)
+        settings = settings.model_copy(update={"engine": found})
+        if not forks:
+            settings = settings.model_copy(update={"processes": 1})
+        if found == "ctranslate2":
+            check_translates(config, "CTranslate2")
+        languages = TranslatorLanguages.of(
+            tokenizer.languages, config.source_language, config.target_language
+        ).with_default(source_language, target_language)
+        if settings.glossary is not None:
+            _check_glossary(opened[0], settings.glossary, found)
+        # Before the model, which may take long.
+        terms = _open_terms(settings, tokenizer)
+        engine_with_model = _open_engine(found, folders, settings, device)
+    lines = _make_lines(
+        engine_with_model,
+        tokenizer,
+        settings,
+        languages=languages,
+        target_language=config.target_language,
+        continues=config.objective == "causal-lm",
+        linearization=config.linearization,
+        terms=terms,
+    )
+    has_head = all((folder / ALIGNMENT_FILE).is_file() for folder in folders)
+    return OpenedTranslator(lines, terms, has_alignment_head=has_head)
+
+
+def wrap_engine(
+    engine: Engine,
+    tokenizer: SubwordTokenizer,
+    settings: Inference,
+    *,
+    source_language: str,
+    target_language: str,
+    continues: bool,
+    linearization: Linearization | None,
+) -> OpenedTranslator:
+    """Returns what answers lines by an engine opened before, as `Translator.of` takes arguments."""
+    terms = _open_terms(settings, tokenizer)
+    lines = _make_lines(
+        engine,
+        tokenizer,
+        settings,
+        languages=TranslatorLanguages.of(tokenizer.languages, source_language, target_language),
+        target_language=target_language,
+        continues=continues,
+        linearization=linearization,
+        terms=terms,
+    )
+    return OpenedTranslator(lines, terms)
+
+
+def _make_lines(
+    engine: Engine,
+    tokenizer: SubwordTokenizer,
+    settings: Inference,
+    *,
+    languages: TranslatorLanguages,
+    target_language: str,
+    continues: bool,
+    linearization: Linearization | None,
+    terms: GlossaryTerms | None,
+) -> AnswersLines:
+    lines = LineTranslator(
+        engine,
+        tokenizer,
+        settings,
+        target_language=target_language,
+        languages=languages,
+        continues=continues,
+        trees=TreeMaker.of(linearization, tokenizer),
+        terms=terms,
+    )
+    can_protect = not continues and linearization is None
+    return ProtectingTranslator(lines, tokenizer, can_protect=can_protect)
+
+
+def _open_engine(
+    name: EngineName, folders: Sequence[Path], settings: Inference, device: str
+) -> Engine:
+    """Returns an engine with its models; loads its library, and no other's."""
+    match name:
+        case "torch":
+            from mtkit.inference.engines.open_torch_engine import open_torch_engine
+
+            return open_torch_engine(folders, settings, device)
+        case "ctranslate2":
+            from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
+
+            return open_ctranslate2_engine(folders, device)
+
+
+def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName) -> None:
+    """Checks that a model's outputs can be made to contain terms.
+
+    Raises:
+        MtkitError: They can't.
+    """
+    check_translates(opened.config, "inference.glossary")
+    if opened.config.linearization is not None:
+        raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
+    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) == "constraints":
+        raise MtkitError(
+            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
+            'use engine = "torch" with the original model',
+        )
+
+
+def _open_terms(settings: Inference, tokenizer: SubwordTokenizer) -> GlossaryTerms | None:
+    """Returns the terms of a glossary, where settings name one.
+
+    Raises:
+        MtkitError: It can't be read.
+    """
+    if settings.glossary is None:
+        return None
+    return GlossaryTerms.open(settings.glossary, tokenizer)
+
+
+def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
+    """Checks that models read and write the same, so that their probabilities can be averaged."""
+    if not opened:
+        raise MtkitError("no model folder given", "give one, such as runs/x/model")
+    wanted = _list_traits(opened[0])
+    for folder, other in zip(folders[1:], opened[1:], strict=True):
+        for what, trait in _list_traits(other).items():
+            if trait != wanted[what]:
+                raise MtkitError(
+                    f"{folder} has {what} than {folders[0]}: they can't be ensembled",
+                    "ensemble models that were trained on the same prepared data, for example "
+                    "with different seeds",
+                )
+
+
+def _list_traits(opened: OpenedFolder) -> dict[str, object]:
+    """Returns what the models of an ensemble must share, by the phrase for a difference."""
+    config, tokenizer = opened.config, opened.tokenizer
+    return {
+        "a different source language": config.source_language,
+        "a different target language": config.target_language,
+        "a different objective": config.objective,
+        "another form of trees": config.linearization,
+        "a different tokenizer": tokenizer.models,
+        "different source tags": tokenizer.tags,
+        "different symbols for copying": tokenizer.masks,
+        "other languages": tokenizer.languages,
+        "different punctuation rules": tokenizer.punctuation,
+    }

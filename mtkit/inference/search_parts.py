@@ -1,0 +1,127 @@
+"""Searches the parts of lines, again where a translation lacks a term, and ranks what is found."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mtkit.inference.batching import search_in_batches
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.outputs import OutputDecoder, are_finite, check_finite
+from mtkit.inference.terms import GlossaryTerms
+from mtkit.inference.translation import Hypothesis
+from mtkit.recipe.inference import Inference
+
+Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
+"""Reorders the decoded hypotheses of a part, best first.
+
+The first of the returned hypotheses is the translation. It may drop some, but not all.
+"""
+
+
+def keep_order(_: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Returns hypotheses as the search ranks them."""
+    return hypotheses
+
+
+@dataclass(frozen=True)
+class EncodedLine:
+    """A line to search.
+
+    Attributes:
+        text: The line.
+        parts: It in tokens; none where it has none.
+        number: Its number, the first being 1.
+        limit: Tokens that a part has at most.
+        settings: How to search.
+    """
+
+    text: str
+    parts: Sequence[EncodedSource]
+    number: int
+    limit: int
+    settings: Inference
+
+
+class PartSearch:
+    """Searches the parts of lines.
+
+    Args:
+        engine: The engine, with its model.
+        decoder: Adds their text to outputs.
+        rerank: Orders each part's hypotheses.
+        terms: The terms of `inference.glossary`; None without one.
+        continues: Whether outputs continue the sources.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        decoder: OutputDecoder,
+        *,
+        rerank: Reranker,
+        terms: GlossaryTerms | None,
+        continues: bool,
+    ) -> None:
+        self._engine, self._decoder = engine, decoder
+        self._rerank, self._terms, self._continues = rerank, terms, continues
+
+    def search(self, lines: Sequence[EncodedLine]) -> list[list[list[Hypothesis]]]:
+        """Returns the hypotheses of each part of each line, best first, with their texts.
+
+        Raises:
+            MtkitError: The engine doesn't support the settings.
+            LineError: A score is NaN or infinite, or no output satisfies the settings.
+        """
+        texts, encoded = [line.text for line in lines], [line.parts for line in lines]
+        given: Sequence[Sequence[EncodedSource]] = encoded
+        if self._terms is not None:
+            given = self._terms.annotate(texts, encoded, [line.limit for line in lines])
+        settings = [line.settings for line in lines for _ in line.parts]
+        searched = iter(self._search([part for parts in given for part in parts], settings))
+        ranked: list[list[list[Hypothesis]]] = []
+        for line in lines:
+            found = [next(searched) for _ in line.parts]
+            for hypotheses in found:
+                check_finite(hypotheses, line.settings, line.number)
+            ranked.append(list(map(self._decode_and_rank, line.parts, found)))
+        self._insist_on_terms(lines, ranked)
+        return ranked
+
+    def _insist_on_terms(
+        self, lines: Sequence[EncodedLine], ranked: Sequence[list[list[Hypothesis]]]
+    ) -> None:
+        """Searches parts again whose translations lack terms, and puts what is found in place."""
+        if self._terms is None or self._terms.way == "annotation":
+            return
+        again: dict[tuple[int, int], EncodedSource] = {}
+        texts, encoded = [line.text for line in lines], [line.parts for line in lines]
+        for index, number, terms in self._terms.find_in_parts(texts, encoded):
+            part = self._terms.require(encoded[index][number], terms, ranked[index][number])
+            if part is not None:
+                again[index, number] = part
+        settings = [lines[index].settings for index, _ in again]
+        searched = self._search(list(again.values()), settings)
+        for ((index, number), part), hypotheses in zip(again.items(), searched, strict=True):
+            # Where no output has all that is asked for, what was found before stays.
+            if are_finite(hypotheses):
+                ranked[index][number] = self._decode_and_rank(part, hypotheses)
+
+    def _search(
+        self, parts: Sequence[EncodedSource], settings: Sequence[Inference]
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each part; those with equal settings share batches."""
+        groups: dict[Inference, list[int]] = {}
+        for index, each in enumerate(settings):
+            groups.setdefault(each, []).append(index)
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        for each, group in groups.items():
+            searched = search_in_batches(self._engine, [parts[index] for index in group], each)
+            for index, hypotheses in zip(group, searched, strict=True):
+                found[index] = hypotheses
+        return found
+
+    def _decode_and_rank(
+        self, part: EncodedSource, hypotheses: Sequence[Hypothesis]
+    ) -> list[Hypothesis]:
+        begun = part.tokens if self._continues else ()
+        decoded = [self._decoder.decode(each, begun=begun) for each in hypotheses]
+        return self._rerank(part, decoded)

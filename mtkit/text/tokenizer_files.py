@@ -1,0 +1,122 @@
+"""The files of a tokenizer: its SentencePiece models, and what else it was made with."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.files import read_json, write_atomically
+from mtkit.foreign_files import describe_fault
+from mtkit.text.foreign_rows import ForeignRows
+from mtkit.text.languages import ModelLanguages, SourcePlace
+from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, read_model
+
+_MAX_SETTINGS_BYTES = 8 << 20
+_JOINT_FILE = "joint.spm"
+_SOURCE_FILE = "source.spm"
+_TARGET_FILE = "target.spm"
+SETTINGS_FILE = "tokenizer.json"
+TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
+"""The files that `write_tokenizer` may write."""
+_ALWAYS_WRITTEN = frozenset({"tags", "punctuation"})
+
+
+class _Languages(BaseModel):
+    """The languages of a model of M2M100's kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pieces: dict[str, str]
+    source_place: SourcePlace = "before"
+
+
+class TokenizerSettings(BaseModel):
+    """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tags: tuple[str, ...] = ()
+    punctuation: tuple[str, str] | None = None
+    masks: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = ()
+    looks_up_unknown: bool = False
+    languages: _Languages | None = None
+    foreign_rows: ForeignRows | None = None
+    unknown: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def model_languages(self) -> ModelLanguages | None:
+        """The languages of a model of M2M100's kind; those of tags aren't written down."""
+        if self.languages is None:
+            return None
+        return ModelLanguages.of_pieces(self.languages.pieces, self.languages.source_place)
+
+
+@dataclass(frozen=True)
+class StoredTokenizer:
+    """What a folder holds of a tokenizer.
+
+    Attributes:
+        source_model: A serialised SentencePiece model.
+        target_model: The target's; the same bytes where the vocabulary is joint.
+        settings: What else it was made with.
+    """
+
+    source_model: bytes
+    target_model: bytes
+    settings: TokenizerSettings
+
+
+def read_tokenizer(folder: Path) -> StoredTokenizer:
+    """Returns what a folder holds of a tokenizer.
+
+    Raises:
+        MtkitError: It isn't there, or is damaged.
+    """
+    if (folder / _JOINT_FILE).exists():
+        names = [_JOINT_FILE, _JOINT_FILE]
+    else:
+        names = [_SOURCE_FILE, _TARGET_FILE]
+    try:
+        source_model, target_model = [read_model(folder / name) for name in names]
+    except FileNotFoundError as error:
+        raise MtkitError(f"{error.filename}: no such tokenizer", "run `mtkit prepare`") from error
+    return StoredTokenizer(source_model, target_model, _read_settings(folder / SETTINGS_FILE))
+
+
+def write_tokenizer(folder: Path, tokenizer: StoredTokenizer) -> None:
+    """Writes a tokenizer into a folder: one model where it serves both sides, else two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if tokenizer.source_model == tokenizer.target_model:
+        (folder / _JOINT_FILE).write_bytes(tokenizer.source_model)
+    else:
+        (folder / _SOURCE_FILE).write_bytes(tokenizer.source_model)
+        (folder / _TARGET_FILE).write_bytes(tokenizer.target_model)
+    differ = tokenizer.settings.model_dump(exclude_defaults=True).keys() | _ALWAYS_WRITTEN
+    content = tokenizer.settings.model_dump(mode="json")
+    written = {key: content[key] for key in content if key in differ}
+    write_atomically(folder / SETTINGS_FILE, json.dumps(written, ensure_ascii=False) + "\n")
+
+
+def store_languages(languages: ModelLanguages | None) -> _Languages | None:
+    """Returns the languages as settings have them: only where pieces begin the output."""
+    if languages is None or not languages.begins_output:
+        return None
+    return _Languages(pieces=dict(languages.target), source_place=languages.source_place)
+
+
+def _read_settings(path: Path) -> TokenizerSettings:
+    """Returns a tokenizer's settings, or their defaults where there is no file.
+
+    Raises:
+        MtkitError: It is damaged.
+    """
+    if not path.is_file():
+        return TokenizerSettings()
+    content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
+    try:
+        return TokenizerSettings.model_validate(content)
+    except ValidationError as error:
+        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", MAKE_AGAIN) from error
