@@ -5,9 +5,12 @@ from typing import Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import Link, TranslatedText
-from mtkit.inference.segment import Span, find_sentences, joins_without_space
+from mtkit.inference.paragraphs import find_protected
+from mtkit.inference.segment import choose_gaps, place_texts
 from mtkit.inference.translation import Hypothesis, Request, Translation
 from mtkit.recipe.inference import Inference
+from mtkit.text.sentences import find_sentences
+from mtkit.text.words import Span
 
 _WINDOW = 1_024
 """Sentences that are translated together."""
@@ -37,16 +40,25 @@ class SentenceTranslator:
     Args:
         translator: It; its alignments are asked for where it has any.
         target_language: Its code; it says whether a space stands between sentences.
+        source_language: Its code; it says where sentences end.
     """
 
-    def __init__(self, translator: SearchesSentences, target_language: str = "") -> None:
+    def __init__(
+        self,
+        translator: SearchesSentences,
+        target_language: str = "",
+        *,
+        source_language: str = "",
+    ) -> None:
         self._translator = translator
+        self._target_language = target_language
+        chosen = translator.settings.paragraphs
+        self._source_language = (chosen.language if chosen else "") or source_language
         self._settings = (
             translator.settings.model_copy(update={"alignments": True})
             if translator.aligns
             else None
         )
-        self._separator = "" if joins_without_space(target_language) else " "
 
     def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
         """Returns each text's translation, in order.
@@ -54,7 +66,11 @@ class SentenceTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
-        spans = [find_sentences(text) for text in texts]
+        protect = self._translator.settings.protect
+        spans = [
+            find_sentences(text, self._source_language, find_protected(text, protect))
+            for text in texts
+        ]
         sentences = [
             text[start:end]
             for text, of_text in zip(texts, spans, strict=True)
@@ -64,7 +80,9 @@ class SentenceTranslator:
         found: dict[str, Hypothesis] = {}
         for first in range(0, len(unique), _WINDOW):
             window = unique[first : first + _WINDOW]
-            requests = [Request(sentence, settings=self._settings) for sentence in window]
+            requests = [
+                Request(sentence, settings=self._settings, sentence=0) for sentence in window
+            ]
             answers = self._translator.search(requests, first_line=first + 1)
             found.update(zip(window, (each.candidates[0] for each in answers), strict=True))
         return [
@@ -74,24 +92,17 @@ class SentenceTranslator:
     def _join(
         self, text: str, spans: Sequence[Span], found: dict[str, Hypothesis]
     ) -> TranslatedText:
-        pieces: list[str] = []
+        hypotheses = [found[text[start:end]] for start, end in spans]
+        gaps = choose_gaps(text, spans, self._target_language)
+        joined, starts = place_texts([each.text for each in hypotheses], gaps)
         links: list[Link] = []
-        length = 0
-        for start, end in spans:
-            hypothesis = found[text[start:end]]
-            if not hypothesis.text:
-                continue
-            if pieces:
-                pieces.append(self._separator)
-                length += len(self._separator)
+        for (start, end), hypothesis, length in zip(spans, hypotheses, starts, strict=True):
             of_sentence = [(link.source, link.target) for link in hypothesis.links]
             links += [
                 (_shift(source, start), _shift(target, length))
                 for source, target in of_sentence or link_words(text[start:end], hypothesis.text)
             ]
-            pieces.append(hypothesis.text)
-            length += len(hypothesis.text)
-        return TranslatedText("".join(pieces), tuple(links))
+        return TranslatedText(joined, tuple(links))
 
 
 def _shift(span: Span, by: int) -> Span:

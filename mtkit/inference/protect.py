@@ -28,7 +28,8 @@ _SHOWN_CHARACTERS = 40
 
 
 @lru_cache(maxsize=16)
-def _open_finder(settings: Protect) -> PieceFinder:
+def open_finder(settings: Protect) -> PieceFinder:
+    """Returns what finds the pieces that settings protect."""
     return PieceFinder(settings)
 
 
@@ -53,7 +54,7 @@ class _Line:
     lost: list[str]
 
     def find_lost(self, text: str) -> list[str]:
-        return _open_finder(self.protect).find_lost(self.found, text)
+        return open_finder(self.protect).find_lost(self.found, text)
 
     def choose(self, candidates: Sequence[Hypothesis | None]) -> Hypothesis | None:
         """Returns the first candidate that keeps all pieces."""
@@ -134,7 +135,7 @@ class ProtectingTranslator:
             settings.model_copy(update={"protect": None}),
             settings.protect,
             len(tags),
-            _open_finder(settings.protect).find(rest),
+            open_finder(settings.protect).find(rest),
             [],
         )
         line.lost = line.find_lost(found.text)

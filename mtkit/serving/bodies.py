@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from mtkit.inference.streams.input_format import replace_surrogates
+from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.faults import RequestError
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -51,6 +52,7 @@ class SettingsBody(_Body):
 
     beam_size: Annotated[int, Field(ge=1, le=1_000)] | None = None
     n_best: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    paragraphs: bool | Paragraphs | None = None
 
 
 class LinesBody(_Body):

@@ -78,7 +78,8 @@ def _limit(kind: int, most: int) -> None:
 
 def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | Fault:
     asking = _Asking(tasks, results, aligns=job.aligns)
-    sentences = SentenceTranslator(asking, job.languages[1])
+    source, target = job.languages
+    sentences = SentenceTranslator(asking, target, source_language=source)
     try:
         return translate_bytes(job.content, job.form, sentences, Languages(*job.languages))
     except MtkitError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import regex
 
 from mtkit.text.languages import find_main_language
-from mtkit.text.words import Span
+from mtkit.text.words import Span, strip_span
 
 _WINDOW = 2_048
 """Characters that the library sees at once: its time grows with the square of some texts."""
@@ -21,11 +21,13 @@ _WIDE_END = regex.compile(
 )
 _NARROW_END = regex.compile(rf"[.!?…]{_CLOSERS}$")
 _QUOTED_END = regex.compile(r"[」』）]$")
-_INITIAL = regex.compile(r"(?<![\w.'’])\p{Lu}\.$")
-_HIRAGANA = regex.compile(r"\p{Hiragana}")
+_ABBREVIATIONS = {"fr": regex.compile(r"(?<![\w.])MM?\.$")}
+"""What the library doesn't know, by language: Monsieur was most of its faults in French news."""
+_QUOTE_PARTICLE = regex.compile(r"と|って")
 _SPACELESS = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\u3000-\u303f]"
 )
+_LAST_WORD = regex.compile(r"(?<=\s)\S++$")
 _LETTER = regex.compile(r"\p{L}")
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
@@ -39,10 +41,10 @@ def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> 
         text: The text.
         language: Its code, in any common form. Where it is empty or unknown, the rules are those
             of English, which most languages share.
-        keep: Stretches in order that don't overlap; no sentence ends inside one.
+        keep: Stretches inside which no sentence ends.
     """
     ends = sorted({0, *_find_ends(text, find_main_language(language)), len(text)})
-    found = [_strip(text, span) for span in itertools.pairwise(ends)]
+    found = [strip_span(text, span) for span in itertools.pairwise(ends)]
     return _join(text, [span for span in found if span[0] < span[1]], keep)
 
 
@@ -57,38 +59,36 @@ def _find_ends(text: str, language: str) -> Iterator[int]:
         found = [each["end_index"] for each in get_sentence_boundaries(language, window)]
         ends = [end for end in found if 0 < end < len(window)]
         yield from (
-            position + end for end in ends if not _continues(text, position + end)
+            position + end for end in ends if not _continues(text, position + end, language)
         )
         if position + len(window) == len(text):
             break
-        # The window begins again where its last sentence does; one of half its length is passed
-        # over up to its last space.
-        if not ends or ends[-1] < _WINDOW // 2:
-            ends = [len(window) - len(window.split()[-1]) if window.split() else 0]
-            ends = ends if ends[0] > _WINDOW // 2 else [len(window)]
-        position += ends[-1]
+        position += _find_restart(window, ends)
     for match in _WIDE_END.finditer(text):
-        if match.end() < len(text) and not _continues(text, match.end()):
+        if match.end() < len(text) and not _continues(text, match.end(), language):
             yield match.end()
 
 
-def _continues(text: str, end: int) -> bool:
+def _find_restart(window: str, ends: Sequence[int]) -> int:
+    """Returns where the next window begins: with the last sentence, if it isn't a long one.
+
+    A long one is passed over up to its last word, so that each step is half a window at least.
+    """
+    word = _LAST_WORD.search(window)
+    starts = (ends[-1] if ends else 0, word.start() if word is not None else 0)
+    return next((start for start in starts if start >= _WINDOW // 2), len(window))
+
+
+def _continues(text: str, end: int, language: str) -> bool:
     """Returns whether a sentence goes on behind what looks like its end."""
     around = text[max(0, end - _CONTEXT) : end]
     before = around.rstrip()
     if len(before) < len(around) or text[end].isspace():
-        return _INITIAL.search(before) is not None
+        abbreviations = _ABBREVIATIONS.get(language)
+        return abbreviations is not None and abbreviations.search(before) is not None
     if _QUOTED_END.search(before):
-        return _HIRAGANA.match(text, end) is not None
+        return _QUOTE_PARTICLE.match(text, end) is not None
     return _NARROW_END.search(before) is not None and not _SPACELESS.match(text, end)
-
-
-def _strip(text: str, span: Span) -> Span:
-    """Returns a span without the space at its ends; an empty one where it holds nothing else."""
-    start, end = span
-    stripped = text[start:end].lstrip()
-    start = end - len(stripped)
-    return start, start + len(stripped.rstrip())
 
 
 def _join(text: str, spans: Sequence[Span], keep: Sequence[Span]) -> list[Span]:
@@ -97,6 +97,7 @@ def _join(text: str, spans: Sequence[Span], keep: Sequence[Span]) -> list[Span]:
     What has no letter, such as the number of a list's item, belongs to the sentence behind it; at
     the end, to the one before.
     """
+    keep = _unite(keep)
     starts = [start for start, _ in keep]
     joined: list[Span] = []
     has_letter = True
@@ -114,3 +115,14 @@ def _join(text: str, spans: Sequence[Span], keep: Sequence[Span]) -> list[Span]:
         (start, _), (_, end) = joined[-2:]
         joined[-2:] = [(start, end)]
     return joined
+
+
+def _unite(spans: Sequence[Span]) -> list[Span]:
+    """Returns stretches in order, those that overlap as one."""
+    united: list[Span] = []
+    for start, end in sorted(spans):
+        if united and start < united[-1][1]:
+            united[-1] = (united[-1][0], max(end, united[-1][1]))
+        else:
+            united.append((start, end))
+    return united
