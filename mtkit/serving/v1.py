@@ -82,8 +82,8 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
         asks = [first.make_request(text, number) for number, text in enumerate(texts, 1)]
         if body.settings.paragraphs is not None:
             own = decoding_settings(first.service)
-            settings = _with_paragraphs(own, body.settings.paragraphs)
-            asks = [replace(ask, settings=settings) for ask in asks]
+            split = _with_paragraphs(own, body.settings.paragraphs)
+            asks = [replace(ask, settings=split) for ask in asks]
         texts = [found.text for found in await office.translation.ask(first.service, asks)]
     asks = [
         last.make_request(text, number, line.prefix)
