@@ -2,7 +2,7 @@
 
     python benchmarks/sentence_splitters.py DATA [--only NAME ...] [--json FILE]
 
-Runs the splitters that are installed beside the one that mtkit uses and its own rules. DATA holds
+Runs the splitters that are installed, beside what mtkit makes of one of them. DATA holds
 real text by the names below, a sentence a line. Five lines that follow each other are a paragraph,
 joined as their language joins sentences; a line of GUM's trees is its words put together by Moses'
 detokeniser. Only lines that end in a mark of a sentence's end count: no splitter could know where a
@@ -85,12 +85,6 @@ def make_paragraphs(sentences: Sequence[str], language: str) -> list[tuple[str, 
             length += len(sentence) + len(gap)
         paragraphs.append((gap.join(group), ends))
     return paragraphs
-
-
-def split_mtkit_rules(text: str, _: str) -> list[int]:
-    from mtkit.inference.segment import find_sentences  # noqa: PLC0415
-
-    return [end for _, end in find_sentences(text)]
 
 
 def split_mtkit(text: str, language: str) -> list[int]:
@@ -191,7 +185,6 @@ def _locate(text: str, sentences: Sequence[str]) -> list[int]:
 
 
 SPLITTERS: dict[str, tuple[str, str, Splitter]] = {
-    "mtkit's rules": ("", "mtkit", split_mtkit_rules),
     "mtkit": ("", "mtkit", split_mtkit),
     "sentencex": ("sentencex", "sentencex", split_sentencex),
     "pysbd": ("pysbd", "pysbd", split_pysbd),
