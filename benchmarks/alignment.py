@@ -9,12 +9,14 @@ TARGET their words, parted by spaces; all may be gzipped. `--reverse` says that 
 The pairs are aligned as they stand, with the target given. FILE has a line `0-0 1-2` for each pair.
 With --corpus, mtkit's own aligner learns from the first N pairs of two files of text, cased as they
 are, and aligns the pairs twice: as text that it hasn't seen, and once it has learned from them too.
+With --of-gold-words only links of source words that gold links are counted.
 """
 
 import argparse
 import gzip
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import get_args
@@ -48,6 +50,14 @@ def read_gold(line: str, *, reverse: bool) -> Gold:
         if is_sure:
             sure.add(pair)
     return sure, possible
+
+
+def keep_words_of_gold(found: Iterable[Pairs], gold: Sequence[Gold]) -> list[Pairs]:
+    """Returns the links of source words that gold links; it says nothing about the others."""
+    return [
+        {pair for pair in pairs if pair[0] in {source for source, _ in possible}}
+        for pairs, (_, possible) in zip(found, gold, strict=True)
+    ]
 
 
 def measure(found: Iterable[Pairs], gold: Sequence[Gold]) -> tuple[float, float, float]:
@@ -137,7 +147,11 @@ def align_by_statistics(
         yield f"mtkit's aligner, {name}", found
 
 
-def show(name: str, found: Iterable[Pairs], gold: Sequence[Gold]) -> None:
+def print_errors(
+    name: str, found: Iterable[Pairs], gold: Sequence[Gold], *, of_gold_words: bool = False
+) -> None:
+    if of_gold_words:
+        found = keep_words_of_gold(found, gold)
     error, precision, recall = measure(found, gold)
     numbers = {"AER": error, "precision": precision, "recall": recall}
     print("\t".join([name, *(f"{key} {100 * value:.1f}" for key, value in numbers.items())]))
@@ -176,7 +190,11 @@ def main() -> None:
     parser.add_argument("--engine", choices=("torch", "ctranslate2"))
     parser.add_argument("--heads", action="store_true", help="every head, and each layer's mean")
     parser.add_argument("--reverse", action="store_true", help="gold has the target's word first")
+    parser.add_argument(
+        "--of-gold-words", action="store_true", help="count links of gold's source words alone"
+    )
     options = parser.parse_args()
+    show = partial(print_errors, of_gold_words=options.of_gold_words)
     gold = [read_gold(line, reverse=options.reverse) for line in read_lines(options.gold)]
     if options.links is not None:
         found = [

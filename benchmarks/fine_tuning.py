@@ -8,12 +8,12 @@ run`, in one thread each, one after the other: about 35 minutes of a core in all
 FOLDER, and those that are done are not done again, so that a command may be stopped at any time.
 The table goes to stdout.
 
-`domain`: a small network of OPUS-MT's kind (post-norm, SiLU, all sines first, output bias) is
-trained on the news of `mixed_en_de`, exported for transformers and imported again, then trained on
+`base`: a small network of OPUS-MT's kind (post-norm, SiLU, all sines first, output bias) is trained
+on the captions of `multi30k`, exported for transformers and imported again. `domain`: it learns
 everyday sentences of Tatoeba: all weights, with a frozen encoder, by LoRA, and from random weights.
-`language`: such a model of the captions of `multi30k`, English to German, learns English to French:
-with its vocabulary and new pieces, with a new vocabulary, and from random weights. `base` trains
-what both start from.
+`language`: it learns English to French: with its vocabulary and new pieces, with a new vocabulary,
+and from random weights. (The 30,928 pairs of news in `mixed_en_de` are too few to start from: such
+a model reached 0.4 BLEU on newstest2014.)
 """
 
 import argparse
@@ -71,7 +71,7 @@ name = "{name}"
 source = "{path}.en.gz"
 target = "{path}.{language}.gz"
 """
-BASE_STEPS, NEWS_STEPS, TUNING_STEPS, FRENCH_STEPS = 1_000, 2_000, 300, 450
+BASE_STEPS, TUNING_STEPS, FRENCH_STEPS = 1_000, 600, 600
 """Updates of each training."""
 BASE_PEAK = 2e-3
 MAX_TESTED = 500
@@ -173,14 +173,14 @@ def write_recipe(
     return str(path)
 
 
-def train_captions(options: argparse.Namespace) -> Run:
+def train_base(options: argparse.Namespace) -> Run:
     """Returns the run of a translator of captions, done."""
     data, folder = options.data, options.folder
     recipe = write_recipe(
         folder / "captions.toml",
         train=data / "multi30k" / "train",
         dev=cut(data / "multi30k" / "val", folder, "de"),
-        tests={"captions": cut(data / "multi30k" / "test_2016_flickr", folder, "de")},
+        tests=_list_tests(data, folder),
         steps=BASE_STEPS,
         peak=BASE_PEAK,
         tokens=2_048,
@@ -190,26 +190,9 @@ def train_captions(options: argparse.Namespace) -> Run:
     return run
 
 
-def train_news(options: argparse.Namespace) -> Run:
-    """Returns the run of a translator of news, done."""
-    data, folder = options.data, options.folder
-    recipe = write_recipe(
-        folder / "news.toml",
-        train=write_domain(data, folder, "news"),
-        dev=cut(data / "mixed_en_de" / "dev", folder, "de"),
-        tests=_list_tests(data, folder),
-        steps=NEWS_STEPS,
-        peak=BASE_PEAK,
-        tokens=2_048,
-    )
-    run = Run(folder / "news", recipe)
-    finish(run)
-    return run
-
-
 def send_out_and_in(run: Run) -> Path:
     """Exports a run's model for transformers, and imports that; returns the model's folder."""
-    public, back = (run.workspace.parent / name for name in ("news-public", "news-imported"))
+    public, back = (run.workspace.parent / name for name in ("public", "imported"))
     if not back.is_dir():
         for command in (
             ("export", "--model", run.workspace / "model", "--format", "transformers"),
@@ -238,7 +221,7 @@ def cut(path: Path, folder: Path, language: str) -> Path:
 def _list_tests(data: Path, folder: Path) -> dict[str, Path]:
     return {
         "everyday": cut(data / "tatoeba_en_de" / "test", folder, "de"),
-        "news": cut(data / "mixed_en_de" / "test", folder, "de"),
+        "captions": cut(data / "multi30k" / "test_2016_flickr", folder, "de"),
     }
 
 
@@ -333,16 +316,15 @@ def main() -> None:
     data = options.data
     match options.what:
         case "base":
-            train_captions(options)
-            send_out_and_in(train_news(options))
+            send_out_and_in(train_base(options))
         case "domain":
-            news = train_news(options)
+            base = train_base(options)
             compare(
                 options,
                 "domain",
                 DOMAIN_WAYS,
-                send_out_and_in(news),
-                [news],
+                send_out_and_in(base),
+                [base],
                 train=write_domain(data, options.folder, "tatoeba"),
                 dev=cut(data / "tatoeba_en_de" / "dev", options.folder, "de"),
                 tests=_list_tests(data, options.folder),
@@ -354,7 +336,7 @@ def main() -> None:
                 options,
                 "language",
                 LANGUAGE_WAYS,
-                train_captions(options).workspace / "model",
+                send_out_and_in(train_base(options)),
                 train=french / "train",
                 dev=cut(french / "dev", options.folder, "fr"),
                 tests={"everyday": cut(french / "test", options.folder, "fr")},
