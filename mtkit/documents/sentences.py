@@ -5,9 +5,12 @@ from typing import Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import Link, TranslatedText
-from mtkit.inference.segment import Span, find_sentences, joins_without_space
+from mtkit.inference.paragraphs import find_protected
+from mtkit.inference.segment import choose_gaps, place_texts
 from mtkit.inference.translation import Hypothesis, Request, Translation
 from mtkit.recipe.inference import Inference
+from mtkit.text.sentences import find_sentences
+from mtkit.text.words import Span
 
 _WINDOW = 1_024
 """Sentences that are translated together."""
@@ -37,16 +40,25 @@ class SentenceTranslator:
     Args:
         translator: It; its alignments are asked for where it has any.
         target_language: Its code; it says whether a space stands between sentences.
+        source_language: Its code; it says where sentences end.
     """
 
-    def __init__(self, translator: SearchesSentences, target_language: str = "") -> None:
+    def __init__(
+        self,
+        translator: SearchesSentences,
+        target_language: str = "",
+        *,
+        source_language: str = "",
+    ) -> None:
         self._translator = translator
+        self._target_language = target_language
+        chosen = translator.settings.paragraphs
+        self._source_language = (chosen.language if chosen else "") or source_language
         self._settings = (
             translator.settings.model_copy(update={"alignments": True})
             if translator.aligns
             else None
         )
-        self._separator = "" if joins_without_space(target_language) else " "
 
     def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
         """Returns each text's translation, in order.
@@ -66,7 +78,11 @@ class SentenceTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
-        spans = [find_sentences(text) for text in texts]
+        protect = self._translator.settings.protect
+        spans = [
+            find_sentences(text, self._source_language, find_protected(text, protect))
+            for text in texts
+        ]
         # A sentence is translated once; it is aligned if it is in any text that needs it.
         aligned: dict[str, bool] = {}
         for text, of_text, needs in zip(texts, spans, needs_links, strict=True):
@@ -78,7 +94,9 @@ class SentenceTranslator:
         for first in range(0, len(unique), _WINDOW):
             window = unique[first : first + _WINDOW]
             requests = [
-                Request(sentence, settings=self._settings if aligned[sentence] else None)
+                Request(
+                    sentence, settings=self._settings if aligned[sentence] else None, sentence=0
+                )
                 for sentence in window
             ]
             answers = self._translator.search(requests, first_line=first + 1)
@@ -96,21 +114,16 @@ class SentenceTranslator:
         *,
         needs_links: bool,
     ) -> TranslatedText:
-        pieces: list[str] = []
+        hypotheses = [found[text[start:end]] for start, end in spans]
+        gaps = choose_gaps(text, spans, self._target_language)
+        joined, starts = place_texts([each.text for each in hypotheses], gaps)
         links: list[Link] = []
-        length = 0
-        for start, end in spans:
-            hypothesis = found[text[start:end]]
-            if not hypothesis.text:
-                continue
-            if pieces:
-                pieces.append(self._separator)
-                length += len(self._separator)
-            if needs_links:
-                links += _link(text[start:end], hypothesis, start, length)
-            pieces.append(hypothesis.text)
-            length += len(hypothesis.text)
-        return TranslatedText("".join(pieces), tuple(links) if needs_links else None)
+        if needs_links:
+            for (start, end), hypothesis, target_start in zip(
+                spans, hypotheses, starts, strict=True
+            ):
+                links += _link(text[start:end], hypothesis, start, target_start)
+        return TranslatedText(joined, tuple(links) if needs_links else None)
 
 
 def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:

@@ -7,6 +7,7 @@ line_translator.py  the steps of a translation, in order
 search_parts.py     lines' parts searched, again where a term is missing, and ranked
 outputs.py          a search's outputs checked, and as text
 score_lines.py      given translations scored
+paragraphs.py       lines of several sentences: each translated, and joined as they stood
 protect.py          translations checked for what they must keep, and looked for again
 masking.py          pieces of a line replaced by symbols, and put back
 terms.py            terms of a glossary: searched for where they are missing, and reported

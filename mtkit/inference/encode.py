@@ -6,10 +6,11 @@ from typing import Protocol
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.segment import Span, cut_line
+from mtkit.inference.segment import cut_line
 from mtkit.inference.translation import LineError, LineWarning, Request
 from mtkit.text.languages import LanguageTokens, TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import Span
 
 _MAX_GIVEN_TOKENS = 4_096
 """Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
@@ -153,7 +154,7 @@ class SourceEncoder:
         ):
             if not token_ids[:-1]:
                 continue
-            line, limit = lines[index], limits[index]
+            line, limit, sentence = lines[index], limits[index], requests[index].sentence
             prefix = self._encode_prefix(requests[index].prefix, line)
             marks = mark_request(self.tokenizer, self.languages, requests[index], line)
             before = [*marks.before, *tag_ids[:-1]]
@@ -168,13 +169,13 @@ class SourceEncoder:
                 )
                 continue
             if num_tokens > limit:
-                parts = self._cut(text, before, marks.behind, line, limit)
+                parts = self._cut(requests[index], before, marks.behind, line, limit)
             encoded[index] = [
                 EncodedSource(
                     tokens,
                     begin=marks.begin,
                     prefix=() if number else prefix,
-                    draw=(line, number),
+                    draw=(line, sentence, number) if sentence else (line, number),
                     span=(len(tags) + start, len(tags) + end),
                 )
                 for number, ((start, end), tokens) in enumerate(parts)
@@ -202,7 +203,12 @@ class SourceEncoder:
         return tuple(tokens[:-1])
 
     def _cut(
-        self, text: str, tags: list[int], behind: Sequence[int], line: int, limit: int
+        self,
+        request: Request,
+        tags: list[int],
+        behind: Sequence[int],
+        line: int,
+        limit: int,
     ) -> list[tuple[Span, list[int]]]:
         """Returns the parts of text and their tokens, each behind the tags, without empty ones.
 
@@ -219,7 +225,9 @@ class SourceEncoder:
         def fits(part: str) -> bool:
             return len(self.tokenizer.encode_source([part])[0]) <= limit - len(tags) - len(behind)
 
-        spans = cut_line(text, fits)
+        _, text = self.tokenizer.split_tags(request.text.rstrip("\r\n"))
+        language, _ = self.languages.resolve(request.source_language, request.target_language)
+        spans = cut_line(text, fits, language)
         parts = self.tokenizer.encode_source([text[start:end] for start, end in spans])
         return [
             (span, [*tags, *part, *behind])

@@ -8,6 +8,7 @@ from typing import Protocol
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line_translator import LineTranslator
+from mtkit.inference.paragraphs import ParagraphTranslator
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.request_terms import RequestTerms
@@ -159,8 +160,15 @@ def _make_lines(
         trees=TreeMaker.of(linearization, tokenizer),
         terms=terms,
     )
-    can_protect = not continues and linearization is None
-    return ProtectingTranslator(lines, tokenizer, can_protect=can_protect)
+    is_translator = not continues and linearization is None
+    protecting = ProtectingTranslator(lines, tokenizer, can_protect=is_translator)
+    return ParagraphTranslator(
+        protecting,
+        tokenizer.split_tags,
+        target_language=target_language,
+        terms=terms,
+        can_split=is_translator,
+    )
 
 
 def _open_engine(

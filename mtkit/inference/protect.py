@@ -31,7 +31,8 @@ _MAX_TOKENS = 128
 
 
 @lru_cache(maxsize=16)
-def _open_finder(settings: Protect) -> PieceFinder:
+def open_finder(settings: Protect) -> PieceFinder:
+    """Returns what finds the pieces that settings protect."""
     return PieceFinder(settings)
 
 
@@ -56,7 +57,7 @@ class _Line:
     lost: list[str]
 
     def find_lost(self, text: str) -> list[str]:
-        return _open_finder(self.protect).find_lost(self.found, text)
+        return open_finder(self.protect).find_lost(self.found, text)
 
     def widen(self) -> Inference:
         """Returns settings that give as many candidates as a beam of at least `beam_size` has."""
@@ -161,7 +162,7 @@ class ProtectingTranslator:
             settings.model_copy(update={"protect": None}),
             settings.protect,
             len(tags),
-            _open_finder(settings.protect).find(rest),
+            open_finder(settings.protect).find(rest),
             [],
         )
         line.lost = line.find_lost(found.text)

@@ -37,7 +37,8 @@ class RequestTerms:
         way: Way = "annotation" if knows else "constraints"
         return GlossaryTerms(Glossary(terms), self._tokenizer, way)
 
-    def _find(self, request: Request) -> GlossaryTerms | None:
+    def find(self, request: Request) -> GlossaryTerms | None:
+        """Returns the terms of a line, whether or not they can be kept to."""
         return self._open(request.glossary) if request.glossary else self._default
 
     def choose(
@@ -59,7 +60,7 @@ class RequestTerms:
         Raises:
             MtkitError: A request has a glossary that this model or engine can't keep to.
         """
-        chosen = [self._find(request) for request in requests]
+        chosen = [self.find(request) for request in requests]
         for request, line, each, terms in zip(requests, lines, settings, chosen, strict=True):
             if not request.glossary or terms is None:
                 continue
@@ -83,7 +84,7 @@ class RequestTerms:
         """Returns translations with what became of their lines' terms."""
         told = list(translations)
         for index, request in enumerate(requests):
-            terms = self._find(request)
+            terms = self.find(request)
             if terms is not None:
                 (told[index],) = terms.report([request], [told[index]])
         return told

@@ -1,25 +1,16 @@
 """Cuts a line that is too long into sentences or smaller parts, and joins their translations."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import regex
 
 from mtkit.inference.translation import Hypothesis, join_alignments
-
-Span = tuple[int, int]
-"""Where a part of a text begins and ends, in characters."""
+from mtkit.text.sentences import find_sentences
+from mtkit.text.words import Span, strip_span
 
 _CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*+"
-# No space follows a sentence's end in Chinese and Japanese. A run of full stops is tried once, from
-# its first, and nothing of what was matched is given back: the time grows with the line, not with
-# its square, and of two spaces both belong to the end.
-_SENTENCE_END = regex.compile(
-    rf"""[。！？｡] [\p{{Sentence_Terminal}}…]*+ {_CLOSERS} \s*+
-    | (?<![\p{{Sentence_Terminal}}…]) [\p{{Sentence_Terminal}}…]++ {_CLOSERS} \s++ (?!\p{{Ll}})""",
-    regex.VERBOSE,
-)
 _CLAUSE_END = regex.compile(
     rf"(?: [,;:،؛·]{_CLOSERS} | \s[-–—] )\s+ | [、，；：]{_CLOSERS}\s*", regex.VERBOSE
 )
@@ -33,7 +24,7 @@ _WITHOUT_SPACES = (
 """Languages that put no space between sentences."""
 
 
-def cut_line(line: str, fits: Callable[[str], bool]) -> list[Span]:
+def cut_line(line: str, fits: Callable[[str], bool], language: str = "") -> list[Span]:
     """Returns where a line's sentences are, and parts of those that are too long themselves.
 
     A part ends where a clause does, or between words, or between characters where there is nothing
@@ -43,15 +34,10 @@ def cut_line(line: str, fits: Callable[[str], bool]) -> list[Span]:
     Args:
         line: Text without a newline.
         fits: Whether a text is short enough. Text of a single character is taken as it is.
+        language: Code of its language.
     """
-    return [part for sentence in find_sentences(line) for part in _halve(line, sentence, fits)]
-
-
-def find_sentences(line: str) -> list[Span]:
-    """Returns where a line's sentences are; between them is nothing but space."""
-    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
-    sentences = [_strip(line, (start, end)) for start, end in itertools.pairwise(ends)]
-    return [(start, end) for start, end in sentences if start < end]
+    sentences = find_sentences(line, language)
+    return [part for sentence in sentences for part in _halve(line, sentence, fits)]
 
 
 def _halve(line: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]:
@@ -60,7 +46,7 @@ def _halve(line: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]
         yield span
         return
     middle = start + _find_cut(line[start:end])
-    halves = [_strip(line, half) for half in ((start, middle), (middle, end))]
+    halves = [strip_span(line, half) for half in ((start, middle), (middle, end))]
     if any(first == last for first, last in halves):
         middle = start + (end - start) // 2
         halves = [(start, middle), (middle, end)]
@@ -80,31 +66,61 @@ def _find_cut(text: str) -> int:
     return len(text) // 2
 
 
-def _strip(line: str, span: Span) -> Span:
-    """Returns a span without the space at its ends; an empty one where it holds nothing else."""
-    start, end = span
-    text = line[start:end].lstrip()
-    start = end - len(text)
-    return start, start + len(text.rstrip())
+def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[str]:
+    """Returns what stands between the translations of a text's sentences.
+
+    It is what stands between the sentences. Only where that is nothing or a single space, it is
+    what the target language has there.
+
+    Args:
+        text: The text.
+        spans: Its sentences.
+        target_language: Code of the language that they are translated into.
+    """
+    usual = "" if joins_without_space(target_language) else " "
+    found = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    return [usual if gap in ("", " ") else gap for gap in found]
 
 
 def join_parts(
-    of_parts: Sequence[Sequence[Hypothesis]], target_language: str
+    of_parts: Sequence[Sequence[Hypothesis]],
+    target_language: str,
+    gaps: Sequence[str] | None = None,
 ) -> tuple[Hypothesis, ...]:
     """Returns a line's hypotheses: the k-th is made of each part's k-th, while every part has one.
 
     Args:
         of_parts: Each part's decoded hypotheses, in the order of their ranks; at least one part.
         target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
+        gaps: What stands behind each part but the last; by default what the language has between
+            sentences.
     """
     if len(of_parts) == 1:
         return tuple(of_parts[0])
-    return tuple(_join(parts, target_language) for parts in zip(*of_parts, strict=False))
+    if gaps is None:
+        gaps = ["" if joins_without_space(target_language) else " "] * (len(of_parts) - 1)
+    return tuple(_join(parts, gaps) for parts in zip(*of_parts, strict=False))
 
 
-def join_texts(texts: Iterable[str], target_language: str) -> str:
-    """Returns the translations of a line's parts as one line; empty ones are skipped."""
-    return ("" if joins_without_space(target_language) else " ").join(filter(None, texts))
+def place_texts(texts: Sequence[str], gaps: Sequence[str]) -> tuple[str, list[int]]:
+    """Returns the texts of a line's parts as one, and where each begins; empty ones are skipped.
+
+    Args:
+        texts: The parts' translations.
+        gaps: What stands behind each but the last.
+    """
+    starts: list[int] = []
+    pieces: list[str] = []
+    length = 0
+    for index, text in enumerate(texts):
+        if text and pieces:
+            pieces.append(gaps[index - 1])
+            length += len(pieces[-1])
+        starts.append(length)
+        if text:
+            pieces.append(text)
+            length += len(text)
+    return "".join(pieces), starts
 
 
 def joins_without_space(language: str) -> bool:
@@ -112,13 +128,9 @@ def joins_without_space(language: str) -> bool:
     return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
-def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
+def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
-    gap = len(join_texts(["-", "-"], target_language)) - 2
-    starts, end = [], 0
-    for part in parts:
-        starts.append(end)
-        end += len(part.text) + gap if part.text else 0
+    text, starts = place_texts([part.text for part in parts], gaps)
     return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
@@ -128,7 +140,7 @@ def _join(parts: Sequence[Hypothesis], target_language: str) -> Hypothesis:
             chain.from_iterable(part.token_log_probabilities for part in parts)
         ),
         fused_log_probability=None if None in fused else sum(filter(None, fused)),
-        text=join_texts([part.text for part in parts], target_language),
+        text=text,
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
         alignment=join_alignments(parts, starts),
     )

@@ -170,6 +170,10 @@ class GlossaryTerms:
                 if terms is not None:
                     yield line, number, terms
 
+    def locate(self, text: str) -> list[Span]:
+        """Returns where the terms of a text stand."""
+        return [each.span for each in self._glossary.find(text)]
+
     def _find(self, text: str) -> TextTerms | None:
         found = self._glossary.find(text)
         return TextTerms.of(found) if found else None

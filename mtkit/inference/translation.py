@@ -34,6 +34,8 @@ class Request:
         extra: Other data that came with the line, such as other keys of a JSON object; passed on.
         glossary: Its own terms, which take the place of those of `inference.glossary`.
         required: What every output must contain; `inference.protect` sets it.
+        sentence: Number of this sentence in its line, the first being 0, where the line was split
+            before: it isn't split again (`inference.paragraphs`).
     """
 
     text: str
@@ -45,6 +47,7 @@ class Request:
     extra: Mapping[str, Any] | None = None
     glossary: tuple[Term, ...] = ()
     required: "tuple[RequiredPhrase, ...]" = ()
+    sentence: int | None = None
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,38 @@ class Protection:
 
 
 @dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a line of several (`inference.paragraphs`), and its best translation.
+
+    Attributes:
+        source: Where it begins and ends in the line, in characters.
+        target: The same of its translation in the line's.
+        score: Its score.
+        log_probability: Sum of its tokens' natural log-probabilities.
+        reached_limit: Whether the length limit cut it.
+        was_split: It was too long for the model, and was translated in parts.
+    """
+
+    source: Span
+    target: Span
+    score: float
+    log_probability: float
+    reached_limit: bool
+    was_split: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as an object for a JSON line."""
+        return {
+            "source": list(self.source),
+            "target": list(self.target),
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "reached_limit": self.reached_limit,
+            "was_split": self.was_split,
+        }
+
+
+@dataclass(frozen=True)
 class Translation:
     """A line's translation.
 
@@ -273,6 +308,7 @@ class Translation:
         flags: What looks wrong with the best candidate; None where flags weren't asked for.
         terms: What became of the line's terms, in order; None without `inference.glossary`.
         protection: What had to stay; None without `inference.protect`.
+        sentences: The line's sentences, in order; empty where it was translated as one.
     """
 
     candidates: tuple[Hypothesis, ...]
@@ -281,6 +317,7 @@ class Translation:
     flags: "tuple[Flag, ...] | None" = None
     terms: tuple[TermUse, ...] | None = None
     protection: Protection | None = None
+    sentences: tuple[TranslatedSentence, ...] = ()
 
     @property
     def text(self) -> str:
@@ -301,6 +338,7 @@ class Translation:
             **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
             "n_best": [candidate.as_json() for candidate in self.candidates],
             **({} if self.protection is None else {"protection": self.protection.as_json()}),
+            **({"sentences": [s.as_json() for s in self.sentences]} if self.sentences else {}),
         }
 
 

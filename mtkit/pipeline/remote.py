@@ -25,7 +25,8 @@ def open_remote(
 
     Args:
         models: The server's address alone.
-        overrides: `inference.beam_size` and `inference.n_best`; the server has the rest.
+        overrides: `inference.beam_size`, `inference.n_best` and `inference.paragraphs`; the server
+            has the rest.
         source_language: Code of the lines' language; found out by the server where it is empty.
         target_language: Code of the language translated into; the model's own where it is empty.
 
@@ -40,7 +41,12 @@ def open_remote(
         raise MtkitError(
             f"--model {models[0]}: a server can't be part of an ensemble", "give it alone"
         )
-    allowed = ("inference.beam_size=", "inference.n_best=")
+    allowed = (
+        "inference.beam_size=",
+        "inference.n_best=",
+        "inference.paragraphs=",
+        "inference.paragraphs.",
+    )
     for override in overrides:
         if not override.startswith(allowed):
             if override.startswith("inference.glossary."):
@@ -50,7 +56,7 @@ def open_remote(
                 )
             raise MtkitError(
                 f"--set {override}: a server has settings of its own",
-                "inference.beam_size and inference.n_best can be asked for",
+                "inference.beam_size, n_best and paragraphs can be asked for",
             )
     settings = override_section(Inference(), "inference", overrides) if overrides else None
     return RemoteTranslator(

@@ -49,4 +49,5 @@ def _translate_stdin(translator: Translator, form: str) -> None:
 
 
 def _sentences(translator: Translator) -> SentenceTranslator:
-    return SentenceTranslator(translator, translator.resolve_languages()[1])
+    source, target = translator.resolve_languages()
+    return SentenceTranslator(translator, target, source_language=source)

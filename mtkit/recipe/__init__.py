@@ -10,7 +10,7 @@ guided_alignment.py
                 attention that learns word alignments
 lora.py         low-rank updates of a trained model
 data.py, cleaning.py, augment.py, augment_terms.py, tokenizer.py, model.py, training.py,
-masking.py, inference.py, flags.py, protection.py, evaluation.py, test_sets.py
+masking.py, inference.py, flags.py, paragraphs.py, protection.py, evaluation.py, test_sets.py
                 a file per section; defaults are written here and nowhere else
 corpora.py, text_corpora.py, corpus_files.py
                 entries of `data.train` and `data.dev`: pairs; text in one language and labelled

@@ -7,6 +7,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.recipe.precision import InferencePrecisionChoice
 from mtkit.recipe.protection import Protect
 from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
@@ -135,6 +136,9 @@ class Inference(Section):
     protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
     """Check that numbers, addresses, placeholders and the like come out as they went in, and
     translate a line in another way where they don't; `{}` for all kinds."""
+    paragraphs: Annotated[Paragraphs | None, Invalidates.TRANSLATIONS] = None
+    """Translate a line of several sentences sentence by sentence; `{}` to do so. Documents and the
+    server's `/translate` always do."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
     """Maximum output length: the source's length in tokens plus this many. For a language model:
     maximum number of tokens that it adds to a line."""
@@ -163,7 +167,7 @@ class Inference(Section):
                 tables.pop(key, None)
         if self.engine == "auto":
             tables.pop("engine", None)
-        for key in ("flags", "shortlist", "max_output_tokens", "protect"):
+        for key in ("flags", "shortlist", "max_output_tokens", "protect", "paragraphs"):
             if getattr(self, key) is None:
                 tables.pop(key, None)
         return tables

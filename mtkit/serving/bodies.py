@@ -15,6 +15,7 @@ from pydantic import (
 from starlette.requests import Request
 
 from mtkit.inference.streams.input_format import replace_surrogates
+from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.faults import RequestError
 from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
@@ -91,6 +92,7 @@ class SettingsBody(_Body):
 
     beam_size: Annotated[int, Field(ge=1, le=1_000)] | None = None
     n_best: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    paragraphs: bool | Paragraphs | None = None
 
 
 class LinesBody(_Body):

@@ -16,6 +16,7 @@ from mtkit.inference.translation import (
     Protection,
     Request,
     TermUse,
+    TranslatedSentence,
     Translation,
 )
 from mtkit.recipe.inference import Inference
@@ -165,11 +166,17 @@ class _RemoteLines:
         own = {"source": request.source_language, "target": request.target_language}
         return self._asked | {name: code for name, code in own.items() if code}
 
-    def _choose_settings(self, request: Request) -> dict[str, int]:
+    def _choose_settings(self, request: Request) -> dict[str, Any]:
         settings = request.settings or self._own
+        if request.sentence is not None:
+            paragraphs: dict[str, Any] = {"paragraphs": False}
+        elif settings is not None and settings.paragraphs is not None:
+            paragraphs = {"paragraphs": settings.paragraphs.model_dump()}
+        else:
+            paragraphs = {}
         if settings is None:
-            return {}
-        return {"beam_size": settings.beam_size, "n_best": settings.n_best}
+            return paragraphs
+        return {"beam_size": settings.beam_size, "n_best": settings.n_best, **paragraphs}
 
     def _post(self, path: str, body: Mapping[str, Any], first_line: int) -> dict[str, Any]:
         for attempt in range(_ATTEMPTS):
@@ -218,9 +225,9 @@ def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
     return list(parts)
 
 
-def _list_wishes(request: Request) -> tuple[Inference | None, str, str, tuple[Term, ...]]:
+def _list_wishes(request: Request) -> tuple[object, ...]:
     languages = request.source_language, request.target_language
-    return request.settings, *languages, request.glossary
+    return request.settings, *languages, request.glossary, request.sentence is not None
 
 
 def _write_term(term: Term) -> dict[str, Any]:
@@ -238,7 +245,8 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         LineWarning(each["kind"], f"input line {line}: {each['kind']}", line)
         for each in content["warnings"]
     )
-    candidates = tuple(map(_read_hypothesis, content["n_best"]))
+    sentences = tuple(map(_read_sentence, content.get("sentences", ())))
+    candidates = tuple(_read_hypothesis(each, sentences) for each in content["n_best"])
     return Translation(
         candidates,
         was_split=content["was_split"],
@@ -246,6 +254,19 @@ def _read(content: Mapping[str, Any], line: int) -> Translation:
         flags=_read_flags(content["flags"]) if "flags" in content else None,
         terms=tuple(map(_read_use, content["terms"])) if "terms" in content else None,
         protection=_read_protection(content.get("protection")),
+        sentences=sentences,
+    )
+
+
+def _read_sentence(content: Mapping[str, Any]) -> TranslatedSentence:
+    (source_start, source_end), (start, end) = content["source"], content["target"]
+    return TranslatedSentence(
+        source=(int(source_start), int(source_end)),
+        target=(int(start), int(end)),
+        score=float(content["score"]),
+        log_probability=float(content["log_probability"]),
+        reached_limit=bool(content["reached_limit"]),
+        was_split=bool(content["was_split"]),
     )
 
 
@@ -283,7 +304,12 @@ def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
     return Protection(pieces, way, tuple(map(str, content["lost"])))
 
 
-def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:
+def _read_hypothesis(
+    content: Mapping[str, Any], sentences: Sequence[TranslatedSentence]
+) -> Hypothesis:
+    text = str(content["text"])
+    if not sentences:
+        text = text.replace("\n", " ").replace("\r", " ")
     tokens, repairs = content["tokens"], content.get("repairs")
     return Hypothesis(
         token_ids=(),
@@ -291,7 +317,7 @@ def _read_hypothesis(content: Mapping[str, Any]) -> Hypothesis:
         score=float(content["score"]),
         is_finished=not content["reached_limit"],
         token_log_probabilities=tuple(float(each["log_probability"]) for each in tokens),
-        text=str(content["text"]).replace("\n", " ").replace("\r", " "),
+        text=text,
         pieces=tuple(str(each["piece"]) for each in tokens),
         fused_log_probability=content.get("language_model_log_probability"),
         repairs=None if repairs is None else Repairs(**repairs),

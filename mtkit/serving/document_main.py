@@ -88,7 +88,8 @@ def _limit(kind: int, most: int) -> None:
 
 def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | Fault:
     asking = _Asking(tasks, results, aligns=job.aligns)
-    sentences = SentenceTranslator(asking, job.languages[1])
+    source, target = job.languages
+    sentences = SentenceTranslator(asking, target, source_language=source)
     try:
         num_bytes = _measure_unpacked(job.content)
         if num_bytes > job.max_unpacked_bytes:

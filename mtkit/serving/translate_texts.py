@@ -4,23 +4,25 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import ENDINGS, translate_markup
 from mtkit.errors import MtkitError
-from mtkit.inference.segment import cut_line, join_parts
-from mtkit.inference.translation import BLANK, Hypothesis, Request, Translation
+from mtkit.inference.paragraphs import find_protected, join_sentences
+from mtkit.inference.translation import Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.protection import Protect
 from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import Detected, Detector
 from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
+from mtkit.text.sentences import find_sentences
+from mtkit.text.words import Span
 
 if TYPE_CHECKING:
     # Loaded where a model flags.
@@ -142,23 +144,23 @@ class TextTranslation:
             way: The models.
             num_alternatives: Other translations that are asked for.
         """
-        spans = [cut_line(paragraph, lambda _: True) for paragraph in paragraphs]
+        language, target, protect = _describe_way(way)
+
+        def find(paragraph: str) -> list[Span]:
+            return find_sentences(paragraph, language, find_protected(paragraph, protect))
+
+        # A text may be long.
+        spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
         sentences = [
             paragraph[start:end]
             for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
             for start, end in of_paragraph
         ]
         found = iter(await self.translate_lines(sentences, way, num_alternatives=num_alternatives))
-        target = way.steps[-1].target if way.steps else ""
-        translations = []
-        for of_paragraph in spans:
-            sentences_found = [next(found) for _ in of_paragraph]
-            parts = [each.candidates for each in sentences_found]
-            of_sentences = [each.flags for each in sentences_found if each.flags is not None]
-            flags = tuple(chain.from_iterable(of_sentences)) if of_sentences else None
-            joined = Translation(join_parts(parts, target), flags=flags) if parts else BLANK
-            translations.append(joined)
-        return translations
+        return [
+            join_sentences(paragraph, of_paragraph, [next(found) for _ in of_paragraph], target)
+            for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
+        ]
 
     async def translate_lines(
         self,
@@ -180,7 +182,10 @@ class TextTranslation:
             return [_echo(line) for line in lines]
         texts = list(lines)
         for index, step in enumerate(way.steps):
-            requests = [step.make_request(text, number) for number, text in enumerate(texts, 1)]
+            requests = [
+                replace(step.make_request(text, number), sentence=0)
+                for number, text in enumerate(texts, 1)
+            ]
             if num_alternatives:
                 settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
             if settings is not None and index == len(way.steps) - 1:
@@ -264,7 +269,7 @@ class TextTranslation:
             content = text.encode()
             return (await self._translate_apart(content, "html", way, pair)).decode()
         queued = _QueuedSentences(self, way, asyncio.get_running_loop())
-        translate = SentenceTranslator(queued, pair[1])
+        translate = SentenceTranslator(queued, pair[1], source_language=pair[0])
         try:
             return await asyncio.to_thread(
                 translate_markup, text, "html", translate, Languages(*pair)
@@ -319,6 +324,15 @@ class _QueuedSentences:
         self._is_cancelled = True
         for waiting in self._running:
             waiting.cancel()
+
+
+def _describe_way(way: Way) -> tuple[str, str, Protect | None]:
+    """Returns whose rules find sentences, the language that is written, and what must stay."""
+    if not way.steps:
+        return "", "", None
+    first = decoding_settings(way.steps[0].service)
+    chosen = first.paragraphs.language if first.paragraphs is not None else ""
+    return chosen or way.steps[0].source, way.steps[-1].target, first.protect
 
 
 def decoding_settings(service: ModelService) -> Inference:

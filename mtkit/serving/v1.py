@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import check_lengths
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody, read_body
@@ -83,6 +84,10 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
     texts = [line.text for line in lines]
     if last is not first:
         asks = [first.make_request(text, number) for number, text in enumerate(texts, 1)]
+        if body.settings.paragraphs is not None:
+            own = decoding_settings(first.service)
+            split = _with_paragraphs(own, body.settings.paragraphs)
+            asks = [replace(ask, settings=split) for ask in asks]
         texts = [found.text for found in await office.translation.ask(first.service, asks)]
     asks = [
         last.make_request(text, number, line.prefix)
@@ -139,17 +144,31 @@ def _find_model(office: Office, name: str | None) -> ModelService:
 
 
 def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> Inference | None:
-    asked = {key: value for key, value in body.settings.model_dump().items() if value is not None}
-    if not asked:
+    numbers = body.settings.model_dump(include={"beam_size", "n_best"}, exclude_none=True)
+    asked: dict[str, int] = numbers
+    paragraphs = body.settings.paragraphs
+    if not asked and paragraphs is None:
         return None
-    if max(asked.values()) > office.settings.max_beam_size:
+    if max(asked.values(), default=0) > office.settings.max_beam_size:
         raise RequestError(
             400, f"settings: beam_size and n_best can be {office.settings.max_beam_size} at most"
         )
     settings = decoding_settings(service).model_copy(update=asked)
     if settings.n_best > settings.beam_size:
         raise RequestError(400, "settings: n_best is greater than beam_size")
-    return settings
+    return settings if paragraphs is None else _with_paragraphs(settings, paragraphs)
+
+
+def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inference:
+    """Returns settings that split lines into sentences as is wanted, or don't."""
+    match wanted:
+        case Paragraphs():
+            paragraphs: Paragraphs | None = wanted
+        case True:
+            paragraphs = settings.paragraphs or Paragraphs()
+        case _:
+            paragraphs = None
+    return settings.model_copy(update={"paragraphs": paragraphs})
 
 
 async def _score(office: Office, request: HttpRequest) -> Response:

@@ -1,5 +1,6 @@
 """Text by itself: what is written in a line, and its pieces, whatever they are used for.
 
+sentences.py                where the sentences of a text begin and end
 addresses.py                web and e-mail addresses
 numbers.py                  whether two lines hold the same numbers
 numerals.py                 numbers written with units: 12万, 三百二十, 1.2 million

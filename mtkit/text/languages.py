@@ -200,6 +200,16 @@ def name_languages(codes: Sequence[str]) -> dict[str, str]:
     return tags
 
 
+def find_main_language(code: str) -> str:
+    """Returns a code's language, without script and region, by ISO 639-1 where it has one.
+
+    Empty where it is of no known form.
+    """
+    if len(code) == 2 and code.isalpha():
+        return code.lower()
+    return _parse(code)[0].split("_")[0] if _CODE.fullmatch(code) else ""
+
+
 def _list_tags(code: str) -> list[str]:
     """Returns the tags that may stand for a code, the most usual first."""
     if not _CODE.fullmatch(code):

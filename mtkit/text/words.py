@@ -42,6 +42,14 @@ def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
     return words
 
 
+def strip_span(text: str, span: Span) -> Span:
+    """Returns a span without the space at its ends; an empty one where it holds nothing else."""
+    start, end = span
+    stripped = text[start:end].lstrip()
+    start = end - len(stripped)
+    return start, start + len(stripped.rstrip())
+
+
 def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
     """Returns a text with stretches, in order, replaced by as many of a character."""
     parts, position = [], 0

@@ -91,6 +91,8 @@ def _list_keys(translator: Translator) -> set[str]:
         keys.add("flags")
     if settings.protect is not None:
         keys.add("protection")
+    if settings.paragraphs is not None:
+        keys.add("sentences")
     return keys
 
 
@@ -122,7 +124,8 @@ def _pass_through(
 
 
 def _as_text(line: Request, translation: Translation) -> str:
-    return translation.text
+    # Between sentences of a JSON object's text there may be line breaks.
+    return translation.text.replace("\n", " ").replace("\r", " ")
 
 
 def _as_json(line: Request, translation: Translation) -> str:

@@ -110,7 +110,8 @@ def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> Non
             assert candidate.links == alignment.links
             assert "alignment" in candidate.as_json()
     settings = translator.settings.model_copy(update={"max_source_tokens": 12})
-    split = Translator.of(translator._lines._lines._engine, translator._lines._tokenizer, settings)
+    inner = translator._lines._lines
+    split = Translator.of(inner._lines._engine, inner._tokenizer, settings)
     (found,) = split.search(lines[:1])
     assert found.was_split
     alignment = found.candidates[0].alignment
@@ -142,7 +143,8 @@ def test_given_targets_are_aligned(translator: Translator) -> None:
 
 def test_nothing_is_said_of_words_unless_asked(translator: Translator) -> None:
     off = translator.settings.model_copy(update={"alignments": False})
-    plain = Translator.of(translator._lines._lines._engine, translator._lines._tokenizer, off)
+    inner = translator._lines._lines
+    plain = Translator.of(inner._lines._engine, inner._tokenizer, off)
     (found,) = plain.search(["They sing."])
     assert found.candidates[0].alignment is None
     assert found.candidates[0].links == ()

