@@ -1,6 +1,7 @@
 """HTTP around inference and documents.
 
 server.py           the front door: uvicorn, connections, signals
+connections.py      connections that are bounded in time and size
 app.py              the application: routes, and what stands around them
 settings.py         the `serve` section: limits
 office.py           all that handlers need
