@@ -5,14 +5,13 @@
     python benchmarks/pareto.py draw WORK [--picture FILE]
 
 DATA holds `multi30k`. `train`: networks of `multi30k-en-de` by their encoder's and decoder's layers
-(arXiv 2006.10369), each for the same processor time in one thread; what an update takes is measured
-first. `measure`: translate_speed.py, each beam in a run of its own. `draw`: the table, by speed,
-those that no other beats in both marked, and a picture.
+(arXiv 2006.10369), each for the same time in one thread; what an update takes is measured first,
+for which nothing else should be at work. `measure`: translate_speed.py, each beam in a run of its
+own. `draw`: the table, by speed, those that no other beats in both marked, and a picture.
 """
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ from text_runs import Run
 SHAPES = ((6, 6), (6, 2), (6, 1), (12, 1), (4, 4))
 """Layers of encoder and decoder."""
 PROBED_UPDATES = 20, 80
-"""Lengths of the two runs whose difference tells what an update takes."""
+"""Those between which is told what an update takes, and the last of a short training."""
 SEARCHES = {"beam 1": ("1", ()), "beam 4": ("4", ())} | {
     "beam 4, short lists": ("4", ("inference.shortlist={frequent=200, translations=100}",))
 }
@@ -51,21 +50,22 @@ def configure(data: Path, workspace: Path, shape: tuple[int, int], steps: int) -
 
 
 def time_update(data: Path, folder: Path, shape: tuple[int, int]) -> float:
-    """Returns the processor seconds that an update takes."""
-    seconds = []
-    for updates in PROBED_UPDATES:
-        run = configure(data, folder / f"{shape[0]}+{shape[1]}-{updates}", shape, updates)
-        command = [sys.executable, "-m", "mtkit", "{}", "--recipe", run.recipe]
-        command += ["--workspace", str(run.workspace)]
+    """Returns the seconds that an update takes, by the log of a short training."""
+    first, last = PROBED_UPDATES
+    run = configure(data, folder / f"{shape[0]}+{shape[1]}", shape, last)
+    for name in ("prepare", "train"):
+        command = [sys.executable, "-m", "mtkit", name, "--recipe", run.recipe]
+        command += ["--workspace", str(run.workspace), "--set", f"training.log_every={first}"]
         for override in run.overrides:
             command += ["--set", override.replace("warmup_steps=200", "warmup_steps=10")]
-        for name in ("prepare", "train"):
-            command[3] = name
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(command, check=True, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return (seconds[1] - seconds[0]) / (PROBED_UPDATES[1] - PROBED_UPDATES[0])
+        subprocess.run(command, check=True, capture_output=True)
+    lines = (run.workspace / "metrics.jsonl").read_text("utf-8").splitlines()
+    logged = {
+        line["step"]: line["elapsed_seconds"]
+        for line in map(json.loads, lines)
+        if line["kind"] == "train"
+    }
+    return float(logged[last] - logged[first]) / (last - first)
 
 
 def train(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.preparation.align_text import align_text
+from mtkit.data.preparation.align_text import align_text, learn_aligner
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.facts import (
     DifferencesFacts,
@@ -264,6 +264,12 @@ def _choose(
             recipe, draft, found, folder, num_workers=num_workers, models=models
         ),
         "selection": lambda folder: _select(recipe, draft, found, folder),
+        "aligner": lambda folder: learn_aligner(
+            draft / "text",
+            found["text"]["parts"],
+            folder,
+            left_out=_find_left_out(recipe, draft),
+        ),
         "alignment": lambda folder: align_text(
             draft / "text",
             found["text"]["parts"],

@@ -15,6 +15,7 @@ from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.data.word_alignment.aligner import ALIGNER_FILE
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import read_json
@@ -30,7 +31,9 @@ FORMAT_VERSION = 2
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-Stage = Literal["text", "differences", "selection", "alignment", "tokenizer", "train", "dev"]
+Stage = Literal[
+    "text", "differences", "selection", "aligner", "alignment", "tokenizer", "train", "dev"
+]
 STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
 """The stages of every recipe."""
 SHORT_BLOCKS = "short"
@@ -59,6 +62,8 @@ class PreparedData:
         labels: A classifier's labels, sorted; empty for any other.
         train_labels: The number of the label of each row of `train`; None without labels.
         dev_labels: The same of `dev`.
+        word_aligner: File of the aligner that learned from the pairs; None without
+            `data.word_aligner`.
     """
 
     tokenizer: SubwordTokenizer
@@ -74,6 +79,7 @@ class PreparedData:
     labels: tuple[str, ...] = ()
     train_labels: NDArray[np.int64] | None = None
     dev_labels: NDArray[np.int64] | None = None
+    word_aligner: Path | None = None
 
 
 def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
@@ -151,6 +157,9 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         read_dev_text(workspace),
         weights,
         data_digest,
+        word_aligner=workspace.data / "aligner" / ALIGNER_FILE
+        if recipe.data.word_aligner
+        else None,
     )
 
 
@@ -159,6 +168,8 @@ def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
     stages: list[Stage] = [STAGES[0]]
     if recipe.data.cleaning.selection is not None:
         stages += ["differences", "selection"]
+    if recipe.data.word_aligner:
+        stages.append("aligner")
     if recipe.training.guided_alignment is not None:
         stages.append("alignment")
     return *stages, *STAGES[1:]

@@ -24,6 +24,7 @@ engines/            engines that run the network
 classify.py         lines to labels, by a classifier
 attention.py        what a translator attends to, and what each head does on average
 align.py            links between the words of a line and of its translation
+learned_aligner.py  the same by a word aligner that `prepare` learned
 flag_lines.py       flags on lines' translations
 attention_report/   that as a page, a picture and numbers
 parse.py            what of a parser is special: its sources, and trees of its outputs

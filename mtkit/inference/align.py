@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
+from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -35,6 +36,7 @@ class LocatedText:
 class _Row:
     """An output and what it is aligned to."""
 
+    line: str
     source: EncodedSource
     of_source: LocatedText
     hypothesis: Hypothesis
@@ -42,15 +44,24 @@ class _Row:
 
 
 class LineAligner:
-    """Links the words of lines and of their translations by an engine's attention.
+    """Links the words of lines and of their translations: by words alone, or by attention.
 
     Args:
         engine: Runs the model.
         tokenizer: What made the tokens.
-        can_align: Whether outputs are translations by an encoder and a decoder.
+        can_align: Whether outputs are translations.
+        words: Links words in place of attention; None where nothing was learned for it.
     """
 
-    def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, *, can_align: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: SubwordTokenizer,
+        *,
+        can_align: bool,
+        words: LearnedAligner | None = None,
+    ) -> None:
+        self._words = words if can_align else None
         self._engine: AligningEngine | None = None
         if can_align and isinstance(engine, AligningEngine) and engine.aligns:
             self._engine = engine
@@ -59,7 +70,7 @@ class LineAligner:
     @property
     def can_align(self) -> bool:
         """Whether words can be aligned."""
-        return self._engine is not None
+        return self._engine is not None or self._words is not None
 
     def check(self) -> None:
         """Checks that words can be aligned.
@@ -67,10 +78,10 @@ class LineAligner:
         Raises:
             MtkitError: They can't.
         """
-        if self._engine is None:
+        if not self.can_align:
             raise MtkitError(
                 "inference.alignments tells words by the attention of a translator with an encoder "
-                "and a decoder, which this model isn't",
+                "and a decoder, or by data.word_aligner: this model has neither",
                 "remove it: --set inference.alignments=false",
             )
 
@@ -90,7 +101,7 @@ class LineAligner:
             for part, found in zip(parts, ranked, strict=True):
                 located = self._locate_source(line, part)
                 rows += [
-                    _Row(part, located, each, self._locate_output(each.text, each.token_ids))
+                    _Row(line, part, located, each, self._locate_output(each.text, each.token_ids))
                     for each in found
                 ]
         aligned = iter(self._align(rows, batch_tokens))
@@ -112,10 +123,19 @@ class LineAligner:
             tags, _ = self._tokenizer.split_tags(line)
             whole = replace(source, span=(len(tags), len(line)))
             target = _locate(hypothesis.text, self._tokenizer.locate("target", hypothesis.text))
-            rows.append(_Row(whole, self._locate_source(line, whole), hypothesis, target))
+            rows.append(_Row(line, whole, self._locate_source(line, whole), hypothesis, target))
         return self._align(rows, batch_tokens)
 
     def _align(self, rows: Sequence[_Row], batch_tokens: int) -> list[Hypothesis]:
+        if self._words is not None:
+            linked = self._words.align(
+                [(row.line, row.of_source.words, row.source.span) for row in rows],
+                [(row.hypothesis.text, row.of_target.words) for row in rows],
+            )
+            return [
+                replace(row.hypothesis, alignment=links, alignment_weights=None)
+                for row, links in zip(rows, linked, strict=True)
+            ]
         weights = [row.hypothesis.alignment_weights for row in rows]
         missing = [index for index, found in enumerate(weights) if found is None]
         for index, found in zip(

@@ -27,8 +27,10 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import (
     ALIGNMENT_FILE,
+    WORD_ALIGNER_FILE,
     AlignmentHead,
     default_head,
+    find_word_aligner,
     read_alignment_head,
 )
 from mtkit.model.card import CARD_FILE, read_card, with_export
@@ -110,6 +112,8 @@ def export(
         card = read_card(model_folder)
         made_from = digest_model(model_folder)
         shortlist = _read_shortlist(model_folder, loaded, settings or loaded.settings)
+        aligner_file = find_word_aligner(model_folder)
+        word_aligner = None if aligner_file is None else aligner_file.read_bytes()
     settings = settings if settings is not None else loaded.settings
     # Its search by short lists isn't one that our engine would use.
     settings = settings.model_copy(update={"shortlist": None})
@@ -146,6 +150,8 @@ def export(
         loaded.tokenizer.save(draft)
         if head != default_head(loaded.config.model):
             write_section(draft / ALIGNMENT_FILE, head)
+        if word_aligner is not None:
+            (draft / WORD_ALIGNER_FILE).write_bytes(word_aligner)
         facts = [
             f"CTranslate2 {version('ctranslate2')}, {quantization}",
             f"exported from the model with digest {made_from}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, limit_given
 from mtkit.inference.engines.engine import ConstrainingEngine, Engine
+from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.outputs import OutputDecoder, cut_warning
 from mtkit.inference.parse import SentenceParser, TreeMaker
 from mtkit.inference.request_terms import RequestTerms
@@ -53,6 +54,7 @@ class LineTranslator:
         continues: Whether lines are continued, as by a causal language model, not translated.
         trees: Makes trees of a parser's output; None for text.
         terms: Chooses each line's terms; None where no line has any.
+        words: Aligns words in place of the network's attention; None where nothing was learned.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class LineTranslator:
         continues: bool = False,
         trees: TreeMaker | None = None,
         terms: RequestTerms | None = None,
+        words: LearnedAligner | None = None,
     ) -> None:
         self._engine, self._tokenizer, self.settings = engine, tokenizer, settings
         self._target_language, self._continues = target_language, continues
@@ -77,7 +80,9 @@ class LineTranslator:
         )
         self._parser = None if trees is None else SentenceParser(trees, engine, tokenizer)
         decoder = OutputDecoder(tokenizer)
-        self._part_search = PartSearch(engine, decoder, rerank=rerank, continues=continues)
+        self._part_search = PartSearch(
+            engine, decoder, rerank=rerank, continues=continues, needs_attention=words is None
+        )
         self._scorer = LineScorer(
             engine,
             tokenizer,
@@ -88,7 +93,9 @@ class LineTranslator:
             continues=continues,
         )
         self._writes_translations = trees is None and not continues
-        self._aligner = LineAligner(engine, tokenizer, can_align=self._writes_translations)
+        self._aligner = LineAligner(
+            engine, tokenizer, can_align=self._writes_translations, words=words
+        )
         self._check_asked([settings])
 
     @cached_property

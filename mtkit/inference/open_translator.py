@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
+from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.paragraphs import ParagraphTranslator
 from mtkit.inference.parse import TreeMaker
@@ -14,7 +15,7 @@ from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.request_terms import RequestTerms
 from mtkit.inference.terms import GlossaryTerms, choose_way
 from mtkit.inference.translation import Request, Translation
-from mtkit.model.alignment_head import ALIGNMENT_FILE
+from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
@@ -56,12 +57,12 @@ class OpenedTranslator:
     Attributes:
         lines: What answers them.
         terms: Chooses the terms of lines; None where they have none here.
-        has_alignment_head: Whether a head was chosen that alignments are read from.
+        has_alignments: Whether something was chosen or learned that alignments come from.
     """
 
     lines: AnswersLines
     terms: RequestTerms | None = None
-    has_alignment_head: bool = False
+    has_alignments: bool = False
 
 
 def open_translator(
@@ -99,6 +100,8 @@ def open_translator(
         translates = config.objective != "causal-lm" and config.linearization is None
         terms = _open_terms(settings, tokenizer, translates=translates)
         engine_with_model = _open_engine(found, folders, settings, device)
+        aligner_file = find_word_aligner(folders[0])
+        words = None if aligner_file is None else LearnedAligner(aligner_file)
     lines = _make_lines(
         engine_with_model,
         tokenizer,
@@ -108,9 +111,9 @@ def open_translator(
         continues=config.objective == "causal-lm",
         linearization=config.linearization,
         terms=terms,
+        words=words,
     )
-    has_head = all((folder / ALIGNMENT_FILE).is_file() for folder in folders)
-    return OpenedTranslator(lines, terms, has_alignment_head=has_head)
+    return OpenedTranslator(lines, terms, has_alignments=all(map(has_alignments, folders)))
 
 
 def wrap_engine(
@@ -149,6 +152,7 @@ def _make_lines(
     continues: bool,
     linearization: Linearization | None,
     terms: RequestTerms,
+    words: LearnedAligner | None = None,
 ) -> AnswersLines:
     lines = LineTranslator(
         engine,
@@ -159,6 +163,7 @@ def _make_lines(
         continues=continues,
         trees=TreeMaker.of(linearization, tokenizer),
         terms=terms,
+        words=words,
     )
     is_translator = not continues and linearization is None
     protecting = ProtectingTranslator(lines, tokenizer, can_protect=is_translator)

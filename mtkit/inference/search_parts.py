@@ -52,6 +52,7 @@ class PartSearch:
         decoder: Adds their text to outputs.
         rerank: Orders each part's hypotheses.
         continues: Whether outputs continue the sources.
+        needs_attention: Whether alignments are read from attention.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class PartSearch:
         *,
         rerank: Reranker,
         continues: bool,
+        needs_attention: bool = True,
     ) -> None:
         self._engine, self._decoder = engine, decoder
+        self._needs_attention = needs_attention
         self._rerank, self._continues = rerank, continues
 
     def search(self, lines: Sequence[EncodedLine]) -> list[list[list[Hypothesis]]]:
@@ -118,7 +121,7 @@ class PartSearch:
 
         Alignments change no search: parts with and without share batches, too.
         """
-        aligns = any(each.alignments for each in settings)
+        aligns = self._needs_attention and any(each.alignments for each in settings)
         shared = {each: each.model_copy(update={"alignments": aligns}) for each in set(settings)}
         groups: dict[Inference, list[int]] = {}
         for index, each in enumerate(settings):
@@ -127,7 +130,7 @@ class PartSearch:
         for each, group in groups.items():
             searched = search_in_batches(self._engine, [parts[index] for index in group], each)
             for index, hypotheses in zip(group, searched, strict=True):
-                is_as_asked = settings[index].alignments == aligns
+                is_as_asked = settings[index].alignments or not aligns
                 found[index] = hypotheses if is_as_asked else _forget_weights(hypotheses)
         return found
 

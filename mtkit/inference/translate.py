@@ -73,7 +73,7 @@ class Translator:
 
     def _use(self, opened: OpenedTranslator, *, warns: bool) -> None:
         self._lines, self._terms = opened.lines, opened.terms
-        self._has_alignment_head, self._warns = opened.has_alignment_head, warns
+        self._has_alignments, self._warns = opened.has_alignments, warns
 
     @classmethod
     def of(
@@ -139,7 +139,7 @@ class Translator:
     @property
     def aligns(self) -> bool:
         """Whether alignments are read from a head that was chosen for them."""
-        return self._has_alignment_head and self._lines.aligns
+        return self._has_alignments and self._lines.aligns
 
     @property
     def terms_summary(self) -> str:

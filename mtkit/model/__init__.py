@@ -1,7 +1,7 @@
 """What a model is: a config, weights, a folder that holds both.
 
 config.py       all that a model is built from but its weights; decoding defaults; both on disk
-alignment_head.py  which attention tells alignments
+alignment_head.py  what tells alignments
 parameters.py   the one map of a network's weights: names, shapes, parts
 build.py        a network from its config
 weights.py      the codec of weights: packed, written, read, checked before memory is taken

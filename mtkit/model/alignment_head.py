@@ -1,4 +1,4 @@
-"""Which attention tells a translator's alignments: a small file in its model folder."""
+"""What tells a translator's alignments: files in its model folder."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +13,8 @@ from mtkit.recipe.section import Section
 
 Position = Literal["input", "output"]
 ALIGNMENT_FILE = "alignment.json"
+WORD_ALIGNER_FILE = "word_aligner.safetensors"
+"""Which words translate which, as `data.word_aligner` learned it; goes before attention."""
 _MAX_BYTES = 1 << 16
 _COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is taken"
 
@@ -32,6 +34,17 @@ class AlignmentHead(Section):
     def first_row(self) -> int:
         """The position, of those whose inputs are `<s>` and the target, of the first token."""
         return 1 if self.at == "input" else 0
+
+
+def has_alignments(folder: Path) -> bool:
+    """Checks that something was chosen or learned that a model folder's alignments come from."""
+    return any((folder / name).is_file() for name in (ALIGNMENT_FILE, WORD_ALIGNER_FILE))
+
+
+def find_word_aligner(folder: Path) -> Path | None:
+    """Returns the file of a model folder's word aligner; None where it has none."""
+    path = folder / WORD_ALIGNER_FILE
+    return path if path.is_file() else None
 
 
 def default_head(model: Model) -> AlignmentHead:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.model.alignment_head import ALIGNMENT_FILE
+from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE
 from mtkit.model.config import (
     ADAPTER_FILE,
     ADAPTER_WEIGHTS_FILE,
@@ -64,7 +64,8 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
 
 
 def _list_files(folder: Path, engine: str) -> list[Path]:
-    shared = [folder / name for name in (CONFIG_FILE, ALIGNMENT_FILE, *TOKENIZER_FILES)]
+    names = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
+    shared = [folder / name for name in names]
     if engine == "torch":
         # An adapter's config has the digest of the model that it updates.
         own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE, SHORTLIST_FILE)

@@ -5,12 +5,14 @@ model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
 alignment.json     the head that alignments are read from; folders of before have none
+word_aligner.safetensors  which words translate which, where the recipe has `data.word_aligner`
 shortlist.safetensors  target pieces by source piece, where the recipe has `inference.shortlist`
 README.md          the model card
 
 An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
 """
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ from torch import Tensor, nn
 from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.model.adapter import AdapterConfig, is_adapter, read_adapted_weights
-from mtkit.model.alignment_head import ALIGNMENT_FILE, AlignmentHead
+from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE, AlignmentHead
 from mtkit.model.build import build
 from mtkit.model.card import CARD_FILE
 from mtkit.model.config import (
@@ -83,6 +85,7 @@ def save_model_folder(
     training_facts: Mapping[str, str] | None = None,
     licence: str = "",
     alignment_head: AlignmentHead | None = None,
+    word_aligner: Path | None = None,
     shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
@@ -99,6 +102,7 @@ def save_model_folder(
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
         licence: That of the model which training started from, for the card of a translator.
         alignment_head: What alignments are read from; by default the last layer's mean.
+        word_aligner: The file that they are read from in its place; None without one.
         shortlist: The table of translations that `inference.shortlist` searches by.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
@@ -127,6 +131,7 @@ def save_model_folder(
         weights=weights,
         card=card,
         alignment_head=alignment_head,
+        word_aligner=word_aligner,
         shortlist=shortlist,
         record=record,
         adapter=adapter,
@@ -140,6 +145,7 @@ def write_model_folder(
     weights: Mapping[str, Tensor],
     card: str,
     alignment_head: AlignmentHead | None = None,
+    word_aligner: Path | None = None,
     shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
@@ -152,6 +158,7 @@ def write_model_folder(
         weights: By name, in fp32, a shared one under its first name alone.
         card: The model card.
         alignment_head: What alignments are read from; by default the last layer's mean.
+        word_aligner: The file that they are read from in its place; None without one.
         shortlist: The table of translations, if it has one.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
@@ -165,6 +172,8 @@ def write_model_folder(
         write_tensors(weights, draft / (ADAPTER_WEIGHTS_FILE if adapter else WEIGHTS_FILE))
         if alignment_head is not None:
             write_section(draft / ALIGNMENT_FILE, alignment_head)
+        if word_aligner is not None:
+            shutil.copyfile(word_aligner, draft / WORD_ALIGNER_FILE)
         if shortlist is not None:
             shortlist.save(draft)
         write_atomically(draft / CARD_FILE, card)

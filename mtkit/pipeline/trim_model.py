@@ -9,6 +9,7 @@ from pathlib import Path
 from mtkit.console import say
 from mtkit.data.sources.lines import check_is_file, read_lines
 from mtkit.errors import MtkitError
+from mtkit.model.alignment_head import default_head, find_word_aligner, read_alignment_head
 from mtkit.model.card import read_card
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
 from mtkit.model.digest import reading
@@ -51,13 +52,21 @@ def _trim(folder: Path, output: Path, texts: Sequence[Path]) -> None:
     with reading(folder):
         loaded = load_model_folder(folder)
         card = read_card(folder) or ""
+        head = read_alignment_head(folder, loaded.config.model)
     before = loaded.config.target_vocab_size
     lines = chain.from_iterable(map(read_lines, texts))
     opened, weights = trim(loaded, pack_weights(loaded.model), lines)
     after = opened.config.target_vocab_size
     names = ", ".join(f"`{text.name}`" for text in texts)
     note = f"\n## Vocabulary\n\n{after:,} of {before:,} pieces: those that {names} use.\n"
-    write_model_folder(output, opened, weights=weights, card=card.rstrip() + "\n" + note)
+    write_model_folder(
+        output,
+        opened,
+        weights=weights,
+        card=card.rstrip() + "\n" + note,
+        alignment_head=None if head == default_head(loaded.config.model) else head,
+        word_aligner=find_word_aligner(folder),
+    )
     num_before = sum(weight.numel() for weight in loaded.model.parameters())
     num_after = sum(weight.numel() for weight in weights.values())
     say(

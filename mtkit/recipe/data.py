@@ -50,6 +50,9 @@ class Data(Section):
     """Which training pairs, or lines of text in one language, are dropped."""
     augment: Augment | None = None
     """Training examples that are made of others, such as some without final punctuation."""
+    word_aligner: bool = False
+    """`mtkit prepare` learns from the pairs which words translate which, and the model folder keeps
+    it, a few megabytes: alignments are read from it, and no longer from attention."""
 
     @model_validator(mode="after")
     def _languages_agree(self) -> "Data":
@@ -79,6 +82,12 @@ class Data(Section):
     def _augment_suits_pairs(self) -> "Data":
         if self.augment is not None and (self.is_text or self.is_trees):
             raise ValueError("augment makes pairs of pairs of sentences: remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _word_aligner_suits_pairs(self) -> "Data":
+        if self.word_aligner and (self.is_text or self.is_trees):
+            raise ValueError("word_aligner learns from pairs of sentences: remove it")
         return self
 
     @model_validator(mode="after")
@@ -142,6 +151,8 @@ class Data(Section):
         for key in ("parsing", "augment"):
             if getattr(self, key) is None:
                 tables.pop(key, None)
+        if not self.word_aligner:
+            tables.pop("word_aligner", None)
         return tables
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
-from mtkit.model.alignment_head import ALIGNMENT_FILE
+from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import ModelConfig, read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
@@ -37,8 +37,8 @@ class ServedModel:
         source: What its process opens.
         config: The model's config, read when it was opened.
         languages: What it translates.
-        has_alignment_head: Whether a head was chosen that alignments are read from; its process
-            knows whether they can be had.
+        has_alignments: Whether something was chosen or learned that alignments come from; its
+            process knows whether they can be had.
         choose_settings: Chooses decoding settings when its folder is opened again.
     """
 
@@ -46,7 +46,7 @@ class ServedModel:
     source: ModelSource
     config: ModelConfig
     languages: ServedLanguages
-    has_alignment_head: bool = False
+    has_alignments: bool = False
     choose_settings: ChooseSettings = read_settings
 
     @classmethod
@@ -74,7 +74,7 @@ class ServedModel:
         languages = ServedLanguages.of(
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
-        has_head = (folder / ALIGNMENT_FILE).is_file()
+        has_head = has_alignments(folder)
         return cls(name, source, config, languages, has_head, choose_settings)
 
 

@@ -303,7 +303,7 @@ class _QueuedSentences:
         self._is_cancelled = False
         services = [step.service for step in way.steps]
         self.settings = decoding_settings(services[-1]) if services else Inference()
-        self.aligns = len(services) == 1 and services[0].model.has_alignment_head
+        self.aligns = len(services) == 1 and services[0].model.has_alignments
 
     def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns each sentence's translation."""

@@ -70,6 +70,7 @@ def save_model(
         origin=origin + remark,
         licence=find_start_licence(recipe),
         alignment_head=find_alignment_head(recipe, data, whole),
+        word_aligner=data.word_aligner,
         training_facts=describe_start(recipe)
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts()

@@ -1,6 +1,6 @@
 """Which words of the cleaned pairs are aligned: as corpora say, or as mtkit's own aligner does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from mtkit.data.preparation.facts import AlignmentFacts
+from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
@@ -18,11 +18,9 @@ from mtkit.data.preparation.text_store import (
 )
 from mtkit.data.preparation.tokenize_text import TextPart, list_parts
 from mtkit.data.sources.pharaoh import write_links
-from mtkit.data.word_alignment import WordAligner, find_aligned_words, train_aligner
+from mtkit.data.word_alignment import ALIGNER_FILE, WordAligner, find_aligned_words, train_aligner
 from mtkit.digests import digest_file
 from mtkit.worker_processes import map_in_order
-
-_ALIGNER_FILE = "aligner.npz"
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def align_text(
     store = TextStore(text, left_out=left_out)
     aligner = None
     if not all(names_alignments[corpus] for corpus, _ in parts):
-        aligner = folder / _ALIGNER_FILE
+        aligner = folder / ALIGNER_FILE
         chosen = (part for part in list_parts(store, parts) if not names_alignments[part.corpus])
         train_aligner(_read_pairs(store, chosen)).save(aligner)
     job = AligningJob(text, names_alignments, aligner)
@@ -120,8 +118,25 @@ def align_text(
     return {"aligned": aligned, "links": num_links, "digest": digests}
 
 
+def learn_aligner(
+    text: Path, parts: Sequence[tuple[int, int]], folder: Path, *, left_out: Path | None = None
+) -> AlignerFacts:
+    """Writes an aligner that has learned from all pairs of a text store.
+
+    Args:
+        text: Folder of the text store.
+        parts: Corpus and number of pairs, duplicates included, of each part of it.
+        folder: An empty folder.
+        left_out: File that marks rows that aren't selected; None where all are.
+    """
+    store = TextStore(text, left_out=left_out)
+    path = folder / ALIGNER_FILE
+    train_aligner(_read_pairs(store, list_parts(store, parts))).save(path)
+    return {"bytes": path.stat().st_size, "digest": [digest_file(path)]}
+
+
 def _read_pairs(
-    store: TextStore, parts: Iterator[TextPart]
+    store: TextStore, parts: Iterable[TextPart]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yields the words of each pair that counts, in order."""
     for part in parts:

@@ -150,6 +150,13 @@ class ReportedSelection(TypedDict):
     is_estimate: bool
 
 
+class AlignerFacts(TypedDict):
+    """Of the stage `aligner`: the size of what it learned."""
+
+    bytes: int
+    digest: list[str]
+
+
 class AlignmentFacts(TypedDict):
     """Of the stage `alignment`: pairs with links, and links in all."""
 
@@ -224,6 +231,7 @@ class PreparedFacts(TypedDict, total=False):
     text: TextFacts
     differences: DifferencesFacts
     selection: SelectionFacts
+    aligner: AlignerFacts
     alignment: AlignmentFacts
     tokenizer: TokenizerFacts
     train: TrainFacts

@@ -58,8 +58,9 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 found["text"]["parts"],
                 [selection.keep, selection.max_value],
             ]
-        case "alignment":
-            depends = [_describe_text(found), found["text"]["parts"], data.names_alignments]
+        case "aligner" | "alignment":
+            named = [data.names_alignments] if stage == "alignment" else []
+            depends = [_describe_text(found), found["text"]["parts"], *named]
         case "tokenizer" if kept is not None:
             symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]
             depends = [digest_reused(kept), symbols, languages]

@@ -4,12 +4,11 @@ aligner.py         a trained aligner
 estimate.py        its probabilities, by expectation maximisation
 hidden_markov.py   posteriors of IBM model 1 and of a hidden Markov model
 word_table.py      words as numbers, and those that stand in pairs together
-symmetrize.py      alignments from either side become one
 words.py           the words that are aligned
 """
 
-from mtkit.data.word_alignment.aligner import WordAligner
+from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.words import find_aligned_words
 
-__all__ = ["WordAligner", "find_aligned_words", "train_aligner"]
+__all__ = ["ALIGNER_FILE", "WordAligner", "find_aligned_words", "train_aligner"]

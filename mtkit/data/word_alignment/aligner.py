@@ -1,16 +1,16 @@
 """A trained aligner: links between the words of pairs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
-from mtkit.data.sources.pharaoh import Link
-from mtkit.data.word_alignment.hidden_markov import Emissions, find_by_order
-from mtkit.data.word_alignment.symmetrize import grow_diag_final_and
+from mtkit.data.word_alignment.hidden_markov import MAX_JUMP, Emissions, find_by_order
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
     Floats,
@@ -19,7 +19,14 @@ from mtkit.data.word_alignment.word_table import (
     WordPairs,
     pad_words,
 )
+from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import read_file
 
+Link = tuple[int, int]
+"""A source word and the target word that it is aligned to, by index."""
+
+ALIGNER_FILE = "word_aligner.safetensors"
+MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"
 MAX_WORDS = 400
 """Words of a side, from which on a pair isn't aligned: time grows with the square."""
 Cells = NDArray[np.int32]
@@ -28,6 +35,12 @@ UNSEEN = 1e-7
 """Probability of a word, given one that it was never seen with; of an unknown one also without."""
 _COPIED = 0.1
 """The same where both are spelled alike, as names and numbers are."""
+_ALIKE = 1e-2
+"""The same where both begin alike, as words of one origin do."""
+_NUM_LETTERS = 4
+_MIN_AGREED = 0.1
+"""Product of both sides' posteriors from which on two words are linked."""
+_MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -71,32 +84,48 @@ class WordAligner:
         self._forward, self._backward, self._none = forward, backward, none
 
     def save(self, path: Path) -> None:
-        """Writes the aligner, for other processes to `load`."""
+        """Writes the aligner, for other processes and translators to `load`.
+
+        Raises:
+            OSError: The disk is full, or the like.
+        """
         # No word holds a space.
         arrays: dict[str, NDArray[Any]] = {
             name: np.frombuffer(" ".join(numbers.numbers).encode(), np.uint8)
             for name, numbers in (("sources", self._sources), ("targets", self._targets))
         }
         for name, direction in (("forward", self._forward), ("backward", self._backward)):
-            arrays |= {f"{name}_{key}": value for key, value in vars(direction).items()}
-        arrays |= {"keys": self._pairs.keys, "none": np.array(self._none)}
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            arrays |= {
+                f"{name}_{key}": value.astype(np.float32) for key, value in vars(direction).items()
+            }
+        arrays |= {"keys": self._pairs.keys, "none": np.array([self._none])}
+        path.write_bytes(safetensors.numpy.save(arrays))
 
     @classmethod
     def load(cls, path: Path) -> "WordAligner":
-        """Returns an aligner that `save` wrote."""
-        with np.load(path) as found:
+        """Returns an aligner that `save` wrote.
+
+        Raises:
+            MtkitError: The file is missing or damaged.
+        """
+        try:
+            arrays = safetensors.numpy.load(read_file(path, max_bytes=_MAX_BYTES))
             sources, targets = (
-                WordNumbers(found[name].tobytes().decode().split(" "))
+                WordNumbers(arrays[name].tobytes().decode().split(" "))
                 for name in ("sources", "targets")
             )
+            pairs = WordPairs(arrays["keys"], max(len(targets), 1))
             forward, backward = (
-                Direction(*(found[f"{name}_{key}"] for key in ("by_pair", "by_none", "jumps")))
-                for name in ("forward", "backward")
+                _read_direction(arrays, name, len(pairs.keys), len(words))
+                for name, words in (("forward", targets), ("backward", sources))
             )
-            pairs = WordPairs(found["keys"], max(len(targets), 1))
-            return cls(sources, targets, pairs, forward, backward, none=float(found["none"]))
+            pairs.check(len(sources))
+            none = float(np.clip(arrays["none"].item(), 1e-6, 1.0 - 1e-6))
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise MtkitError(
+                f"{path}: damaged or missing: {shorten(str(error), 200)}", MAKE_AGAIN
+            ) from error
+        return cls(sources, targets, pairs, forward, backward, none=none)
 
     def align(
         self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
@@ -120,11 +149,9 @@ class WordAligner:
         cells = self._pairs.find(source_numbers, target_numbers)
         unseen = np.full(cells.shape, UNSEEN)
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            for word in set(source) & set(target):
-                is_alike = np.ix_(
-                    [other == word for other in target], [other == word for other in source]
-                )
-                unseen[row, : len(target), : len(source)][is_alike] = _COPIED
+            for begin, probability in ((_begin, _ALIKE), (str, _COPIED)):
+                for source_index, target_index in _find_equal(source, target, begin):
+                    unseen[row, target_index, source_index] = probability
         forward, backward = (
             find_by_order(
                 Emissions(
@@ -144,15 +171,51 @@ class WordAligner:
         for row, (num_sources, num_targets) in enumerate(
             zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
         ):
-            of_targets = _choose(
-                forward.by_source[row, :num_targets, :num_sources], forward.by_none[row]
+            agreed = (
+                forward.by_source[row, :num_targets, :num_sources]
+                * backward.by_source[row, :num_sources, :num_targets].T
             )
-            of_sources = _choose(
-                backward.by_source[row, :num_sources, :num_targets], backward.by_none[row]
-            )
-            yield grow_diag_final_and(
-                {(source, target) for target, source in of_targets}, set(of_sources)
-            )
+            linked = np.argwhere(agreed >= _MIN_AGREED)
+            yield {(source, target) for target, source in linked.tolist()}
+
+
+def _begin(word: str) -> str:
+    """Returns the letters that words of one origin share as a rule; none of a shorter word."""
+    return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""
+
+
+def _find_equal(
+    sources: Sequence[str], targets: Sequence[str], name: Callable[[str], str]
+) -> Iterator[tuple[int, int]]:
+    """Yields each source word and each target word that have the same name, and one at all."""
+    by_name: dict[str, list[int]] = {}
+    for index, word in enumerate(sources):
+        by_name.setdefault(name(word), []).append(index)
+    for target, word in enumerate(targets):
+        if found := name(word):
+            for source in by_name.get(found, ()):
+                yield source, target
+
+
+def _read_direction(
+    arrays: Mapping[str, NDArray[Any]], name: str, num_pairs: int, num_words: int
+) -> Direction:
+    """Returns one direction of a saved aligner.
+
+    Raises:
+        KeyError: A part of it is missing.
+        ValueError: One isn't what it should be.
+    """
+    shapes = {"by_pair": num_pairs, "by_none": num_words + 1, "jumps": 2 * MAX_JUMP + 1}
+    found = {}
+    for key, size in shapes.items():
+        values = arrays[f"{name}_{key}"]
+        if values.dtype != np.float32 or values.shape != (size,):
+            raise ValueError(f"{name}_{key} has shape {values.shape}, not ({size},)")
+        if not (np.isfinite(values).all() and (values >= 0).all()):
+            raise ValueError(f"{name}_{key} isn't all probabilities")
+        found[key] = values.astype(np.float64)
+    return Direction(**found)
 
 
 def _emit(direction: Direction, cells: Cells, unseen: Floats, given_lengths: Numbers) -> Floats:
@@ -165,14 +228,6 @@ def _emit(direction: Direction, cells: Cells, unseen: Floats, given_lengths: Num
 def _turn(block: NDArray[Any]) -> NDArray[Any]:
     """Returns a block's words with the sides swapped."""
     return block.transpose(0, 2, 1)
-
-
-def _choose(by_source: Floats, by_none: Floats) -> Iterator[tuple[int, int]]:
-    """Yields each word that is more likely aligned to another than to none, and that other."""
-    most = by_source.argmax(axis=1)
-    for index, other in enumerate(most.tolist()):
-        if by_source[index, other] > by_none[index]:
-            yield index, other
 
 
 def cut_blocks(

@@ -36,6 +36,8 @@ _MAX_WORDS = 100
 _CELLS_AT_ONCE = 200_000
 _NUM_WORD_ROUNDS = 5
 _NUM_ORDER_ROUNDS = 4
+_MIN_PROBABILITY = 1e-3
+"""Words that are less likely given each other, from either side, are forgotten in the end."""
 _NONE = 0.1
 """Probability that a word has no counterpart."""
 _NONE_PRIOR = 1e-3
@@ -63,7 +65,22 @@ def train_aligner(pairs: Iterable[Pair], *, max_cells: int = _MAX_CELLS) -> Word
     for _ in range(_NUM_ORDER_ROUNDS):
         learner.learn(by_order=True)
     forward, backward = learner.directions
-    return WordAligner(sample.sources, sample.targets, learner.pairs, forward, backward, none=_NONE)
+    is_kept = np.maximum(forward.by_pair, backward.by_pair) >= _MIN_PROBABILITY
+    is_kept[NO_PAIR] = True
+    return WordAligner(
+        sample.sources,
+        sample.targets,
+        learner.pairs.keep(is_kept),
+        _round(forward, is_kept),
+        _round(backward, is_kept),
+        none=_NONE,
+    )
+
+
+def _round(direction: Direction, is_kept: NDArray[np.bool_]) -> Direction:
+    """Returns a direction with fewer pairs of words, as exact as a file keeps it."""
+    arrays = (direction.by_pair[is_kept], direction.by_none, direction.jumps)
+    return Direction(*(array.astype(np.float32).astype(np.float64) for array in arrays))
 
 
 class _Sample:

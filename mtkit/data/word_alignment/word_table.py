@@ -57,6 +57,22 @@ class WordPairs:
         """The target word of each."""
         return np.maximum(self.keys, 0) % self.num_targets
 
+    def check(self, num_sources: int) -> None:
+        """Checks that the keys are of words, and rise.
+
+        Raises:
+            ValueError: They aren't, or don't.
+        """
+        keys = self.keys
+        if keys.dtype != np.int64 or keys.ndim != 1 or not len(keys) or keys[0] != -1:
+            raise ValueError("keys aren't pairs of words")
+        if (np.diff(keys) <= 0).any() or keys[-1] >= max(num_sources, 1) * self.num_targets:
+            raise ValueError("keys don't rise, or are of other words")
+
+    def keep(self, is_kept: NDArray[np.bool_]) -> "WordPairs":
+        """Returns some of the pairs; the first must be among them."""
+        return WordPairs(self.keys[is_kept], self.num_targets)
+
     def find(self, sources: Numbers, targets: Numbers) -> NDArray[np.int32]:
         """Returns the index of each pair of words of a block, `NO_PAIR` where there is none.
 

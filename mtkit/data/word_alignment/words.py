@@ -15,10 +15,15 @@ _WORD = regex.compile(
 )
 
 
-def find_aligned_words(text: str) -> list[Span]:
+def find_aligned_words(text: str, start: int = 0, end: int | None = None) -> list[Span]:
     """Returns where the words of a text stand: letters, a number, or one character of another kind.
 
     An apostrophe belongs to the letters before it, as in French. In scripts that put no space
     between words each character is a word.
+
+    Args:
+        text: The text.
+        start: Where to begin in it.
+        end: Where to end; its end by default.
     """
-    return [found.span() for found in _WORD.finditer(text)]
+    return [found.span() for found in _WORD.finditer(text, start, end)]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import describe_fault, parse_json, read_file
-from mtkit.model.alignment_head import ALIGNMENT_FILE
+from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE
 from mtkit.model.card import CARD_FILE
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, WEIGHTS_FILE, VocabSize
 from mtkit.recipe.inference import Engine, EngineChoice
@@ -35,7 +35,14 @@ _MAX_PIECE_BYTES = 512
 """As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
 _VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
 
-_MODEL_FILES = (CARD_FILE, CONFIG_FILE, INFERENCE_FILE, ALIGNMENT_FILE, *TOKENIZER_FILES)
+_MODEL_FILES = (
+    CARD_FILE,
+    CONFIG_FILE,
+    INFERENCE_FILE,
+    ALIGNMENT_FILE,
+    WORD_ALIGNER_FILE,
+    *TOKENIZER_FILES,
+)
 """Files of an export beside CTranslate2's own."""
 _DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
 """The name that `write_atomically` gives a file before it is whole."""

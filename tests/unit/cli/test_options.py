@@ -74,7 +74,7 @@ OPTIONS = {
 KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
-    "cleaning augment",
+    "cleaning augment word_aligner",
     "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs alignments",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
     "max_pairs",

@@ -120,7 +120,7 @@ def make_model(
     target: str = "de",
     languages: ModelLanguages | None = None,
     *,
-    has_alignment_head: bool = False,
+    has_alignments: bool = False,
 ) -> ServedModel:
     config = ModelConfig(
         recipe="x",
@@ -132,7 +132,7 @@ def make_model(
     )
     opened = ModelSource(Path(folder), Inference(), "cpu")
     served = ServedLanguages.of(languages, source, target)
-    return ServedModel(folder, opened, config, served, has_alignment_head=has_alignment_head)
+    return ServedModel(folder, opened, config, served, has_alignments=has_alignments)
 
 
 @pytest.fixture

@@ -45,13 +45,13 @@ def turning(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> type[
 def test_tags_go_where_their_words_went(
     serve: Serve, turning: type[FakeWorker], *, has_head: bool, expected: str
 ) -> None:
-    client = serve(make_model("m", has_alignment_head=has_head))
+    client = serve(make_model("m", has_alignments=has_head))
     body = {"q": "a <b>cat</b> sees the dog", "format": "html", **ASK}
     assert client.post("/translate", json=body).json() == {"translatedText": expected}
 
 
 def test_a_file_of_lines(serve: Serve, turning: type[FakeWorker]) -> None:
-    client = serve(make_model("m", has_alignment_head=True))
+    client = serve(make_model("m", has_alignments=True))
     page = b'<html lang="en"><p>a <i>cat</i> sleeps</p>\n<p>b c</p></html>'
     answer = client.post("/translate_file", files={"file": ("a.html", page)}, data=ASK).json()
     found = client.get(answer["translatedFileUrl"].removeprefix("http://localhost")).content
@@ -60,8 +60,8 @@ def test_a_file_of_lines(serve: Serve, turning: type[FakeWorker]) -> None:
 
 def test_alignments_are_asked_of_no_pivot(serve: Serve, turning: type[FakeWorker]) -> None:
     models = [
-        make_model("x", "fr", "en", has_alignment_head=True),
-        make_model("y", "en", "de", has_alignment_head=True),
+        make_model("x", "fr", "en", has_alignments=True),
+        make_model("y", "en", "de", has_alignments=True),
     ]
     client = serve(*models, pivot="en")
     body = {"q": "<p>a b</p>", "format": "html", "source": "fr", "target": "de"}
@@ -112,7 +112,7 @@ def test_a_file_with_too_much_text(serve: Serve) -> None:
 
 
 def test_long_html_is_read_apart(serve: Serve, turning: type[FakeWorker]) -> None:
-    client = serve(make_model("m", has_alignment_head=True))
+    client = serve(make_model("m", has_alignments=True))
     html = "<p>a <b>b</b> c</p>\n" * 1_100
     body = {"q": html, "format": "html", **ASK}
     found = client.post("/translate", json=body).json()["translatedText"]

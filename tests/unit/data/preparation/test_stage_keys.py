@@ -78,9 +78,9 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
     assert len(variants) > 50
     # Training reads these two from the recipe; the others are for text in one language.
     in_no_stage = {"data.train.name", "data.train.weight", "data.block_tokens", "objective"}
-    # The first has stages of its own, see below, and the second a stage (test_prepare_aligned.py);
+    # These have stages of their own: see below, test_prepare_aligned.py and test_word_aligner.py;
     # the others are for labelled text and for trees.
-    in_no_stage |= {"data.cleaning.selection", "training.guided_alignment"}
+    in_no_stage |= {"data.cleaning.selection", "training.guided_alignment", "data.word_aligner"}
     in_no_stage |= {"training.classification", "data.parsing"}
     assert {key for key, each in variants.items() if compute(each) == before} == in_no_stage
 

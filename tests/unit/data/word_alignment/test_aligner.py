@@ -4,10 +4,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from mtkit.data.word_alignment import WordAligner, find_aligned_words, train_aligner
 from mtkit.data.word_alignment.aligner import cut_blocks
 from mtkit.data.word_alignment.estimate import Pair
+from mtkit.errors import MtkitError
 
 Links = set[tuple[int, int]]
 
@@ -50,8 +52,8 @@ def test_it_is_the_same_again_and_from_a_file(aligner: WordAligner, tmp_path: Pa
     sides = list(zip(*pairs, strict=True))
     expected = aligner.align(*sides)
     assert train_aligner(make_pairs(600, 1)[0]).align(*sides) == expected
-    aligner.save(tmp_path / "aligner.npz")
-    loaded = WordAligner.load(tmp_path / "aligner.npz")
+    aligner.save(tmp_path / "aligner.safetensors")
+    loaded = WordAligner.load(tmp_path / "aligner.safetensors")
     assert loaded.align(*sides) == expected
     # Whatever stands beside a pair.
     alone = [links for pair in pairs for links in loaded.align([pair[0]], [pair[1]])]
@@ -99,3 +101,28 @@ def test_blocks_hold_every_pair_once() -> None:
 )
 def test_words_without_a_tokenizer(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in find_aligned_words(text)] == words
+
+
+def test_unknown_words_that_begin_alike_are_linked_across_a_sentence() -> None:
+    # Nothing is known but the spelling: "nation" and "nationen", "musik" and "music".
+    aligner = train_aligner([(["a"], ["b"])])
+    source = ["nation", "w1", "w2", "w3", "music"]
+    target = ["musik", "v1", "v2", "v3", "nationen"]
+    (links,) = aligner.align([source], [target])
+    assert {(0, 4), (4, 0)} <= links
+    # Numbers that begin alike are others.
+    (links,) = aligner.align([["12345", "w1", "w2", "99999"]], [["99998", "v1", "v2", "12346"]])
+    assert (0, 3) not in links
+
+
+def test_a_file_of_an_aligner_is_checked(aligner: WordAligner, tmp_path: Path) -> None:
+    path = tmp_path / "aligner.safetensors"
+    with pytest.raises(MtkitError, match="missing"):
+        WordAligner.load(path)
+    aligner.save(path)
+    arrays = load_file(path)
+    # A pair of words that aren't there.
+    arrays["keys"][-1] = 10**9
+    save_file(arrays, path)
+    with pytest.raises(MtkitError, match="damaged"):
+        WordAligner.load(path)

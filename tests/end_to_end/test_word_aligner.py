@@ -1,0 +1,143 @@
+"""`data.word_aligner`: what `prepare` learned goes with the model, and says the alignments."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from mtkit import Translator
+from mtkit.data import phrasebook
+from mtkit.data.prepare import prepare
+from mtkit.errors import MtkitError
+from mtkit.inference.export import export
+from mtkit.inference.translation import Request
+from mtkit.model.alignment_head import WORD_ALIGNER_FILE
+from mtkit.model.digest import digest_model
+from mtkit.training.averaging.average import average
+from mtkit.training.metrics_log import MetricsLog
+
+ON = "data.word_aligner=true"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MetricsLog, "draw", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {}
+
+
+@pytest.fixture
+def model(tiny_run, _made: dict[str, Path], tmp_path_factory) -> Path:
+    """The folder of a model that was trained for two updates, with an aligner."""
+    if "model" not in _made:
+        run = tiny_run(ON, "training.max_steps=2", "training.checkpoint_every=2")
+        prepare(run.recipe, run.workspace)
+        assert run.train()
+        kept = tmp_path_factory.mktemp("kept") / "model"
+        run.workspace.model.rename(kept)
+        _made["model"] = kept
+    return _made["model"]
+
+
+def align(folder: Path, pairs: list[tuple[str, str]], **settings: object) -> list[str]:
+    translator = Translator(folder)
+    settings = {"alignments": True, **settings}
+    translator = Translator(folder, settings=translator.settings.model_copy(update=settings))
+    return [each.candidates[0].alignment.pharaoh for each in translator.score(pairs)]
+
+
+def test_links_are_the_aligners_and_no_longer_attentions(model: Path, tmp_path: Path) -> None:
+    # The generator's words stand for each other one by one here.
+    pairs = [("The man sleeps.", "Der Mann schläft."), ("The woman sings.", "Die Frau singt.")]
+    assert align(model, pairs) == ["0-0 1-1 2-2", "0-0 1-1 2-2"]
+    # Two updates taught the network nothing of the kind.
+    other = tmp_path / "without"
+    other.mkdir()
+    for file in model.iterdir():
+        if file.name != WORD_ALIGNER_FILE:
+            (other / file.name).write_bytes(file.read_bytes())
+    assert align(other, pairs) != ["0-0 1-1 2-2", "0-0 1-1 2-2"]
+    assert digest_model(other) != digest_model(model)
+
+
+def test_translations_have_links_and_are_the_same_as_without(model: Path) -> None:
+    translator = Translator(model)
+    assert translator.aligns
+    lines = [source for source, _ in phrasebook.generate_pairs("dev", 5)]
+    linked = translator.settings.model_copy(update={"alignments": True})
+    plain = translator.search([Request(line) for line in lines])
+    found = translator.search([Request(line, settings=linked) for line in lines])
+    for before, after, line in zip(plain, found, lines, strict=True):
+        assert after.candidates[0].text == before.candidates[0].text
+        assert after.candidates[0].log_probability == before.candidates[0].log_probability
+        alignment = after.candidates[0].alignment
+        words = [line[start:end] for start, end in alignment.source_words]
+        assert words == line.split()
+
+
+def test_an_export_has_the_aligner_too(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    output = tmp_path / "export"
+    lines = [source for source, _ in phrasebook.generate_pairs("dev", 5)]
+    export(model, output, lines=lines, quantization="float32")
+    assert (output / WORD_ALIGNER_FILE).read_bytes() == (model / WORD_ALIGNER_FILE).read_bytes()
+    pairs = list(phrasebook.generate_pairs("test", 20))
+    assert align(output, pairs) == align(model, pairs)
+
+
+@pytest.mark.parametrize("fault", ["cut", "text", "key", "shape", "nan", "order"])
+def test_a_damaged_file_is_named(model: Path, tmp_path: Path, fault: str) -> None:
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    for file in model.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    path = folder / WORD_ALIGNER_FILE
+    arrays = load_file(path)
+    match fault:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:-10])
+        case "text":
+            path.write_bytes(b"words\n")
+        case "key":
+            del arrays["backward_jumps"]
+        case "shape":
+            arrays["forward_by_pair"] = arrays["forward_by_pair"][:-1]
+        case "nan":
+            arrays["forward_by_none"] *= float("nan")
+        case "order":
+            arrays["keys"] = arrays["keys"][::-1].copy()
+    if fault not in ("cut", "text"):
+        save_file(arrays, path)
+    with pytest.raises(MtkitError, match=f"{WORD_ALIGNER_FILE}: damaged") as error:
+        align(folder, [("The man sleeps.", "Der Mann schläft.")])
+    assert "mtkit average" in error.value.hint
+    # Whoever asks for no links isn't disturbed.
+    assert Translator(folder).translate("The man sleeps.") is not None
+
+
+def test_it_is_kept_by_average_and_left_out_when_switched_off(tiny_run) -> None:
+    run = tiny_run(ON, "training.max_steps=2", "training.checkpoint_every=1")
+    prepare(run.recipe, run.workspace)
+    assert run.train()
+    average(run.recipe, run.workspace, choose="last", num_checkpoints=2)
+    assert (run.workspace.model / WORD_ALIGNER_FILE).is_file()
+    tokens = json.loads((run.workspace.data / "prepared.json").read_text())["digest"]
+    off = tiny_run("training.max_steps=2", "training.checkpoint_every=1")
+    prepare(off.recipe, off.workspace)
+    # The same tokens: its training goes on.
+    assert json.loads((off.workspace.data / "prepared.json").read_text())["digest"] == tokens
+    assert not (off.workspace.data / "aligner").exists()
+    average(off.recipe, off.workspace, choose="last", num_checkpoints=2)
+    assert not (off.workspace.model / WORD_ALIGNER_FILE).exists()
+
+
+def test_text_in_one_language_has_no_pairs_to_learn_from(tiny_run_of) -> None:
+    with pytest.raises(MtkitError, match="word_aligner learns from pairs"):
+        tiny_run_of("causal-lm", ON)
