@@ -1,6 +1,7 @@
 """Tags put back through word alignments, beside Bergamot's way and plain proportional positions.
 
 python benchmarks/markup.py tags DATA [--sentences N]   inline tags placed by the gold alignments
+python benchmarks/markup.py tags DATA --model MODEL     by those of English-French models
 python benchmarks/markup.py pages FOLDER                pages of HTML: the DOM but for text
 python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside bare lines
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from alignment import align, read_lines
 from lxml import html as lxml_html
 
 from mtkit.documents.atoms import find_atoms
@@ -38,15 +40,20 @@ class Sentence(NamedTuple):
     links: Links
     tags: list[tuple[int, int]]
     gold: list[tuple[int, int]]
+    pair: int
 
 
-def make_sentences(data: Path, num_sentences: int) -> list[Sentence]:
+def make_sentences(
+    data: Path, num_sentences: int, sets: Sequence[tuple[str, str, str]] = _ENGLISH_FIRST
+) -> list[Sentence]:
     """Returns sentences with 1 to 4 tags, nested or apart, whose gold targets are contiguous."""
     rng = random.Random(1)
-    pairs = [pair for each in _ENGLISH_FIRST for pair in _read_pairs(data, *each)]
+    pairs = [
+        (*pair, number) for each in sets for number, pair in enumerate(_read_pairs(data, *each))
+    ]
     made: list[Sentence] = []
     while len(made) < num_sentences:
-        num_source, num_target, links = rng.choice(pairs)
+        num_source, num_target, links, number = rng.choice(pairs)
         tags: list[tuple[int, int]] = []
         gold: list[tuple[int, int]] = []
         wanted = rng.randint(1, 4)
@@ -66,7 +73,7 @@ def make_sentences(data: Path, num_sentences: int) -> list[Sentence]:
             if len(tags) == wanted:
                 break
         if tags:
-            made.append(Sentence(num_source, num_target, links, tags, gold))
+            made.append(Sentence(num_source, num_target, links, tags, gold, number))
     return made
 
 
@@ -175,6 +182,27 @@ def measure_tags(data: Path, num_sentences: int) -> None:
         print(f"{share:.0%} | " + " | ".join(f"{count / num_tags:.1%}" for count in counts))
 
 
+def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: int) -> None:
+    sentences = make_sentences(data, num_sentences, _ENGLISH_FIRST[:1])
+    num_tags = sum(len(sentence.tags) for sentence in sentences)
+    print(f"{len(sentences):,} sentences, {num_tags:,} tags placed exactly by a model's links:")
+    folder = data / "word_alignments"
+    lines = [read_lines(folder / f"enfr.{side}.gz") for side in ("en", "fr")]
+    for model in models:
+        translator = Translator(model, engine="torch")
+        settings = translator.settings.model_copy(update={"alignments": True})
+        translator = Translator(model, engine="torch", settings=settings)
+        found = align(translator, lines[0], lines[1], ("en", "fr"))
+        count = sum(
+            place == gold
+            for sentence in sentences
+            for place, gold in zip(
+                place_ours(sentence, sorted(found[sentence.pair])), sentence.gold, strict=True
+            )
+        )
+        print(f"{model}: {count / num_tags:.1%}")
+
+
 def reverse_words(texts: Sequence[str]) -> list[TranslatedText]:
     """Translates into the same words in capitals, the last first: all tags have to move."""
     translated = []
@@ -267,10 +295,13 @@ def main() -> None:
     )
     parser.add_argument("what", choices=("tags", "pages", "speed"))
     parser.add_argument("where", type=Path)
+    parser.add_argument("--model", type=Path, action="append", help="tags: by its own links")
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     match arguments.what:
+        case "tags" if arguments.model:
+            measure_tags_by_models(arguments.where, arguments.model, arguments.sentences)
         case "tags":
             measure_tags(arguments.where, arguments.sentences)
         case "pages":

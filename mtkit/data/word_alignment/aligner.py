@@ -38,6 +38,8 @@ _COPIED = 0.1
 _ALIKE = 1e-2
 """The same where both begin alike, as words of one origin do."""
 _NUM_LETTERS = 4
+_PRIOR = 1.0
+"""How often each word is taken to have been linked to any, before pairs were seen."""
 _MIN_AGREED = 0.1
 """Product of both sides' posteriors from which on two words are linked."""
 _MAX_BYTES = 1 << 30
@@ -51,11 +53,30 @@ class Direction:
         by_pair: Probability of a word given another, by `WordPairs`.
         by_none: Probability of each word that has none; the last one is of unknown words.
         jumps: Weight of each jump; see `find_by_order`.
+        by_itself: Probability of each word, whatever it is given; the last one is of unknown words.
+        counts: How often each given word was linked; the last one is of unknown words, 0.
     """
 
     by_pair: Floats
     by_none: Floats
     jumps: Floats
+    by_itself: Floats
+    counts: Floats
+
+    def emit(self, cells: Cells, words: Numbers, given: Numbers) -> Floats:
+        """Returns the probability of each word given each of the other side, [batch, words, given].
+
+        A word that was rarely seen may be given any other (Dirichlet's prior).
+
+        Args:
+            cells: Indices of `WordPairs`, [batch, words, given].
+            words: The words, [batch, words].
+            given: The words of the other side, [batch, given].
+        """
+        seen = np.where(cells == NO_PAIR, 0.0, self.by_pair[cells])
+        counts = self.counts[given][:, None]
+        prior = _PRIOR * self.by_itself[words][:, :, None]
+        return (counts * seen + prior) / (counts + _PRIOR)
 
 
 class WordAligner:
@@ -116,8 +137,11 @@ class WordAligner:
             )
             pairs = WordPairs(arrays["keys"], max(len(targets), 1))
             forward, backward = (
-                _read_direction(arrays, name, len(pairs.keys), len(words))
-                for name, words in (("forward", targets), ("backward", sources))
+                _read_direction(arrays, name, len(pairs.keys), len(words), len(given))
+                for name, words, given in (
+                    ("forward", targets, sources),
+                    ("backward", sources, targets),
+                )
             )
             pairs.check(len(sources))
             none = float(np.clip(arrays["none"].item(), 1e-6, 1.0 - 1e-6))
@@ -147,15 +171,18 @@ class WordAligner:
         source_numbers, source_lengths = pad_words([self._sources.find(each) for each in sources])
         target_numbers, target_lengths = pad_words([self._targets.find(each) for each in targets])
         cells = self._pairs.find(source_numbers, target_numbers)
-        unseen = np.full(cells.shape, UNSEEN)
+        alike = np.zeros(cells.shape)
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
             for begin, probability in ((_begin, _ALIKE), (str, _COPIED)):
                 for source_index, target_index in _find_equal(source, target, begin):
-                    unseen[row, target_index, source_index] = probability
+                    alike[row, target_index, source_index] = probability
         forward, backward = (
             find_by_order(
                 Emissions(
-                    _emit(direction, turn(cells), turn(unseen), given_lengths),
+                    _mask(
+                        np.maximum(direction.emit(turn(cells), words, given), turn(alike)),
+                        given_lengths,
+                    ),
                     direction.by_none[words],
                     given_lengths,
                     lengths,
@@ -163,9 +190,23 @@ class WordAligner:
                 direction.jumps,
                 self._none,
             )
-            for direction, turn, words, given_lengths, lengths in (
-                (self._forward, np.asarray, target_numbers, source_lengths, target_lengths),
-                (self._backward, _turn, source_numbers, target_lengths, source_lengths),
+            for direction, turn, words, given, given_lengths, lengths in (
+                (
+                    self._forward,
+                    np.asarray,
+                    target_numbers,
+                    source_numbers,
+                    source_lengths,
+                    target_lengths,
+                ),
+                (
+                    self._backward,
+                    _turn,
+                    source_numbers,
+                    target_numbers,
+                    target_lengths,
+                    source_lengths,
+                ),
             )
         )
         for row, (num_sources, num_targets) in enumerate(
@@ -198,7 +239,7 @@ def _find_equal(
 
 
 def _read_direction(
-    arrays: Mapping[str, NDArray[Any]], name: str, num_pairs: int, num_words: int
+    arrays: Mapping[str, NDArray[Any]], name: str, num_pairs: int, num_words: int, num_given: int
 ) -> Direction:
     """Returns one direction of a saved aligner.
 
@@ -206,7 +247,13 @@ def _read_direction(
         KeyError: A part of it is missing.
         ValueError: One isn't what it should be.
     """
-    shapes = {"by_pair": num_pairs, "by_none": num_words + 1, "jumps": 2 * MAX_JUMP + 1}
+    shapes = {
+        "by_pair": num_pairs,
+        "by_none": num_words + 1,
+        "jumps": 2 * MAX_JUMP + 1,
+        "by_itself": num_words + 1,
+        "counts": num_given + 1,
+    }
     found = {}
     for key, size in shapes.items():
         values = arrays[f"{name}_{key}"]
@@ -218,11 +265,9 @@ def _read_direction(
     return Direction(**found)
 
 
-def _emit(direction: Direction, cells: Cells, unseen: Floats, given_lengths: Numbers) -> Floats:
-    """Returns the probability of each word given each of the other side, [batch, words, given]."""
-    seen = np.where(cells == NO_PAIR, 0.0, direction.by_pair[cells])
-    is_given = np.arange(cells.shape[2]) < given_lengths[:, None]
-    return np.maximum(seen, unseen) * is_given[:, None]
+def _mask(emissions: Floats, given_lengths: Numbers) -> Floats:
+    """Returns a block's emissions with zeros at padding."""
+    return emissions * (np.arange(emissions.shape[2]) < given_lengths[:, None])[:, None]
 
 
 def _turn(block: NDArray[Any]) -> NDArray[Any]:

@@ -41,6 +41,7 @@ _MIN_PROBABILITY = 1e-3
 _NONE = 0.1
 """Probability that a word has no counterpart."""
 _NONE_PRIOR = 1e-3
+_WORD_PRIOR = 0.5
 _JUMP_PRIOR = 1.0
 """What is added to expected counts, so that none of these probabilities is 0."""
 
@@ -79,8 +80,10 @@ def train_aligner(pairs: Iterable[Pair], *, max_cells: int = _MAX_CELLS) -> Word
 
 def _round(direction: Direction, is_kept: NDArray[np.bool_]) -> Direction:
     """Returns a direction with fewer pairs of words, as exact as a file keeps it."""
-    arrays = (direction.by_pair[is_kept], direction.by_none, direction.jumps)
-    return Direction(*(array.astype(np.float32).astype(np.float64) for array in arrays))
+    arrays = {**vars(direction), "by_pair": direction.by_pair[is_kept]}
+    return Direction(
+        **{name: each.astype(np.float32).astype(np.float64) for name, each in arrays.items()}
+    )
 
 
 class _Sample:
@@ -164,8 +167,14 @@ class _Learner:
         by_pair = np.ones(len(keys))
         by_pair[NO_PAIR] = 0.0
         forward, backward = (
-            Direction(by_pair / num_words, np.full(num_words + 1, 1.0 / num_words), jumps)
-            for num_words in reversed(self._num_words)
+            Direction(
+                by_pair / num_words,
+                np.full(num_words + 1, 1.0 / num_words),
+                jumps,
+                _count_words([pair[side] for pair in sample.pairs], num_words),
+                np.zeros(self._num_words[1 - side] + 1),
+            )
+            for side, num_words in ((1, self._num_words[1]), (0, self._num_words[0]))
         )
         self.directions = forward, backward
 
@@ -187,6 +196,14 @@ class _Learner:
             of_targets.divide(self.pairs.sources, forward, by_order=by_order),
             of_sources.divide(self.pairs.targets, backward, by_order=by_order),
         )
+
+
+def _count_words(sentences: Sequence[Numbers], num_words: int) -> Floats:
+    """Returns the probability of each word, and of an unknown one, which stood nowhere yet."""
+    words = np.concatenate(sentences) if sentences else np.zeros(0, np.int64)
+    counts = np.bincount(words, minlength=num_words).astype(np.float64) + _WORD_PRIOR
+    found: Floats = np.append(counts, _WORD_PRIOR) / (counts.sum() + _WORD_PRIOR)
+    return found
 
 
 def _pad_blocks(
@@ -223,16 +240,19 @@ class _Counts:
         by_pair: Of each pair of words, [pairs].
         by_none: Of each word without a counterpart, [words].
         jumps: Of each jump.
+        chances: Of the words that each jump could have gone to.
     """
 
     by_pair: Floats
     by_none: Floats
     jumps: Floats
+    chances: Floats
 
     @classmethod
     def zeros(cls, num_pairs: int, num_words: int) -> "_Counts":
         """Returns counts of nothing."""
-        return cls(np.zeros(num_pairs), np.zeros(num_words), np.zeros(2 * MAX_JUMP + 1))
+        jumps, chances = np.zeros((2, 2 * MAX_JUMP + 1))
+        return cls(np.zeros(num_pairs), np.zeros(num_words), jumps, chances)
 
     def add(self, by_pair: Floats, words: Numbers, found: Posteriors) -> None:
         """Adds the expectations of a block whose words these are."""
@@ -241,6 +261,7 @@ class _Counts:
         numbers = np.maximum(words, 0).ravel()
         self.by_none += np.bincount(numbers, found.by_none.ravel(), len(self.by_none))
         self.jumps += found.jumps
+        self.chances += found.chances
 
     def divide(self, given: Numbers, before: Direction, *, by_order: bool) -> Direction:
         """Returns the probabilities that counts come to.
@@ -252,11 +273,15 @@ class _Counts:
         """
         counts = self.by_pair.copy()
         counts[NO_PAIR] = 0.0
-        totals = np.bincount(given, counts)[given]
+        by_given = np.bincount(given, counts, len(before.counts) - 1)
+        totals = by_given[given]
         none = self.by_none + _NONE_PRIOR
-        jumps = self.jumps + _JUMP_PRIOR
+        # A long jump has many words to go to.
+        jumps = (self.jumps + _JUMP_PRIOR) / (self.chances + _JUMP_PRIOR)
         return Direction(
             np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0.0),
             np.append(none / none.sum(), UNSEEN),
             jumps / jumps.sum() if by_order else before.jumps,
+            before.by_itself,
+            np.append(by_given, 0.0),
         )

@@ -43,11 +43,13 @@ class Posteriors:
         by_source: [batch, target, source].
         by_none: [batch, target].
         jumps: How often each jump is expected, by `MAX_JUMP` + distance; zeros for model 1.
+        chances: How many words each jump could have gone to, summed over all jumps; likewise.
     """
 
     by_source: Floats
     by_none: Floats
     jumps: Floats
+    chances: Floats
 
 
 def find_by_words(emissions: Emissions, none: float) -> Posteriors:
@@ -58,7 +60,8 @@ def find_by_words(emissions: Emissions, none: float) -> Posteriors:
     total = weighted.sum(axis=2) + of_none + _FLOOR
     is_target = _mask(emissions.target_lengths, of_none.shape[1])
     weighted *= (is_target / total)[:, :, None]
-    return Posteriors(weighted, of_none / total * is_target, np.zeros(2 * MAX_JUMP + 1))
+    no_jumps = np.zeros(2 * MAX_JUMP + 1)
+    return Posteriors(weighted, of_none / total * is_target, no_jumps, no_jumps)
 
 
 def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posteriors:
@@ -115,10 +118,13 @@ def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posterior
         norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
         jump_counts += (before / totals * (is_inside / norm)).T @ ahead
         later = np.where(is_inside, kept / (kept.max(axis=1, keepdims=True) + _FLOOR), later)
-    counts: Floats = np.bincount(
-        kinds.ravel(), (jump_counts * weights).ravel(), 2 * MAX_JUMP + 1
-    ).astype(np.float64)
-    return Posteriors(posterior, of_none, counts)
+    expected = jump_counts * weights
+    departures = np.broadcast_to(expected.sum(axis=1, keepdims=True), expected.shape)
+    counts, chances = (
+        np.bincount(kinds.ravel(), each.ravel(), 2 * MAX_JUMP + 1).astype(np.float64)
+        for each in (expected, departures)
+    )
+    return Posteriors(posterior, of_none, counts, chances)
 
 
 def _mask(lengths: NDArray[np.int64], longest: int) -> Floats:
