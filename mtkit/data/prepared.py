@@ -30,7 +30,9 @@ FORMAT_VERSION = 2
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-Stage = Literal["text", "differences", "selection", "alignment", "tokenizer", "train", "dev"]
+Stage = Literal[
+    "text", "differences", "selection", "alignment", "terms", "tokenizer", "train", "dev"
+]
 STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
 """The stages of every recipe."""
 SHORT_BLOCKS = "short"
@@ -159,8 +161,10 @@ def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
     stages: list[Stage] = [STAGES[0]]
     if recipe.data.cleaning.selection is not None:
         stages += ["differences", "selection"]
-    if recipe.training.guided_alignment is not None:
+    if recipe.needs_alignments:
         stages.append("alignment")
+    if recipe.data.aligns_terms:
+        stages.append("terms")
     return *stages, *STAGES[1:]
 
 

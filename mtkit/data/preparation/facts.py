@@ -158,6 +158,13 @@ class AlignmentFacts(TypedDict):
     digest: list[str]
 
 
+class TermFacts(TypedDict):
+    """Of the stage `terms`: terms that have a translation."""
+
+    terms: int
+    digest: list[str]
+
+
 class TokenizerFacts(TypedDict):
     """Of the stage `tokenizer`."""
 
@@ -225,6 +232,7 @@ class PreparedFacts(TypedDict, total=False):
     differences: DifferencesFacts
     selection: SelectionFacts
     alignment: AlignmentFacts
+    terms: TermFacts
     tokenizer: TokenizerFacts
     train: TrainFacts
     dev: DevFacts
