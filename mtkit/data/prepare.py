@@ -5,8 +5,11 @@ text/       cleaned pairs or lines of one language,
 differences/  where text is selected: how like
             one's own each row is                    depends on text, language models
 selection/  likewise: which rows are kept            depends on differences, `keep`
-alignment/  where attention is guided: which words
-            of each pair are aligned                 depends on text, selection
+alignment/  where attention is guided, or terms
+            come from alignments: which words of
+            each pair are aligned                    depends on text, selection
+terms/      where they come from alignments: terms
+            with their translations                  depends on alignment
 tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed; or on the
                                                      model whose vocabulary is kept, symbols, tags
 train/      tokens of the training pairs, or blocks
@@ -27,6 +30,7 @@ from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.align_text import align_text, learn_aligner
 from mtkit.data.preparation.clean_corpora import clean_corpora
+from mtkit.data.preparation.collect_terms import LEXICON_FILE, CollectingJob, collect_terms
 from mtkit.data.preparation.facts import (
     DifferencesFacts,
     PreparedFacts,
@@ -134,8 +138,9 @@ def check_inputs(recipe: Recipe, models: LanguageModels | None = None) -> None:
     if folder is not None:
         read_reused(folder, recipe)
     augment = recipe.data.augment
-    if augment is not None and augment.terms is not None:
-        for note in read_glossary(augment.terms.dictionary).notes[:_MAX_NOTES]:
+    terms = None if augment is None else augment.terms
+    if terms is not None and terms.dictionary is not None:
+        for note in read_glossary(terms.dictionary).notes[:_MAX_NOTES]:
             warn(note)
     for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
         check_corpus(corpus, languages=recipe.data.languages)
@@ -278,6 +283,13 @@ def _choose(
             num_workers=num_workers,
             left_out=_find_left_out(recipe, draft),
         ),
+        "terms": lambda folder: collect_terms(
+            CollectingJob(draft / "text", draft / "alignment", recipe.data.names_alignments),
+            found["text"]["parts"],
+            folder,
+            num_workers=num_workers,
+            left_out=_find_left_out(recipe, draft),
+        ),
         "tokenizer": lambda folder: _make_tokenizer(recipe, draft, found, folder),
         "train": lambda folder: _tokenize(
             recipe, draft, found["text"]["parts"], folder, num_workers
@@ -394,9 +406,11 @@ def _tokenize(
         sampling=recipe.tokenizer.sampling,
         seed=recipe.seed,
         left_out=_find_left_out(recipe, draft),
-        alignments=draft / "alignment" if recipe.training.guided_alignment is not None else None,
+        alignments=draft / "alignment" if recipe.needs_alignments else None,
+        stores_links=recipe.training.guided_alignment is not None,
         names_alignments=recipe.data.names_alignments,
         augment=recipe.data.augment,
+        lexicon=draft / "terms" / LEXICON_FILE if recipe.data.aligns_terms else None,
     )
     return tokenize_text(job, parts, folder, num_workers=num_workers)
 

@@ -32,7 +32,15 @@ FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
 Stage = Literal[
-    "text", "differences", "selection", "aligner", "alignment", "tokenizer", "train", "dev"
+    "text",
+    "differences",
+    "selection",
+    "aligner",
+    "alignment",
+    "terms",
+    "tokenizer",
+    "train",
+    "dev",
 ]
 STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
 """The stages of every recipe."""
@@ -170,8 +178,10 @@ def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
         stages += ["differences", "selection"]
     if recipe.data.word_aligner:
         stages.append("aligner")
-    if recipe.training.guided_alignment is not None:
+    if recipe.needs_alignments:
         stages.append("alignment")
+    if recipe.data.aligns_terms:
+        stages.append("terms")
     return *stages, *STAGES[1:]
 
 

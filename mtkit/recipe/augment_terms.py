@@ -13,13 +13,17 @@ class Terms(Section):
 
     Behind a word of the source stands the base form of its translation, between symbols, and the
     target has it in whatever form the sentence needs: so a model learns to inflect what a glossary
-    gives. `mtkit translate` with `--glossary` then annotates lines in the same way.
+    gives. `mtkit translate` with `--glossary` then annotates lines in the same way. Words and their
+    translations come from a dictionary, or else from word alignments of the training pairs.
     """
 
-    dictionary: Path
+    dictionary: Path | None = None
     """Words and their translations, in base form, as `--glossary` of `mtkit translate` takes
-    them; a relative path in a recipe starts from `data.data_root`."""
+    them; a relative path in a recipe starts from `data.data_root`. Without one `mtkit prepare`
+    aligns the pairs, or reads the `alignments` of a corpus, and annotates words by what they are
+    aligned to, in the most frequent form. With one no alignment is read for terms."""
     rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
-    """Share of the pairs with words of the dictionary on both sides that an example is made of."""
+    """Share of the pairs with such words on both sides that an example is made of."""
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
-    """Words of an example that are annotated, at most."""
+    """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
+    three words that are aligned."""

@@ -162,9 +162,10 @@ class FileTrainingCorpus(TrainingKeys, FileCorpus):
     """Two text files, aligned by line."""
 
     alignments: LocalPath | None = None
-    """Word alignments for `training.guided_alignment`, a line for each pair: `0-0 1-2`, a source
-    word and the target word that it is aligned to, both from 0, as fast_align and eflomal write
-    them. Words are what spaces separate in the two files."""
+    """Word alignments for `training.guided_alignment`, and for `data.augment.terms` without a
+    dictionary: a line for each pair, `0-0 1-2`, a source word and the target word that it is
+    aligned to, both from 0, as fast_align and eflomal write them. Words are what spaces separate in
+    the two files."""
 
     @model_serializer(mode="wrap")
     def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -171,6 +171,12 @@ class Data(Section):
         return tuple(getattr(corpus, "alignments", None) is not None for corpus in self.train)
 
     @property
+    def aligns_terms(self) -> bool:
+        """Whether examples with terms are made from word alignments, rather than a dictionary."""
+        terms = None if self.augment is None else self.augment.terms
+        return terms is not None and terms.dictionary is None
+
+    @property
     def is_text(self) -> bool:
         """Whether it is text in one language, for a language model."""
         return bool(self.language)

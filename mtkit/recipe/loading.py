@@ -191,7 +191,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         selection = cleaning.selection.model_copy(update=model_folders)
         cleaning = cleaning.model_copy(update={"selection": selection})
     augment = recipe.data.augment
-    if augment is not None and augment.terms is not None:
+    if augment is not None and augment.terms is not None and augment.terms.dictionary is not None:
         path = root / augment.terms.dictionary.expanduser()
         terms = augment.terms.model_copy(update={"dictionary": path})
         augment = augment.model_copy(update={"terms": terms})

@@ -44,6 +44,11 @@ class Recipe(Section):
     """Test sets and metrics."""
 
     @property
+    def needs_alignments(self) -> bool:
+        """Whether the words of training pairs are aligned."""
+        return self.training.guided_alignment is not None or self.data.aligns_terms
+
+    @property
     def classification(self) -> Classification:
         """How a classifier is made; of BERT's kind where the recipe doesn't say."""
         return self.training.classification or Classification()
@@ -239,11 +244,12 @@ class Recipe(Section):
     def _guided_alignment_has_a_head(self) -> "Recipe":
         guided = self.training.guided_alignment
         if guided is None:
-            if any(self.data.names_alignments):
+            if any(self.data.names_alignments) and not self.data.aligns_terms:
                 number = self.data.names_alignments.index(True)
                 raise ValueError(
-                    f"data.train.{number}.alignments is for [training.guided_alignment], which is "
-                    "absent: add the section or remove the key"
+                    f"data.train.{number}.alignments is for [training.guided_alignment], or for "
+                    "[data.augment.terms] without a dictionary, which are absent: add one of the "
+                    "sections or remove the key"
                 )
             return self
         key = "training.guided_alignment"

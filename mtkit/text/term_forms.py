@@ -18,8 +18,10 @@ from mtkit.text.words import Span
 
 Form = Literal["used", "inflected", "missed"]
 
-_MIN_STEM = 3
-_MAX_ENDING = 3
+MIN_STEM = 3
+"""Letters that forms of a word have in common, at least."""
+MAX_ENDING = 3
+"""Letters behind these, at most."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +63,22 @@ class _Words:
 
     def __init__(self, words: Sequence[Word]) -> None:
         self._words = words
-        self._stripped = [_strip(word.text) for word in words]
+        self._stripped = [strip_marks(word.text) for word in words]
         self._is_free = [True] * len(words)
         self._starts: defaultdict[str, list[int]] = defaultdict(list)
         for index, word in enumerate(self._stripped):
-            self._starts[word[:_MIN_STEM]].append(index)
+            self._starts[word[:MIN_STEM]].append(index)
 
     def take(
         self, target: str, form: Literal["used", "inflected"], *, is_case_sensitive: bool
     ) -> Span | None:
         """Returns where a term stands, if it does, and takes its words."""
         wanted = [word.text for word in split_words(target)]
-        spell = _strip if form == "inflected" else normalize if is_case_sensitive else fold
+        spell = strip_marks if form == "inflected" else normalize if is_case_sensitive else fold
         terms = list(map(spell, wanted))
         if not terms:
             return None
-        starts = self._starts[_strip(wanted[0])[:_MIN_STEM]]
+        starts = self._starts[strip_marks(wanted[0])[:MIN_STEM]]
         for start in starts:
             last = start + len(terms) - 1
             if last < len(self._words) and all(
@@ -96,17 +98,26 @@ class _Words:
         spell: Callable[[str], str],
     ) -> bool:
         if form == "inflected":
-            return _are_forms(self._stripped[index], term)
+            return _are_word_forms(self._stripped[index], term)
         return spell(self._words[index].text) == term
 
 
-def _strip(word: str) -> str:
+def strip_marks(word: str) -> str:
     """Returns a word without capitals and marks."""
-    decomposed = unicodedata.normalize("NFD", fold(word))
+    folded = fold(word)
+    if folded.isascii():
+        return folded
+    decomposed = unicodedata.normalize("NFD", folded)
     return "".join(each for each in decomposed if not unicodedata.combining(each))
 
 
-def _are_forms(first: str, second: str) -> bool:
+def are_forms(first: str, second: str) -> bool:
+    """Checks whether two terms, word by word, are forms of one."""
+    terms = [[strip_marks(word.text) for word in split_words(each)] for each in (first, second)]
+    return len(terms[0]) == len(terms[1]) and all(map(_are_word_forms, *terms))
+
+
+def _are_word_forms(first: str, second: str) -> bool:
     if first == second:
         return True
     shorter, longer = sorted((first, second), key=len)
@@ -115,4 +126,4 @@ def _are_forms(first: str, second: str) -> bool:
     )
     # An ending that is added leaves less doubt than one that is replaced.
     is_long = 2 * stem >= len(longer) if stem == len(shorter) else 3 * stem >= 2 * len(longer)
-    return stem >= _MIN_STEM and is_long and len(longer) - stem <= _MAX_ENDING
+    return stem >= MIN_STEM and is_long and len(longer) - stem <= MAX_ENDING

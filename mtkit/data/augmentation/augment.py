@@ -5,15 +5,18 @@ counted by itself.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from mtkit.data.augmentation.aligned_terms import LinkedPair
 from mtkit.data.augmentation.copied_words import find_shared, put_symbols
-from mtkit.data.augmentation.terms import TermAnnotator
+from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.terms import AlignedTermAnnotator, TermAnnotator
 from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
 from mtkit.recipe.augment import Augment
 from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.words import Span
 
 Example = tuple[str, str, str]
 """Its kind, source and target."""
@@ -26,6 +29,19 @@ class Examples:
     kinds: list[str]
     sources: list[str]
     targets: list[str]
+
+
+@dataclass(frozen=True)
+class Links:
+    """The word alignments of some pairs.
+
+    Attributes:
+        lines: `0-0 1-2` for each pair.
+        find_words: What tells where the words stand that links count.
+    """
+
+    lines: Sequence[str]
+    find_words: Callable[[str], list[Span]]
 
 
 def list_copy_symbols(augment: Augment | None) -> list[str]:
@@ -47,24 +63,36 @@ class Augmenter:
     Args:
         settings: The recipe's section.
         seed: The recipe's.
+        lexicon: The terms of the corpora; needed where terms come from alignments.
     """
 
-    def __init__(self, settings: Augment, seed: int) -> None:
+    def __init__(self, settings: Augment, seed: int, lexicon: TermLexicon | None = None) -> None:
         self._settings, self._seed = settings, seed
         self._symbols = list_copy_symbols(settings)
-        self._terms = None if settings.terms is None else TermAnnotator(settings.terms)
+        self._terms: TermAnnotator | AlignedTermAnnotator | None = None
+        if settings.terms is not None and settings.terms.dictionary is not None:
+            self._terms = TermAnnotator(settings.terms.dictionary, settings.terms.max_terms)
+        elif settings.terms is not None:
+            if lexicon is None:
+                raise ValueError("terms from alignments need a lexicon")
+            self._terms = AlignedTermAnnotator(lexicon, settings.terms.max_terms)
 
-    def augment(self, sources: Sequence[str], targets: Sequence[str]) -> "Examples":
+    def augment(
+        self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None
+    ) -> "Examples":
         """Returns the examples made of pairs, in the pairs' order.
 
         Args:
             sources: Of the pairs.
             targets: Of the pairs.
+            links: Of the pairs; needed where terms come from alignments.
         """
+        given = None if links is None else links.find_words
+        lines = [""] * len(sources) if links is None else links.lines
         added = [
             example
-            for source, target in zip(sources, targets, strict=True)
-            for example in self.make_examples(source, target)
+            for source, target, line in zip(sources, targets, lines, strict=True)
+            for example in self.make_examples(source, target, line, given)
         ]
         return Examples(
             [kind for kind, _, _ in added],
@@ -72,8 +100,21 @@ class Augmenter:
             [target for _, _, target in added],
         )
 
-    def make_examples(self, source: str, target: str) -> Iterator[Example]:
-        """Yields the examples made of a pair: at most one of each kind, each by itself."""
+    def make_examples(
+        self,
+        source: str,
+        target: str,
+        links: str = "",
+        find_words: Callable[[str], list[Span]] | None = None,
+    ) -> Iterator[Example]:
+        """Yields the examples made of a pair: at most one of each kind, each by itself.
+
+        Args:
+            source: A source.
+            target: Its target.
+            links: Between their words; needed where terms come from alignments.
+            find_words: What tells where the words stand that links count; likewise.
+        """
         settings = self._settings
 
         def draw(purpose: str) -> Random:
@@ -117,7 +158,17 @@ class Augmenter:
                     sides[1] if missing.sides == "both" else target,
                 )
         if settings.terms is not None and is_drawn("terms", settings.terms.rate):
-            assert self._terms is not None
-            annotated = self._terms.annotate(source, target, draw("terms that are annotated"))
+            pair = None if find_words is None else LinkedPair(source, target, links, find_words)
+            annotated = self._annotate(source, target, pair, draw("terms that are annotated"))
             if annotated is not None:
                 yield "terms", annotated, target
+
+    def _annotate(
+        self, source: str, target: str, pair: LinkedPair | None, random: Random
+    ) -> str | None:
+        """Returns a source with translations of some of its terms; None where it has none."""
+        if isinstance(self._terms, AlignedTermAnnotator):
+            assert pair is not None
+            return self._terms.annotate(pair, random)
+        assert self._terms is not None
+        return self._terms.annotate(source, target, random)

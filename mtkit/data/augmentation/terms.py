@@ -1,8 +1,10 @@
 """Sources that name translations of some of their words, which their targets have in some form."""
 
+from pathlib import Path
 from random import Random
 
-from mtkit.recipe.augment_terms import Terms
+from mtkit.data.augmentation.aligned_terms import LinkedPair, LinkedTerm, find_linked_terms
+from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_annotation import annotate, has_symbols
 from mtkit.text.term_forms import find_uses
@@ -12,16 +14,17 @@ class TermAnnotator:
     """Annotates sources by a dictionary.
 
     Args:
-        settings: The recipe's section.
+        dictionary: Its file.
+        max_terms: Terms of an example, at most.
 
     Raises:
         MtkitError: The dictionary can't be read.
     """
 
-    def __init__(self, settings: Terms) -> None:
-        read = read_glossary(settings.dictionary)
+    def __init__(self, dictionary: Path, max_terms: int) -> None:
+        read = read_glossary(dictionary)
         self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
-        self._max_terms = settings.max_terms
+        self._max_terms = max_terms
 
     def annotate(self, source: str, target: str, random: Random) -> str | None:
         """Returns a source with translations that its target has; None where there are none.
@@ -45,3 +48,51 @@ class TermAnnotator:
             return None
         number = random.randint(1, min(len(there), self._max_terms))
         return annotate(source, random.sample(there, number))
+
+
+class AlignedTermAnnotator:
+    """Annotates sources by the words that theirs are aligned to, in the most frequent form.
+
+    Args:
+        lexicon: The terms of the corpora.
+        max_terms: Terms of an example, at most.
+    """
+
+    def __init__(self, lexicon: TermLexicon, max_terms: int) -> None:
+        self._lexicon, self._max_terms = lexicon, max_terms
+
+    def annotate(self, pair: LinkedPair, random: Random) -> str | None:
+        """Returns a source with translations of some of its terms; None where it has none.
+
+        Args:
+            pair: The pair.
+            random: Decides how many terms are annotated, and which.
+        """
+        if has_symbols(pair.source + pair.target):
+            return None
+        terms = find_linked_terms(pair, self._lexicon.common)
+        if not terms:
+            return None
+        # A run of words is chosen less often than each of them.
+        drawn = sorted(terms, key=lambda term: random.random() * term.num_words)
+        number = random.randint(1, self._max_terms)
+        chosen: list[LinkedTerm] = []
+        for term in drawn:
+            if len(chosen) < number and not any(_overlap(term, other) for other in chosen):
+                chosen.append(term)
+        return annotate(
+            pair.source,
+            [
+                (
+                    term.source,
+                    self._lexicon.find_base(
+                        pair.source[slice(*term.source)], pair.target[slice(*term.target)]
+                    ),
+                )
+                for term in chosen
+            ],
+        )
+
+
+def _overlap(first: LinkedTerm, second: LinkedTerm) -> bool:
+    return first.source[0] < second.source[1] and second.source[0] < first.source[1]

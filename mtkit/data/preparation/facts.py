@@ -165,6 +165,13 @@ class AlignmentFacts(TypedDict):
     digest: list[str]
 
 
+class TermFacts(TypedDict):
+    """Of the stage `terms`: terms that have a translation."""
+
+    terms: int
+    digest: list[str]
+
+
 class TokenizerFacts(TypedDict):
     """Of the stage `tokenizer`."""
 
@@ -233,6 +240,7 @@ class PreparedFacts(TypedDict, total=False):
     selection: SelectionFacts
     aligner: AlignerFacts
     alignment: AlignmentFacts
+    terms: TermFacts
     tokenizer: TokenizerFacts
     train: TrainFacts
     dev: DevFacts

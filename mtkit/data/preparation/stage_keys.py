@@ -58,9 +58,10 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 found["text"]["parts"],
                 [selection.keep, selection.max_value],
             ]
-        case "aligner" | "alignment":
-            named = [data.names_alignments] if stage == "alignment" else []
-            depends = [_describe_text(found), found["text"]["parts"], *named]
+        case "aligner" | "alignment" | "terms":
+            depends = [_describe_text(found), found["text"]["parts"]]
+            depends += [] if stage == "aligner" else [data.names_alignments]
+            depends += [found["alignment"]["digest"]] if stage == "terms" else []
         case "tokenizer" if kept is not None:
             symbols = [list_tags(recipe), list_symbols(recipe), tokenizer.joint]
             depends = [digest_reused(kept), symbols, languages]
@@ -107,7 +108,7 @@ def compute_stage_key(stage: Stage, recipe: Recipe, found: PreparedFacts) -> str
                 tokenizer.sampling and _dump(recipe, tokenizer.sampling),
                 *([found["alignment"]["digest"]] if "alignment" in found else []),
                 *([] if data.augment is None else [_dump(recipe, data.augment), recipe.seed]),
-                *_describe_dictionary(recipe),
+                *_describe_terms(recipe, found),
             ]
         case "dev":
             depends = [
@@ -138,11 +139,14 @@ def _dump(recipe: Recipe, section: BaseModel, left_out: set[str] | None = None) 
     return relative_to_root(tables, str(recipe.data.data_root))
 
 
-def _describe_dictionary(recipe: Recipe) -> list[dict[str, Any]]:
-    """Returns what tells the dictionary of a recipe's terms from others; empty without one."""
+def _describe_terms(recipe: Recipe, found: PreparedFacts) -> list[Any]:
+    """Returns what tells the dictionary of a recipe's terms from others; empty without terms."""
+    if "terms" in found:
+        # Alignments are read for terms alone, or are a column of the store, too.
+        return [found["terms"]["digest"], recipe.training.guided_alignment is not None]
     augment = recipe.data.augment
     terms = None if augment is None else augment.terms
-    return [] if terms is None else [describe_file(terms.dictionary)]
+    return [] if terms is None or terms.dictionary is None else [describe_file(terms.dictionary)]
 
 
 def _describe_pretrained(recipe: Recipe) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Cleaned text to tokens, in several processes."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mtkit.data.augmentation.augment import Augmenter
+from mtkit.data.augmentation.augment import Augmenter, Links
+from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
@@ -30,7 +31,7 @@ from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import find_between_spaces
+from mtkit.text.words import Span, find_between_spaces
 from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
@@ -52,8 +53,10 @@ class TokenizingJob:
         seed: Seed of the samples by which their growth is measured.
         left_out: File that marks rows that aren't selected; None where all are.
         alignments: Folder of the store of the pairs' alignments; None where there are none.
+        stores_links: Whether the links between their tokens are stored.
         names_alignments: Whether each corpus's are its own, between words that spaces separate.
         augment: Which examples are made of the pairs; None for none.
+        lexicon: File of the terms that alignments tell; None where a dictionary does.
     """
 
     text: Path
@@ -65,8 +68,10 @@ class TokenizingJob:
     seed: int
     left_out: Path | None = None
     alignments: Path | None = None
+    stores_links: bool = False
     names_alignments: tuple[bool, ...] = ()
     augment: Augment | None = None
+    lexicon: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,10 @@ class PartTokenizer:
                 column: self._tokenizer.resegmenter(column, job.sampling.alpha)
                 for column in PAIR_COLUMNS
             }
-        self._augmenter = None if job.augment is None else Augmenter(job.augment, job.seed)
+        self._augmenter = None
+        if job.augment is not None:
+            lexicon = None if job.lexicon is None else TermLexicon.load(job.lexicon)
+            self._augmenter = Augmenter(job.augment, job.seed, lexicon)
         self._widths = choose_widths(self._tokenizer)
         self._marks = find_marks(self._tokenizer, job.languages)
         self._alignments = None if job.alignments is None else TextStore(job.alignments)
@@ -166,8 +174,9 @@ class PartTokenizer:
         unique = unique.select(PAIR_COLUMNS)
         text: dict[str, list[str]] = unique.to_pydict()
         kinds: list[str] = []
+        links = self._read_links(part)
         if self._augmenter is not None:
-            added = self._augmenter.augment(text["source"], text["target"])
+            added = self._augmenter.augment(text["source"], text["target"], links)
             kinds = added.kinds
             text = {
                 "source": text["source"] + added.sources,
@@ -193,16 +202,11 @@ class PartTokenizer:
             tokens = keep(tokens, is_short)
             text = {column: list(compress(lines, is_short)) for column, lines in text.items()}
         columns, widths = tokens, self._widths
-        if self._alignments is not None:
-            found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
+        if self._job.stores_links:
+            assert links is not None
             # What is made of a pair has other words, and no links.
-            links = [*found.column(ALIGNMENT_COLUMN).to_pylist(), *("" for _ in kinds)]
-            aligned = self._link(
-                list(compress(links, is_short)),
-                text,
-                tokens,
-                is_own=self._job.names_alignments[part.corpus],
-            )
+            lines = list(compress([*links.lines, *("" for _ in kinds)], is_short))
+            aligned = self._link(Links(lines, links.find_words), text, tokens)
             columns, widths = {**tokens, TOKEN_LINKS: aligned}, with_links(widths, self._job)
         return TokenizedPart(
             corpus=part.corpus,
@@ -214,26 +218,28 @@ class PartTokenizer:
             augmented=Counter(compress(kinds, is_added)),
         )
 
+    def _read_links(self, part: TextPart) -> Links | None:
+        """Returns the links of a part's pairs; None where pairs aren't aligned."""
+        if self._alignments is None:
+            return None
+        found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
+        find_words = choose_words(is_own=self._job.names_alignments[part.corpus])
+        return Links(found.column(ALIGNMENT_COLUMN).to_pylist(), find_words)
+
     def _link(
-        self,
-        links: Sequence[str],
-        text: Mapping[str, Sequence[str]],
-        tokens: Mapping[str, Ragged],
-        *,
-        is_own: bool,
+        self, links: Links, text: Mapping[str, Sequence[str]], tokens: Mapping[str, Ragged]
     ) -> Ragged:
         """Returns the links between the tokens of each pair, given those between its words."""
-        find_words = find_between_spaces if is_own else find_aligned_words
         words = [
             [
-                self._pieces.find(column, line, sentence, find_words) if each else []
+                self._pieces.find(column, line, sentence, links.find_words) if each else []
                 for each, line, sentence in zip(
-                    links, text[column], tokens[column].to_lists(), strict=True
+                    links.lines, text[column], tokens[column].to_lists(), strict=True
                 )
             ]
             for column in PAIR_COLUMNS
         ]
-        return Ragged.of([link_pieces(*row) for row in zip(links, *words, strict=True)])
+        return Ragged.of([link_pieces(*row) for row in zip(links.lines, *words, strict=True)])
 
     def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
         best = sampled = 0
@@ -250,6 +256,11 @@ class PartTokenizer:
             best_tokens=best,
             sampled_tokens=sampled,
         )
+
+
+def choose_words(*, is_own: bool) -> Callable[[str], list[Span]]:
+    """Returns what finds the words that links count: a corpus's own, or the aligner's."""
+    return find_between_spaces if is_own else find_aligned_words
 
 
 def find_marks(tokenizer: SubwordTokenizer, languages: tuple[str, str]) -> LanguageTokens:
@@ -357,7 +368,7 @@ def tokenize_text(
         num_workers=num_workers,
     )
     widths = choose_widths(tokenizer)
-    if job.alignments is not None:
+    if job.stores_links:
         widths = with_links(widths, job)
     with TokenStoreWriter(folder, widths) as store:
         for part in follow(

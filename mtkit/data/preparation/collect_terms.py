@@ -1,0 +1,170 @@
+"""The terms of the cleaned pairs and how often each has which translation, by their alignments."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mtkit.data.augmentation.aligned_terms import CommonWords, LinkedPair, find_linked_terms
+from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.preparation.facts import TermFacts
+from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
+from mtkit.data.preparation.tokenize_text import TextPart, choose_words, list_parts
+from mtkit.data.word_alignment import find_aligned_words
+from mtkit.digests import digest_file
+from mtkit.errors import MtkitError
+from mtkit.worker_processes import map_in_order
+
+LEXICON_FILE = "lexicon.json"
+MIN_PAIRS = 100
+"""With fewer, statistics say nothing of which words are translations."""
+_COMMON_SHARE = 0.02
+"""Words that stand in more of the pairs aren't terms: function words, for the most part."""
+_MAX_COUNTS = 200_000
+"""Words, or terms with their translations, that are counted at a time: bounds memory."""
+
+Counts = Counter[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CollectingJob:
+    """The settings of a worker process that counts; picklable.
+
+    Attributes:
+        text: Folder of the text store.
+        alignments: Folder of the store of the pairs' alignments.
+        names_alignments: Whether each corpus's are its own.
+    """
+
+    text: Path
+    alignments: Path
+    names_alignments: tuple[bool, ...]
+
+
+class PartWords:
+    """Counts in how many pairs of a part each word stands, by side; made once in each process."""
+
+    def __init__(self, job: CollectingJob) -> None:
+        self._text = TextStore(job.text)
+
+    def __call__(self, part: TextPart) -> tuple[int, Counts]:
+        """Returns the number of pairs, and the counts by side and word."""
+        rows = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        counts: Counts = Counter()
+        for side in ("source", "target"):
+            for line in rows.column(side).to_pylist():
+                words = {line[start:end].casefold() for start, end in find_aligned_words(line)}
+                counts.update((side, word) for word in words)
+        return rows.num_rows, counts
+
+
+class PartTerms:
+    """Counts the terms of a part with their translations; made once in each process."""
+
+    def __init__(self, job: CollectingJob, common: CommonWords) -> None:
+        self._job, self._common = job, common
+        self._text, self._alignments = TextStore(job.text), TextStore(job.alignments)
+
+    def __call__(self, part: TextPart) -> tuple[int, Counts]:
+        """Returns the number of pairs, and the counts by term, without capitals, and translation.
+
+        Each is counted once a pair.
+        """
+        wanted = pa.array(part.is_unique)
+        text = self._text.read_part(part.number).filter(wanted)
+        links = self._alignments.read_part(part.number).filter(wanted)
+        find_words = choose_words(is_own=self._job.names_alignments[part.corpus])
+        counts: Counts = Counter()
+        for source, target, line in zip(
+            text.column("source").to_pylist(),
+            text.column("target").to_pylist(),
+            links.column(ALIGNMENT_COLUMN).to_pylist(),
+            strict=True,
+        ):
+            found = find_linked_terms(LinkedPair(source, target, line, find_words), self._common)
+            counts.update(
+                {
+                    (source[slice(*term.source)].casefold(), target[slice(*term.target)])
+                    for term in found
+                }
+            )
+        return text.num_rows, counts
+
+
+def collect_terms(
+    job: CollectingJob,
+    parts: Sequence[tuple[int, int]],
+    folder: Path,
+    *,
+    num_workers: int,
+    left_out: Path | None = None,
+) -> TermFacts:
+    """Writes the lexicon of a text store; it is the same whatever the number of workers.
+
+    Args:
+        job: What to read.
+        parts: Corpus and number of pairs, duplicates included, of each part of the text store.
+        folder: An empty folder.
+        num_workers: Processes that count.
+        left_out: File that marks rows that aren't selected; None where all are.
+
+    Raises:
+        MtkitError: Too few pairs to align, or none with a term.
+    """
+    store = TextStore(job.text, left_out=left_out)
+    num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in list_parts(store, parts))
+    if num_pairs < MIN_PAIRS:
+        raise _refuse(
+            f"aligns the pairs, and {num_pairs:,} are too few: it needs {MIN_PAIRS} at least"
+        )
+
+    def count(build: partial[PartWords] | partial[PartTerms], what: str) -> Counts:
+        counted = map_in_order(build, list_parts(store, parts), num_workers=num_workers)
+        return add_up(follow(counted, what), max_counts=_MAX_COUNTS)
+
+    words = count(partial(PartWords, job), "counting words")
+    frequent = {key for key, number in words.items() if number > _COMMON_SHARE * num_pairs}
+    common = (
+        frozenset(word for side, word in frequent if side == "source"),
+        frozenset(word for side, word in frequent if side == "target"),
+    )
+    translations: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for (term, translation), number in count(
+        partial(PartTerms, job, common), "counting terms"
+    ).items():
+        translations[term][translation] = number
+    if not translations:
+        raise _refuse(f"found no words in {num_pairs:,} pairs that are translations of each other")
+    TermLexicon(common, translations).save(folder / LEXICON_FILE)
+    return {"terms": len(translations), "digest": [digest_file(folder / LEXICON_FILE)]}
+
+
+def add_up(counted: Iterable[Counts], *, max_counts: int) -> Counts:
+    """Returns the sum of counts, without the least of them where there are too many.
+
+    As in lossy counting (Manku and Motwani 2002), what is left out on the way is rare.
+
+    Args:
+        counted: The counts, in an order that is always the same.
+        max_counts: How many are kept at a time.
+    """
+    total: Counts = Counter()
+    least = 1
+    for counts in counted:
+        total.update(counts)
+        while len(total) > max_counts:
+            total = Counter({key: number for key, number in total.items() if number > least})
+            least += 1
+    return total
+
+
+def _refuse(what: str) -> MtkitError:
+    return MtkitError(
+        f"data.augment.terms without a dictionary {what}",
+        "name a glossary by data.augment.terms.dictionary, or remove the section",
+    )
