@@ -1,5 +1,6 @@
 """Attention that alignments are read from: transformers' Marian's, and the same by CTranslate2."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -171,3 +172,45 @@ def test_what_comes_with_the_search_is_what_its_outputs_are_given_alone(
     plain = engine.search(sources, settings.model_copy(update={"alignments": False}))
     assert plain == found
     assert all(each.alignment_weights is None for of_source in plain for each in of_source)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_ctranslate2_tells_with_the_search_what_marian_does(
+    model: EncoderDecoder, head: AlignmentHead, beam_size: int, tmp_path: Path
+) -> None:
+    """Of many sentences together: of each first step too, which its beam search mixes up."""
+    ending = copy.deepcopy(model)
+    with torch.no_grad():
+        # So that outputs end, some sooner than others.
+        ending.output_embedding.weight[EOS] *= 2.0
+    write_ctranslate2(
+        ending,
+        tmp_path,
+        pieces=(PIECES, PIECES),
+        max_tokens=60,
+        quantization="float32",
+        alignment_head=head,
+    )
+    is_default = head == default_head(model.model)
+    engine = CTranslate2Engine(tmp_path, alignment_head=None if is_default else head)
+    rng = np.random.default_rng(4)
+    tokens = [[*rng.integers(4, VOCAB_SIZE, rng.integers(1, 20)).tolist(), EOS] for _ in range(70)]
+    begin = (6, 7)
+    sources = [EncodedSource(each, begin=begin) for each in tokens]
+    settings = Inference(beam_size=beam_size, n_best=beam_size, max_extra_tokens=4)
+    found = engine.search(sources, settings.model_copy(update={"alignments": True}))
+    marians = TorchEngine(ending, "cpu", alignment_heads=[head])
+    num_told = 0
+    for source, of_source in zip(tokens, found, strict=True):
+        for each in of_source:
+            if each.alignment_weights is None:
+                # The step behind a last token is never taken.
+                assert head.at == "input"
+                assert not each.is_finished
+                continue
+            [expected] = marians.align([source], [[*begin, *each.token_ids]])
+            np.testing.assert_allclose(each.alignment_weights, expected[2:], atol=1e-5)
+            num_told += 1
+    assert num_told > 20
+    assert engine.search(sources, settings) == found

@@ -2,6 +2,7 @@
 
 engine.py              the interface of an engine
 torch_engine.py        PyTorch, on a CPU or one GPU
+torch_aligner.py       attention that alignments are read from, by PyTorch
 open_torch_engine.py   a model folder opened for it: device, precision, processes
 parallel_engine.py     an engine in several processes
 aligning.py            inputs and rows of the attention that alignments are read from

@@ -158,6 +158,26 @@ class CTranslate2Engine:
         ]
 
     @property
+    def first_aligned_row(self) -> int:
+        """The step whose attention is the first token's, the first step being 0."""
+        return 0 if self._alignment_head is None else self._alignment_head.first_row
+
+    def read_weights(
+        self, source: Sequence[int], target: Sequence[int], attention: Sequence[Sequence[float]]
+    ) -> NDArray[np.float32] | None:
+        """Returns what `align` does of one output, given the attention of a search's steps.
+
+        None where a token's step is missing: the last one's, of an output that a limit has cut.
+        """
+        num_read = len(list_aligned_inputs(target, self.max_tokens)) - 1
+        first = self.first_aligned_row
+        if len(attention) < first + num_read:
+            return None
+        if not num_read:
+            return np.zeros((len(target), len(source)), np.float32)
+        return fill_rows(np.array(attention[first : first + num_read], np.float32), len(target))
+
+    @property
     def aligns(self) -> bool:
         """Whether its model has attention to a source: every export's has."""
         return True
@@ -179,7 +199,6 @@ class CTranslate2Engine:
         ]
         if not indices:
             return found
-        first_row = 0 if self._alignment_head is None else self._alignment_head.first_row
         lengths = [len(source_batch[index]) + len(prefixes[index]) for index in indices]
         # A thread takes what is started at once, and waits for the longest of it.
         shards = [
@@ -190,17 +209,19 @@ class CTranslate2Engine:
             self.start(
                 [EncodedSource(source_batch[index], prefix=prefixes[index]) for index in shard],
                 beam_size=1,
-                # The last token's row is that of the step behind it.
-                max_decoding_length=max(len(prefixes[index]) for index in shard) + 1,
+                max_decoding_length=max(len(prefixes[index]) for index in shard)
+                + self.first_aligned_row,
                 return_end_token=True,
                 return_attention=True,
             )
             for shard in shards
         ]
         for index, result in zip(chain(*shards), chain(*running), strict=True):
-            attention = np.array(result.result().attention[0], np.float32)
-            rows = attention[first_row : first_row + len(prefixes[index])]
-            found[index] = fill_rows(rows, len(target_batch[index]))
+            weights = self.read_weights(
+                source_batch[index], target_batch[index], result.result().attention[0]
+            )
+            assert weights is not None, "as many steps as there are tokens"
+            found[index] = weights
         return found
 
 

@@ -19,12 +19,18 @@ when the search stops, the surplus is dropped by the power form.
 With a coverage penalty it translates a sentence at a time, which takes longer. Its own penalty
 passes over source tokens that got no attention at all, so that an output that leaves more out could
 look better; outputs are therefore ranked by ours, and a surplus alone is dropped by its own.
+
+What alignments are read from comes with the search, but for one thing: of several sentences its
+beam search (4.8.5) takes the first step's attention from a wrong one. A head that is read where a
+token is predicted needs that step, which is then taken once more; one that is read where a token is
+the input doesn't.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import compress
+from dataclasses import replace
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtkit.inference.batching import make_batches
@@ -94,15 +100,60 @@ class CTranslate2Search:
             [sources[index] for index in to_score], [found[index] for index in to_score]
         )
         found.update(zip(to_score, scored, strict=True))
-        return [
-            [
-                leave_out_beginning(each, len(source.begin))
-                for each in sorted(found[index], key=lambda one: -one.score)[
-                    : self._settings.n_best
-                ]
-            ]
-            for index, source in enumerate(sources)
+        best = [
+            sorted(found[index], key=lambda one: -one.score)[: self._settings.n_best]
+            for index in range(len(sources))
         ]
+        if self._settings.alignments:
+            best = self._read_weights(sources, best)
+        return [
+            [leave_out_beginning(each, len(source.begin)) for each in of_source]
+            for source, of_source in zip(sources, best, strict=True)
+        ]
+
+    def _read_weights(
+        self, sources: Sequence[EncodedSource], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with what alignments are read from, where the search has told it."""
+        counts_coverage = self._settings.coverage_penalty > 0.0
+        lacks_first = self._settings.beam_size > 1 and not counts_coverage
+        first = {}
+        if lacks_first and self._engine.first_aligned_row == 0:
+            first = self._attend_first(sources)
+        read: list[list[Hypothesis]] = []
+        for index, (source, of_source) in enumerate(zip(sources, found, strict=True)):
+            read.append([])
+            for each in of_source:
+                attention = [*(each.attention or ())]
+                attention[:1] = first.get(index, attention[:1])
+                weights = self._engine.read_weights(source.tokens, each.token_ids, attention)
+                kept = each.attention if counts_coverage else None
+                read[-1].append(replace(each, attention=kept, alignment_weights=weights))
+        return read
+
+    def _attend_first(self, sources: Sequence[EncodedSource]) -> dict[int, Attention]:
+        """Returns the first step's attention of each source that has words, by its index."""
+        indices = [
+            index
+            for index, source in enumerate(sources)
+            if any(token != EOS for token in source.tokens)
+        ]
+        bare = [EncodedSource(sources[index].tokens) for index in indices]
+        shards = self._make_shards(bare)
+        running = [
+            self._engine.start(
+                [bare[number] for number in shard],
+                beam_size=1,
+                max_decoding_length=1,
+                return_end_token=True,
+                return_attention=True,
+            )
+            for shard in shards
+        ]
+        return {
+            indices[number]: result.result().attention[0]
+            for number, result in zip(chain(*shards), chain(*running), strict=True)
+        }
 
     def _search_alike(self, sources: Sequence[EncodedSource]) -> list[list[Hypothesis]]:
         """Returns what CTranslate2 finds for sources whose prefixes are of one length."""
@@ -212,7 +263,7 @@ class CTranslate2Search:
             max_decoding_length=limit,
             return_scores=True,
             return_end_token=True,
-            return_attention=settings.coverage_penalty > 0.0,
+            return_attention=settings.coverage_penalty > 0.0 or settings.alignments,
         )
 
     def _make_shards(self, sources: Sequence[EncodedSource]) -> list[list[int]]:
@@ -222,7 +273,7 @@ class CTranslate2Search:
         return make_batches(
             [len(source.tokens) for source in sources],
             self._settings.batch_tokens // self._engine.num_threads,
-            # Of several sentences CTranslate2 4.8.5 mixes up the attention of their hypotheses.
+            # Of several sentences the first step's attention would be a wrong one's.
             max_sentences=1 if self._settings.coverage_penalty else max_sentences,
         )
 
@@ -329,11 +380,15 @@ def _group(indices: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
 
 def rate_coverage(attention: Attention, beta: float) -> float:
     """Returns what an output's attention adds to its score: at most 0."""
+    if not beta:
+        return 0.0
     return beta * sum(math.log(max(share, MIN_COVERAGE)) for share in _find_shares(attention))
 
 
 def find_own_penalty(attention: Attention, beta: float) -> float:
     """Returns what CTranslate2 has added to an output's score for its attention."""
+    if not beta:
+        return 0.0
     return beta * sum(math.log(share) for share in _find_shares(attention) if share > 0.0)
 
 

@@ -10,7 +10,8 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.short_lists import open_shortlist
-from mtkit.inference.engines.torch_engine import GeneratingNetwork, TorchEngine
+from mtkit.inference.engines.torch_aligner import GeneratingNetwork
+from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import read_alignment_head
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
 from mtkit.inference.engines.short_lists import list_vocabulary
+from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
@@ -32,7 +32,7 @@ from mtkit.inference.search.step_model import (
     log_of_mean,
 )
 from mtkit.inference.translation import Hypothesis
-from mtkit.model.alignment_head import AlignmentHead, default_head
+from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.quantized import (
     WIDTH_MULTIPLE,
@@ -40,13 +40,9 @@ from mtkit.network.cpu.quantized import (
 )
 from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
-from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.inference import Inference
 from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, PAD
-
-GeneratingNetwork = EncoderDecoder | CausalLanguageModel
-"""A network that emits text, token by token."""
 
 
 class TorchEngine:
@@ -78,7 +74,6 @@ class TorchEngine:
         alignment_heads: Sequence[AlignmentHead] | None = None,
         shortlist: Shortlist | None = None,
     ) -> None:
-        self._alignment_heads = alignment_heads
         self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
         self._language_model = language_model
         self._shortlist = shortlist
@@ -90,6 +85,7 @@ class TorchEngine:
         bounds = [model.model.max_tokens for model in self._networks]
         self.max_tokens = min((bound for bound in bounds if bound is not None), default=None)
         self._width_multiple = WIDTH_MULTIPLE if any(map(is_quantized, self._networks)) else 1
+        self._aligner = TorchAligner(self._models, alignment_heads, self.max_tokens, self._pad)
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -133,7 +129,7 @@ class TorchEngine:
             elif self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
             if settings.alignments and self.aligns:
-                found = self._watch_found(sources, found, members)
+                found = self._aligner.add_weights(sources, found, members)
         return [
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
             for source, of_source in zip(sources, found, strict=True)
@@ -206,7 +202,7 @@ class TorchEngine:
     @property
     def aligns(self) -> bool:
         """Whether all models have attention to a source."""
-        return all(isinstance(model, EncoderDecoder) for model in self._models)
+        return self._aligner.can_align
 
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
@@ -215,71 +211,9 @@ class TorchEngine:
 
         Of an ensemble it is the mean of its members.
         """
-        models = [model for model in self._models if isinstance(model, EncoderDecoder)]
         assert self.aligns, "callers check that"
-        sources, source_layout = self._pad(source_batch)
-        with self._lock, _evaluating(models):
-            memories = [model.encode(sources, source_layout) for model in models]
-            return self._watch(memories, source_layout, source_batch, target_batch)
-
-    def _watch_found(
-        self,
-        sources: Sequence[EncodedSource],
-        found: list[list[Hypothesis]],
-        members: Sequence[StepModel],
-    ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with what alignments are read from; sources aren't encoded again."""
-        of_rows = [index for index, each in enumerate(found) for _ in each]
-        outputs = [hypothesis.token_ids for each in found for hypothesis in each]
-        tokens = [source.tokens for source in sources]
-        is_token = self._pad(tokens)[1].is_token
-        weights: list[NDArray[np.float32]] = []
-        # As many together as the search had sentences.
-        for first in range(0, len(outputs), len(sources)):
-            indices = of_rows[first : first + len(sources)]
-            rows = torch.tensor(indices, device=self._device)
-            memories = []
-            for member in members:
-                assert isinstance(member, EncoderDecoderSteps), "aligns"
-                assert member.memory is not None, "kept"
-                memories.append(member.memory[rows])
-            weights += self._watch(
-                memories,
-                PaddedLayout(is_token[rows]),
-                [tokens[index] for index in indices],
-                outputs[first : first + len(sources)],
-            )
-        watched = iter(weights)
-        return [
-            [replace(hypothesis, alignment_weights=next(watched)) for hypothesis in each]
-            for each in found
-        ]
-
-    def _watch(
-        self,
-        memories: Sequence[Float[Tensor, "batch src_len d_model"]],
-        source_layout: PaddedLayout,
-        source_batch: Sequence[Sequence[int]],
-        target_batch: Sequence[Sequence[int]],
-    ) -> list[NDArray[np.float32]]:
-        """Returns what `align` does, given what each model's encoder made of the sources."""
-        models = [model for model in self._models if isinstance(model, EncoderDecoder)]
-        heads = self._alignment_heads or [default_head(model.model) for model in models]
-        inputs = [list_aligned_inputs(target, self.max_tokens) for target in target_batch]
-        targets, target_layout = self._pad(inputs)
-        found = []
-        for model, head, memory in zip(models, heads, memories, strict=True):
-            watched = WatchedHead(head.layer, head.head)
-            chosen = model.watch(memory, source_layout, targets, target_layout, watched)
-            end = chosen.shape[1] - 1 + head.first_row
-            found.append(chosen[:, head.first_row : end])
-        means = torch.stack(found).mean(dim=0).cpu().numpy()
-        return [
-            fill_rows(weights[: len(begun) - 1, : len(source)], len(target))
-            for weights, begun, source, target in zip(
-                means, inputs, source_batch, target_batch, strict=True
-            )
-        ]
+        with self._lock, _evaluating(self._models):
+            return self._aligner.align(source_batch, target_batch)
 
     def _score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]

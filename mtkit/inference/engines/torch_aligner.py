@@ -1,0 +1,123 @@
+"""Attention that alignments are read from, by PyTorch: of given targets, or of what a search found.
+
+A search leaves behind what its encoders made of the sources, so that these aren't encoded again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
+from mtkit.inference.translation import Hypothesis
+from mtkit.model.alignment_head import AlignmentHead, default_head
+from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
+from mtkit.network.watched_head import WatchedHead
+
+GeneratingNetwork = EncoderDecoder | CausalLanguageModel
+"""A network that emits text, token by token."""
+Pad = Callable[[Sequence[Sequence[int]]], tuple[Tensor, PaddedLayout]]
+"""Returns sentences padded at the end, on the networks' device, and where they stand."""
+
+
+class TorchAligner:
+    """Reads the attention of one head of each network; of an ensemble the mean.
+
+    Its callers hold the networks in evaluation mode.
+
+    Args:
+        models: The network, or those of an ensemble.
+        heads: What each network's alignments are read from; by default the mean of its last layer.
+        max_tokens: The fewest positions of a model; None where positions have no end.
+        pad: Pads sentences.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[GeneratingNetwork],
+        heads: Sequence[AlignmentHead] | None,
+        max_tokens: int | None,
+        pad: Pad,
+    ) -> None:
+        self._models = [model for model in models if isinstance(model, EncoderDecoder)]
+        self._heads, self._max_tokens, self._pad = heads, max_tokens, pad
+        self.can_align = len(self._models) == len(models)
+        """Whether all models have attention to a source."""
+
+    def align(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns how much each token of each target attends to each source token."""
+        sources, source_layout = self._pad(source_batch)
+        memories = [model.encode(sources, source_layout) for model in self._models]
+        return self._watch(memories, source_layout, source_batch, target_batch)
+
+    def add_weights(
+        self,
+        sources: Sequence[EncodedSource],
+        found: Sequence[Sequence[Hypothesis]],
+        members: Sequence[StepModel],
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with what alignments are read from.
+
+        Args:
+            sources: What was searched together.
+            found: The hypotheses of each.
+            members: The models, which have read the sources and kept them.
+        """
+        of_rows = [index for index, each in enumerate(found) for _ in each]
+        outputs = [hypothesis.token_ids for each in found for hypothesis in each]
+        tokens = [source.tokens for source in sources]
+        is_token = self._pad(tokens)[1].is_token
+        weights: list[NDArray[np.float32]] = []
+        # As many together as the search had sentences.
+        for first in range(0, len(outputs), len(sources)):
+            indices = of_rows[first : first + len(sources)]
+            rows = torch.tensor(indices, device=is_token.device)
+            memories = []
+            for member in members:
+                assert isinstance(member, EncoderDecoderSteps), "can_align"
+                assert member.memory is not None, "kept"
+                memories.append(member.memory[rows])
+            weights += self._watch(
+                memories,
+                PaddedLayout(is_token[rows]),
+                [tokens[index] for index in indices],
+                outputs[first : first + len(sources)],
+            )
+        watched = iter(weights)
+        return [
+            [replace(hypothesis, alignment_weights=next(watched)) for hypothesis in each]
+            for each in found
+        ]
+
+    def _watch(
+        self,
+        memories: Sequence[Float[Tensor, "batch src_len d_model"]],
+        source_layout: PaddedLayout,
+        source_batch: Sequence[Sequence[int]],
+        target_batch: Sequence[Sequence[int]],
+    ) -> list[NDArray[np.float32]]:
+        """Returns what `align` does, given what each model's encoder made of the sources."""
+        heads = self._heads or [default_head(model.model) for model in self._models]
+        inputs = [list_aligned_inputs(target, self._max_tokens) for target in target_batch]
+        targets, target_layout = self._pad(inputs)
+        found = []
+        for model, head, memory in zip(self._models, heads, memories, strict=True):
+            watched = WatchedHead(head.layer, head.head)
+            chosen = model.watch(memory, source_layout, targets, target_layout, watched)
+            end = chosen.shape[1] - 1 + head.first_row
+            found.append(chosen[:, head.first_row : end])
+        means = torch.stack(found).mean(dim=0).cpu().numpy()
+        return [
+            fill_rows(weights[: len(begun) - 1, : len(source)], len(target))
+            for weights, begun, source, target in zip(
+                means, inputs, source_batch, target_batch, strict=True
+            )
+        ]
