@@ -5,6 +5,8 @@ text/       cleaned pairs or lines of one language,
 differences/  where text is selected: how like
             one's own each row is                    depends on text, language models
 selection/  likewise: which rows are kept            depends on differences, `keep`
+aligner/    with `data.word_aligner`: which
+            words translate which                    depends on text, selection
 alignment/  where attention is guided, or terms
             come from alignments: which words of
             each pair are aligned                    depends on text, selection
