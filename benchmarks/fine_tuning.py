@@ -275,7 +275,10 @@ def compare(
                 tokens=2_048,
                 language=language,
             )
-            keys = [f"seed={seed}", *(key.replace("{start}", str(start.absolute())) for key in way.keys)]
+            keys = [
+                f"seed={seed}",
+                *(key.replace("{start}", str(start.absolute())) for key in way.keys),
+            ]
             runs.append(Run(workspace, recipe, keys))
             finish(runs[-1])
         rows.append((way.name, runs))
