@@ -2,12 +2,12 @@
 
     python benchmarks/terms.py FOLDER [--steps 1000]
 
-The phrasebook's pairs without every ninth noun are what two small models learn, one of them with
-examples annotated by a dictionary of the other nouns (`data.augment.terms`). They translate pairs
-that hold one of the nouns left out: the first with no glossary, and by constraints; the second by
-annotation. The glossary gives each noun's base form for its singular and its plural; the grammar
-inflects, so the references have the right forms. A right form is one that the reference has. Runs
-lie in FOLDER, and those that are done are not done again.
+The phrasebook's pairs without every ninth noun are what three small models learn, two of them with
+annotated examples (`data.augment.terms`): by a dictionary of the other nouns, and by alignments of
+the pairs. They translate pairs that hold one of the nouns left out: the first with no glossary, and
+by constraints; the others by annotation. The glossary gives each noun's base form for its singular
+and its plural; the grammar inflects, so the references have the right forms. A right form is one
+that the reference has. Runs lie in FOLDER, and those that are done are not done again.
 """
 
 import argparse
@@ -28,7 +28,17 @@ from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_forms import find_uses
 
 _NUM_TESTED = 400
-_WAYS = (("plain", ""), ("plain", "constraints"), ("annotated", ""), ("annotated", "annotation"))
+_WAYS = (
+    ("plain", ""),
+    ("plain", "constraints"),
+    ("dictionary", ""),
+    ("dictionary", "annotation"),
+    ("aligned", ""),
+    ("aligned", "constraints"),
+    ("aligned", "annotation"),
+)
+_TERMS = {"dictionary": "{dictionary='dictionary.tsv', rate=0.5}", "aligned": "{rate=0.5}"}
+"""How a model's examples are annotated; others have none."""
 """Which model, and how terms get into its translations."""
 
 
@@ -76,8 +86,8 @@ def train(folder: Path, name: str, steps: int) -> None:
     """Trains a model, unless it is there."""
     command = [sys.executable, "-m", "mtkit", "run", "-r", "phrasebook-en-de"]
     command += ["-w", str(folder / name), "-s", f"data.data_root={folder}"]
-    if name == "annotated":
-        command += ["-s", "data.augment.terms={dictionary='dictionary.tsv', rate=0.5}"]
+    if name in _TERMS:
+        command += ["-s", f"data.augment.terms={_TERMS[name]}"]
     for part in ("train", "dev"):
         files = f"{{source='{part}.en', target='{part}.de'}}"
         command += ["-s", f"data.{part}={f'[{files}]' if part == 'train' else files}"]

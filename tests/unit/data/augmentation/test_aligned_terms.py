@@ -46,8 +46,8 @@ def find(source, target, links, *, find_words=find_aligned_words):
         ("eats bread", "Brot isst", "0-1 1-0", {("eats", "isst"), ("bread", "Brot")}
             | {("eats bread", "Brot isst")}),
         ("gives up smoking", "gibt Rauchen auf", "0-0 1-2 2-1",
-            {("gives", "gibt"), ("up", "auf"), ("smoking", "Rauchen"), ("up smoking", "Rauchen auf")}
-            | {("gives up smoking", "gibt Rauchen auf")}),
+            {("gives", "gibt"), ("up", "auf"), ("smoking", "Rauchen")}
+            | {("up smoking", "Rauchen auf"), ("gives up smoking", "gibt Rauchen auf")}),
         # A translation with an article in it, or in two places, is none.
         ("cats sleep", "die Katzen schlafen", "0-0 0-1 1-2", {("sleep", "schlafen")}),
         ("sleeps in", "schläft lange aus", "0-0 0-2 1-1",
@@ -58,7 +58,8 @@ def find(source, target, links, *, find_words=find_aligned_words):
         ("the dog's bone", "der Knochen", "1-1 2-1 3-1", set()),
         ("cats, dogs", "Katzen, Hunde", "0-0 1-1 2-2", {("cats", "Katzen"), ("dogs", "Hunde")}),
         # A character is a word where no spaces are.
-        ("black cats", "黑猫", "0-0 1-1", {("black", "黑"), ("cats", "猫"), ("black cats", "黑猫")}),
+        ("black cats", "黑猫", "0-0 1-1",
+            {("black", "黑"), ("cats", "猫"), ("black cats", "黑猫")}),
         ("cats", "Katzen", "", set()),
     ],
 )  # fmt: skip

@@ -113,6 +113,24 @@ def test_a_key_changes_the_stages_that_depend_on_it(change: str, stages: set[str
     assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
 
 
+def test_terms_by_alignments_are_other_data_where_attention_is_guided() -> None:
+    found = {**FOUND, "alignment": {"digest": ["c"]}, "terms": {"digest": ["d"]}}
+    terms = "data.augment.terms.rate=0.2"
+    recipes = [
+        load_recipe(RECIPE, [terms, *more]) for more in ([], ["training.guided_alignment={}"])
+    ]
+    stages = ("text", "alignment", "terms", "tokenizer", "train", "dev")
+    assert all(list_stages(recipe) == stages for recipe in recipes)
+    keys = [{stage: compute_stage_key(stage, each, found) for stage in stages} for each in recipes]
+    assert {stage for stage in stages if keys[0][stage] != keys[1][stage]} == {"train"}
+    assert fingerprint(recipes[0]) != fingerprint(recipes[1])
+    for changed in ("alignment", "terms"):
+        other = compute_stage_key("train", recipes[0], {**found, changed: {"digest": ["e"]}})
+        assert other != keys[0]["train"]
+    given = load_recipe(RECIPE, [terms, "data.augment.terms.dictionary=terms.tsv"])
+    assert list_stages(given) == STAGES
+
+
 TREES = """
 name = "parser"
 [data]
