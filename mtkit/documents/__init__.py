@@ -7,8 +7,8 @@ units.py            texts and tags in the order of a document become units
 plain_text.py       a unit's text as a translator sees it
 atoms.py            words and signs of a text, and which stand for which
 placement.py        where a translation's tags go
-protected_places.py where the protected texts of a unit stand in its translation
-crossings.py        the gap of a translation that the fewest links cross
+crossings.py        how many links cross each gap of a translation
+protected_places.py where protected texts stand in a translation
 render.py           a unit's translation as the document writes it
 spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs

@@ -25,7 +25,36 @@ AtomLinks = list[tuple[int, int]]
 
 def find_atoms(text: str) -> list[Span]:
     """Returns where the words and signs of a text are; between them is nothing but space."""
-    return [found.span() for found in _ATOM.finditer(text) if not _BLANK.match(found.group()[0])]
+    return [
+        found.span()
+        for found in _ATOM.finditer(text)
+        if (first := text[found.start()]).isalnum() or not _BLANK.match(first)
+    ]
+
+
+class AtomIndex:
+    """Finds the atoms of a text by positions in it.
+
+    Args:
+        atoms: Where they are, in order.
+    """
+
+    def __init__(self, atoms: Sequence[Span]) -> None:
+        self._starts = [start for start, _ in atoms]
+        self._ends = [end for _, end in atoms]
+
+    def find_ending_behind(self, position: int) -> int:
+        """Returns the index of the first atom that ends behind a position."""
+        return bisect.bisect_right(self._ends, position)
+
+    def find_beginning_at(self, position: int) -> int:
+        """Returns the index of the first atom that begins at a position or behind it."""
+        return bisect.bisect_left(self._starts, position)
+
+    def find_overlapping(self, span: Span) -> range:
+        """Returns the indices of the atoms that share a character with a span."""
+        first = self.find_ending_behind(span[0])
+        return range(first, max(first, self.find_beginning_at(span[1])))
 
 
 def link_atoms(
@@ -43,11 +72,15 @@ def link_atoms(
     target_words = [target[start:end].casefold() for start, end in atoms[1]]
     if not links:
         return _link_by_position(words, target_words)
+    indices = AtomIndex(atoms[0]), AtomIndex(atoms[1])
     found: set[tuple[int, int]] = set()
-    for (start, end), (target_start, target_end) in links:
-        of_source = _overlapping(atoms[0], start, end)
-        of_target = _overlapping(atoms[1], target_start, target_end)
-        found.update(_link_group(of_source, of_target, words, target_words))
+    for source_word, target_word in links:
+        of_source = indices[0].find_overlapping(source_word)
+        of_target = indices[1].find_overlapping(target_word)
+        if len(of_source) == 1 and len(of_target) == 1:
+            found.add((of_source[0], of_target[0]))
+        else:
+            found |= _link_group(of_source, of_target, words, target_words)
     found.update(_link_the_same(found, words, target_words))
     return sorted(found)
 
@@ -59,12 +92,6 @@ def link_words(source: str, target: str) -> list[Link]:
         (atoms[0][first], atoms[1][second])
         for first, second in link_atoms(source, target, atoms, None)
     ]
-
-
-def _overlapping(atoms: Sequence[Span], start: int, end: int) -> range:
-    first = bisect.bisect_right(atoms, start, key=lambda atom: atom[1])
-    last = bisect.bisect_left(atoms, end, key=lambda atom: atom[0])
-    return range(first, max(first, last))
 
 
 def _link_group(

@@ -1,12 +1,17 @@
 """A unit's text as a translator sees it, and what stood between its words."""
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import SPACE, find_atoms
 from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
+
+_RUN = re.compile(f"[{SPACE}]+|[^{SPACE}]+")
+_SPELLED = re.compile("[^A-Za-z0-9]")
+"""Characters that a format may escape; what stands for others is never noted."""
 
 Slice = Callable[[int, int], str]
 """Characters of the document from one position to another, with what is replaced in them."""
@@ -60,9 +65,11 @@ def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
 
 def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:
     """Returns atoms, cut in two where one of the edges lies inside."""
+    if not edges:
+        return list(atoms)
     cut: list[Span] = []
     for start, end in atoms:
-        inside = [edge for edge in range(start + 1, end) if edge in edges] if edges else []
+        inside = [edge for edge in range(start + 1, end) if edge in edges]
         cut += zip([start, *inside], [*inside, end], strict=True)
     return cut
 
@@ -128,15 +135,14 @@ class _Reader:
                 self.plain.spellings[text].append(raw)
                 self._add(text)
                 continue
-            for run in _split_space(text):
+            for run in _RUN.findall(text):
                 if run[0] in SPACE:
                     self._note("space", run)
                     if not self._ends_in_space():
                         self._add(" ")
                     continue
-                for character in run:
-                    if not (character.isascii() and character.isalnum()):
-                        self.plain.spellings[character].append(character)
+                for character in _SPELLED.findall(run):
+                    self.plain.spellings[character].append(character)
                 self._add(run)
 
     def _add(self, text: str) -> None:
@@ -155,11 +161,3 @@ class _Reader:
 
 def _is_text(node: Node) -> bool:
     return node.kind == "protected" or any(each.text.strip(SPACE) for each in node.spelled)
-
-
-def _split_space(text: str) -> Iterator[str]:
-    start = 0
-    for index in range(1, len(text) + 1):
-        if index == len(text) or (text[index] in SPACE) != (text[start] in SPACE):
-            yield text[start:index]
-            start = index

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, find_atoms, link_atoms
+from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, link_atoms
 from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, split_atoms
@@ -68,6 +68,7 @@ class _Renderer:
         self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         self._atoms = split_atoms(find_atoms(self._target), edges)
+        self._source_index = AtomIndex(plain.atoms)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
         self._num_tags: Counter[int] = Counter()
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
@@ -107,8 +108,8 @@ class _Renderer:
 
     def _make_mark(self, node: Node) -> Mark:
         start, end = self._plain.spans[node.start]
-        first = bisect.bisect_right(self._plain.atoms, start, key=lambda atom: atom[1])
-        last = bisect.bisect_left(self._plain.atoms, end, key=lambda atom: atom[0])
+        first = self._source_index.find_ending_behind(start)
+        last = self._source_index.find_beginning_at(end)
         if start == end:
             follows = start > 0 and self._source[start - 1] not in SPACE
             if follows and first < len(self._plain.atoms):
@@ -120,8 +121,8 @@ class _Renderer:
         return mark
 
     def _cover(self, span: Span) -> Span:
-        first = bisect.bisect_right(self._atoms, span[0], key=lambda atom: atom[1])
-        return first, bisect.bisect_left(self._atoms, span[1], key=lambda atom: atom[0])
+        index = AtomIndex(self._atoms)
+        return index.find_ending_behind(span[0]), index.find_beginning_at(span[1])
 
     def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
         """Returns the target atoms whose place protected text takes."""
@@ -192,7 +193,14 @@ class _Renderer:
         breaks = self._spread_breaks({each.position[0] for each in placed if not each.position[1]})
         tokens: list[Token] = []
         pending = list(placed)[::-1]
-        for index in range(len(self._atoms) + 1):
+        last = len(self._atoms)
+        for index in range(last + 1):
+            is_bare = not pending or pending[-1].position[0] > index
+            if is_bare and 0 < index < last and index not in breaks and not swallowed:
+                start, end = self._atoms[index]
+                tokens.append(self._write_text(self._target[self._atoms[index - 1][1] : start]))
+                tokens.append(self._write_text(self._target[start:end]))
+                continue
             events = []
             while pending and pending[-1].position == (index, 0):
                 events.append(pending.pop().event)
@@ -268,7 +276,7 @@ class _Renderer:
         return tokens
 
     def _gap_of(self, event: Event) -> int:
-        return bisect.bisect_left(self._plain.atoms, event.position, key=lambda atom: atom[0])
+        return self._source_index.find_beginning_at(event.position)
 
     def _spread_breaks(self, tagged: set[int]) -> dict[int, str]:
         """Returns the space of target gaps that isn't a single one, in the order of the source.

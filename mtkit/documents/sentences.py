@@ -128,11 +128,15 @@ class SentenceTranslator:
 
 def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:
     """Returns the links of a sentence's words, given where it and its translation begin."""
-    of_sentence = [(link.source, link.target) for link in hypothesis.links]
-    return [
-        (_shift(source, start), _shift(target, target_start))
-        for source, target in of_sentence or link_words(sentence, hypothesis.text)
-    ]
+    alignment = hypothesis.alignment
+    if alignment is None or not alignment.pairs:
+        return [
+            (_shift(source, start), _shift(target, target_start))
+            for source, target in link_words(sentence, hypothesis.text)
+        ]
+    sources = [_shift(span, start) for span in alignment.source_words]
+    targets = [_shift(span, target_start) for span in alignment.target_words]
+    return [(sources[source], targets[target]) for source, target in alignment.pairs]
 
 
 def _shift(span: Span, by: int) -> Span:

@@ -27,6 +27,8 @@ class Speller:
 
     def write(self, text: str) -> str:
         """Returns a text as the document writes it."""
+        if not text:
+            return ""
         if not self._spellings or self._spellings.keys().isdisjoint(text):
             return self._escapes.escape(text)
         written = "".join(map(self._spell, text))

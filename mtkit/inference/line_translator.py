@@ -1,7 +1,7 @@
 """Lines to translations, step by step: segment, encode, search, rerank, join."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -127,8 +127,10 @@ class LineTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
-        settings = [self._choose_settings(request) for request in requests]
-        self._check_asked(settings)
+        # Requests share settings, and it takes time to copy them.
+        chosen = {id(each.settings): self._choose_settings(each) for each in self._unlike(requests)}
+        settings = [chosen[id(request.settings)] for request in requests]
+        self._check_asked(list(chosen.values()))
         if self._parser is not None:
             requests = [
                 replace(request, text=self._parser.spell(request.text)) for request in requests
@@ -173,6 +175,11 @@ class LineTranslator:
             self._flag(request, translation, self.settings.flags)
             for request, translation in zip(requests, translations, strict=True)
         ]
+
+    @staticmethod
+    def _unlike(requests: Sequence[Request]) -> Iterable[Request]:
+        """Returns a request for each settings object among requests'."""
+        return {id(request.settings): request for request in requests}.values()
 
     def _choose_settings(self, request: Request) -> Inference:
         if request.settings is None:

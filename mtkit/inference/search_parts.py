@@ -122,10 +122,14 @@ class PartSearch:
         Alignments change no search: parts with and without share batches, too.
         """
         aligns = self._needs_attention and any(each.alignments for each in settings)
-        shared = {each: each.model_copy(update={"alignments": aligns}) for each in set(settings)}
         groups: dict[Inference, list[int]] = {}
+        # Requests share settings, and it takes time to copy and to compare them.
+        group_of: dict[int, list[int]] = {}
         for index, each in enumerate(settings):
-            groups.setdefault(shared[each], []).append(index)
+            if id(each) not in group_of:
+                shared = each.model_copy(update={"alignments": aligns})
+                group_of[id(each)] = groups.setdefault(shared, [])
+            group_of[id(each)].append(index)
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for each, group in groups.items():
             searched = search_in_batches(self._engine, [parts[index] for index in group], each)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
@@ -22,6 +23,8 @@ from mtkit.network.watched_head import WatchedHead
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""
+_MAX_ALIGNED_TOKENS = 2_048
+"""Target tokens with padding that are read together."""
 Pad = Callable[[Sequence[Sequence[int]]], tuple[Tensor, PaddedLayout]]
 """Returns sentences padded at the end, on the networks' device, and where they stand."""
 
@@ -75,23 +78,24 @@ class TorchAligner:
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
         tokens = [source.tokens for source in sources]
         is_token = self._pad(tokens)[1].is_token
-        weights: list[NDArray[np.float32]] = []
-        # As many together as the search had sentences.
-        for first in range(0, len(outputs), len(sources)):
-            indices = of_rows[first : first + len(sources)]
+        weights: dict[int, NDArray[np.float32]] = {}
+        # By their own lengths: one that runs to its limit would pad all others of the search.
+        for batch in make_batches(list(map(len, outputs)), _MAX_ALIGNED_TOKENS, len(sources)):
+            indices = [of_rows[number] for number in batch]
             rows = torch.tensor(indices, device=is_token.device)
             memories = []
             for member in members:
                 assert isinstance(member, EncoderDecoderSteps), "can_align"
                 assert member.memory is not None, "kept"
                 memories.append(member.memory[rows])
-            weights += self._watch(
+            of_batch = self._watch(
                 memories,
                 PaddedLayout(is_token[rows]),
                 [tokens[index] for index in indices],
-                outputs[first : first + len(sources)],
+                [outputs[number] for number in batch],
             )
-        watched = iter(weights)
+            weights.update(zip(batch, of_batch, strict=True))
+        watched = iter([weights[number] for number in range(len(outputs))])
         return [
             [replace(hypothesis, alignment_weights=next(watched)) for hypothesis in each]
             for each in found
