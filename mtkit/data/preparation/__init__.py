@@ -11,7 +11,7 @@ duplicates.py      exact duplicates in constant memory
 text_store.py      cleaned text on disk, in named columns
 carried_links.py   links between words of a pair, once the pair was repaired
 align_text.py      which words of the cleaned pairs are aligned
-collect_terms.py   terms with their translations, of alignments
+collect_terms.py   terms of the aligned pairs, with their translations
 make_tokenizer.py  the recipe's tokenizer
 tokenize_text.py   cleaned pairs to tokens
 piece_links.py     links between words as links between the tokens they are cut into
