@@ -36,8 +36,8 @@ class LearnedAligner:
     ) -> list[WordAlignment]:
         """Returns the links of each pair's words.
 
-        Words are linked that have a linked word of the aligner's in them: it parts punctuation from
-        letters.
+        Words are linked that have a linked word of the aligner's in them, which parts punctuation
+        from letters; a word's own punctuation links it to nothing.
 
         Args:
             sources: Each line, where its words stand, and the stretch of it that is aligned.
@@ -58,12 +58,22 @@ class LearnedAligner:
         for links, source, target, source_spans, target_spans in zip(
             found, sources, targets, of_sources, of_targets, strict=True
         ):
-            source_owners = find_owners(source_spans, source[1])
-            target_owners = find_owners(target_spans, target[1])
+            source_owners = _find_owners(source[0], source_spans, source[1])
+            target_owners = _find_owners(target[0], target_spans, target[1])
             pairs = {(source_owners[first], target_owners[second]) for first, second in links}
             known = sorted(pair for pair in pairs if min(pair) >= 0)
             aligned.append(WordAlignment(tuple(source[1]), tuple(target[1]), tuple(known)))
         return aligned
+
+
+def _find_owners(text: str, spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Returns the word that each of the aligner's words is part of; -1 of a word's punctuation."""
+    owners = find_owners(spans, words)
+    has_letters = [any(map(str.isalnum, text[start:end])) for start, end in words]
+    return [
+        -1 if owner >= 0 and has_letters[owner] and not text[start].isalnum() else owner
+        for owner, (start, _) in zip(owners, spans, strict=True)
+    ]
 
 
 def _read(text: str, spans: Sequence[Span]) -> list[str]:

@@ -67,6 +67,12 @@ def test_links_are_the_aligners_and_no_longer_attentions(model: Path, tmp_path: 
     assert digest_model(other) != digest_model(model)
 
 
+def test_punctuation_beside_a_word_links_it_to_nothing(model: Path) -> None:
+    # The full stop stands behind another word here; by itself it is a word.
+    assert align(model, [("The man sleeps.", "Schläft der Mann.")]) == ["0-1 1-2 2-0"]
+    assert align(model, [("The man sleeps .", "Der Mann schläft .")]) == ["0-0 1-1 2-2 3-3"]
+
+
 def test_translations_have_links_and_are_the_same_as_without(model: Path) -> None:
     translator = Translator(model)
     assert translator.aligns
