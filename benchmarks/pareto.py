@@ -155,7 +155,7 @@ def read_points(work: Path) -> list[Point]:
 
 def measure_weights(folder: Path) -> int:
     """Returns the bytes of a model's weights."""
-    names = ("model.safetensors", "model.bin")
+    names = ("model.safetensors", "ctranslate2/model.bin")
     return sum((folder / name).stat().st_size for name in names if (folder / name).is_file())
 
 
