@@ -1,4 +1,4 @@
-"""Text of a line that its output must contain: spelled in target tokens, shared out among parts."""
+"""Text of a line that its output must contain: spelled in target tokens, divided among parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -10,6 +10,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from mtkit.data.sources.pharaoh import Link
 from mtkit.data.word_alignment.hidden_markov import MAX_JUMP, Emissions, find_by_order
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
@@ -22,19 +23,14 @@ from mtkit.data.word_alignment.word_table import (
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import read_file
 
-Link = tuple[int, int]
-"""A source word and the target word that it is aligned to, by index."""
-
-ALIGNER_FILE = "word_aligner.safetensors"
-MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"
+ALIGNER_FILE = "aligner.safetensors"
+_MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"
 MAX_WORDS = 400
 """Words of a side, from which on a pair isn't aligned: time grows with the square."""
 Cells = NDArray[np.int32]
 _CELLS_AT_ONCE = 200_000
-UNSEEN = 1e-7
-"""Probability of a word, given one that it was never seen with; of an unknown one also without."""
 _COPIED = 0.1
-"""The same where both are spelled alike, as names and numbers are."""
+"""Least probability of a word, given one that is spelled alike, as names and numbers are."""
 _ALIKE = 1e-2
 """The same where both begin alike, as words of one origin do."""
 _NUM_LETTERS = 4
@@ -147,7 +143,7 @@ class WordAligner:
             none = float(np.clip(arrays["none"].item(), 1e-6, 1.0 - 1e-6))
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise MtkitError(
-                f"{path}: damaged or missing: {shorten(str(error), 200)}", MAKE_AGAIN
+                f"{path}: damaged or missing: {shorten(str(error), 200)}", _MAKE_AGAIN
             ) from error
         return cls(sources, targets, pairs, forward, backward, none=none)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.word_alignment.aligner import UNSEEN, Direction, WordAligner, cut_blocks
+from mtkit.data.word_alignment.aligner import Direction, WordAligner, cut_blocks
 from mtkit.data.word_alignment.hidden_markov import (
     MAX_JUMP,
     Emissions,
@@ -40,6 +40,8 @@ _MIN_PROBABILITY = 1e-3
 """Words that are less likely given each other, from either side, are forgotten in the end."""
 _NONE = 0.1
 """Probability that a word has no counterpart."""
+_UNKNOWN = 1e-7
+"""Probability of an unknown word among those that have no counterpart."""
 _NONE_PRIOR = 1e-3
 _WORD_PRIOR = 0.5
 _JUMP_PRIOR = 1.0
@@ -280,7 +282,7 @@ class _Counts:
         jumps = (self.jumps + _JUMP_PRIOR) / (self.chances + _JUMP_PRIOR)
         return Direction(
             np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0.0),
-            np.append(none / none.sum(), UNSEEN),
+            np.append(none / none.sum(), _UNKNOWN),
             jumps / jumps.sum() if by_order else before.jumps,
             before.by_itself,
             np.append(by_given, 0.0),
