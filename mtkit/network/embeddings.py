@@ -27,7 +27,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self._projection: PrepackedLinear | QuantizedLinear | None = None
+        self.projection: PrepackedLinear | QuantizedLinear | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
@@ -39,25 +39,25 @@ class TokenEmbedding(nn.Module):
         bias: Float[Tensor, " vocab"] | None = None,
     ) -> Float[Tensor, "*shape vocab"]:
         """Returns each state's product with every token's vector, plus a bias of each token."""
-        if self._projection is not None:
-            logits: Tensor = self._projection(states)
+        if self.projection is not None:
+            logits: Tensor = self.projection(states)
             return logits
         return nn.functional.linear(states, self.weight, bias)
 
     def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Makes `project`, always with this bias, faster on a processor, and inference only."""
-        self._projection = PrepackedLinear(self.weight, bias)
+        self.projection = PrepackedLinear(self.weight, bias)
 
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Has `project`, always with this bias, multiply in 8 bits, inference only."""
-        self._projection = QuantizedLinear(self.weight, bias)
+        self.projection = QuantizedLinear(self.weight, bias)
 
     def narrow(
         self, tokens: Int[Tensor, " listed"], bias: Float[Tensor, " vocab"] | None
     ) -> Projection:
         """Returns `project` for a few tokens alone, in its own arithmetic, inference only."""
         weight, bias = self.weight[tokens], None if bias is None else bias[tokens]
-        match self._projection:
+        match self.projection:
             case None:
                 return partial(nn.functional.linear, weight=weight, bias=bias)
             case PrepackedLinear():

@@ -15,6 +15,7 @@ from torch import Tensor
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.search.compiled_steps import CompiledSteps
 from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head
@@ -85,7 +86,7 @@ class TorchAligner:
             rows = torch.tensor(indices, device=is_token.device)
             memories = []
             for member in members:
-                assert isinstance(member, EncoderDecoderSteps), "can_align"
+                assert isinstance(member, CompiledSteps | EncoderDecoderSteps), "can_align"
                 assert member.memory is not None, "kept"
                 memories.append(member.memory[rows])
             of_batch = self._watch(

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -18,6 +19,7 @@ from mtkit.inference.engines.short_lists import list_vocabulary
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.inference.search.beam import beam_search
+from mtkit.inference.search.compiled_steps import CompiledSteps
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.search.rules import OutputRules
@@ -34,10 +36,8 @@ from mtkit.inference.search.step_model import (
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
-from mtkit.network.cpu.quantized import (
-    WIDTH_MULTIPLE,
-    is_quantized,
-)
+from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile
+from mtkit.network.cpu.quantized import WIDTH_MULTIPLE, is_quantized
 from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.recipe.inference import Inference
@@ -80,6 +80,11 @@ class TorchEngine:
         networks: list[GeneratingNetwork] = [*self._models]
         self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
+        self._compiled = {
+            model: CompiledTranslator(model)
+            for model in self._models
+            if isinstance(model, EncoderDecoder) and can_compile(model)
+        }
         # A network has one mode, training or evaluation, and tables that grow.
         self._lock = threading.Lock()
         bounds = [model.model.max_tokens for model in self._networks]
@@ -260,9 +265,13 @@ class TorchEngine:
             match model:
                 case EncoderDecoder():
                     tokens, layout = self._pad([source.tokens for source in sources])
+                    open_steps = (
+                        partial(CompiledSteps, self._compiled[model], model)
+                        if model in self._compiled
+                        else partial(EncoderDecoderSteps, model)
+                    )
                     members.append(
-                        EncoderDecoderSteps(
-                            model,
+                        open_steps(
                             tokens,
                             layout,
                             keeps_attention=settings.coverage_penalty > 0.0,

@@ -22,12 +22,14 @@ Where an output must contain phrases, constraints.py says which candidates come 
 
 import bisect
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.constraints import RequiredPhrases
+from mtkit.inference.search.compiled_steps import CompiledSteps
+from mtkit.inference.search.constraints import RequiredPhrases, Selection
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel, compact
@@ -79,16 +81,59 @@ def beam_search(
         beam.required = RequiredPhrases(required, max_lengths, beam_size, max_lengths.device)
         beam_size = beam.required.max_width
     while beam.pools:
-        log_probs_BWV = model.step(beam.newest_BW)
-        if beam.required is None:
-            rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
-        else:
-            _apply_with_phrases(rules, beam.required, log_probs_BWV, beam)
+        candidates = _find_candidates(model, beam, rules, beam_size)
         if coverage > 0.0:
             beam.attend(model.source_attention(), model.source_is_token(), coverage)
-        parents_BW = beam.advance(log_probs_BWV, beam_size)
+        parents_BW = beam.advance(candidates, beam_size)
         model.select(*beam.drop_finished(parents_BW))
     return [pool.hypotheses for pool in pools]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The best continuations of each sentence, best first, or what phrases have chosen.
+
+    Attributes:
+        values_BK: Their log-probabilities.
+        parents_BK: The hypothesis that each continues.
+        tokens_BK: With which token.
+        chosen: Which of them may end and live, by phrases; None where there are none.
+    """
+
+    values_BK: Tensor
+    parents_BK: Tensor
+    tokens_BK: Tensor
+    chosen: Selection | None = None
+
+
+def _find_candidates(
+    model: StepModel, beam: "_Beam", rules: OutputRules, beam_size: int
+) -> _Candidates:
+    """Passes the newest tokens through the model, and returns the `2 * beam_size` best."""
+    # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
+    num_candidates = 2 * beam_size
+    length = beam.history_BWT.shape[2]
+    never = None if beam.required is not None else rules.find_never(length)
+    if never is not None and isinstance(model, CompiledSteps) and model.finds_best:
+        vocab = model.vocab_size
+        num_candidates = min(num_candidates, beam.newest_BW.shape[1] * vocab)
+        values_BK, indices_BK = model.find_best(
+            beam.newest_BW, beam.totals_BW, num_candidates, never
+        )
+        return _Candidates(values_BK, indices_BK // vocab, indices_BK % vocab)
+    log_probs_BWV = model.step(beam.newest_BW)
+    batch, width, vocab = log_probs_BWV.shape
+    if beam.required is None:
+        rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
+    else:
+        _apply_with_phrases(rules, beam.required, log_probs_BWV, beam)
+    extended_BC = log_probs_BWV.add_(beam.totals_BW[:, :, None]).view(batch, width * vocab)
+    values_BK, indices_BK = top_k(extended_BC, min(num_candidates, width * vocab))
+    chosen = None
+    if beam.required is not None:
+        chosen = beam.required.choose(log_probs_BWV, (values_BK, indices_BK), length + 1)
+        values_BK, indices_BK = chosen.values, chosen.indices
+    return _Candidates(values_BK, indices_BK // vocab, indices_BK % vocab, chosen)
 
 
 def _apply_with_phrases(
@@ -134,26 +179,11 @@ class _Beam:
         self._coverage_BWS = attention_BWS + so_far
         self.penalties_BW = coverage_penalty(self._coverage_BWS, source_is_token_BS, beta)
 
-    def advance(
-        self,
-        log_probs_BWV: Float[Tensor, "batch beam vocab"],
-        beam_size: int,
-    ) -> Int[Tensor, "batch new_beam"]:
-        """Keeps the best continuations alive, puts ended ones into pools; returns the parents.
-
-        `log_probs_BWV` is written into.
-        """
-        batch, width, vocab = log_probs_BWV.shape
-        extended_BC = log_probs_BWV.add_(self.totals_BW[:, :, None]).view(batch, width * vocab)
-        # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
-        candidates_BK, indices_BK = top_k(extended_BC, min(2 * beam_size, width * vocab))
+    def advance(self, candidates: _Candidates, beam_size: int) -> Int[Tensor, "batch new_beam"]:
+        """Keeps the best continuations alive, puts ended ones into pools; returns the parents."""
+        candidates_BK, chosen = candidates.values_BK, candidates.chosen
+        parents_BK, tokens_BK = candidates.parents_BK, candidates.tokens_BK
         length = self.history_BWT.shape[2] + 1
-        chosen = None
-        if self.required is not None:
-            best = candidates_BK, indices_BK
-            chosen = self.required.choose(log_probs_BWV, best, length)
-            candidates_BK, indices_BK = chosen.values, chosen.indices
-        parents_BK, tokens_BK = indices_BK // vocab, indices_BK % vocab
         is_eos_BK = tokens_BK == EOS
         history_BKT = torch.cat(
             (_take(self.history_BWT, parents_BK), tokens_BK[:, :, None]), dim=-1

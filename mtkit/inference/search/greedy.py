@@ -1,9 +1,12 @@
 """The likeliest token at each step."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from mtkit.inference.search.compiled_steps import CompiledSteps
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel, compact
@@ -33,9 +36,7 @@ def greedy_search(
     cumulative_BT = torch.empty((len(limits), 0), device=max_lengths.device)
     newest_B = torch.full_like(max_lengths, BOS)
     while sentences:
-        log_probs_BV = model.step(newest_B[:, None])
-        rules.apply(log_probs_BV, history_BT[:, None], sentences)
-        best_B, newest_B = log_probs_BV[:, 0].max(dim=-1)
+        best_B, newest_B = _find_best(model, newest_B, history_BT, sentences, rules)
         before_B = cumulative_BT[:, -1] if cumulative_BT.shape[1] else torch.zeros_like(best_B)
         history_BT = torch.cat((history_BT, newest_B[:, None]), dim=1)
         cumulative_BT = torch.cat((cumulative_BT, (before_B + best_B)[:, None]), dim=1)
@@ -61,3 +62,22 @@ def greedy_search(
             cumulative_BT[kept_B],
         )
     return found
+
+
+def _find_best(
+    model: StepModel,
+    newest_B: Tensor,
+    history_BT: Tensor,
+    sentences: Sequence[int],
+    rules: OutputRules,
+) -> tuple[Tensor, Tensor]:
+    """Returns each sentence's likeliest next token: its log-probability, and which it is."""
+    never = rules.find_never(history_BT.shape[1])
+    if never is not None and isinstance(model, CompiledSteps) and model.finds_best:
+        totals = torch.zeros(len(newest_B), 1)
+        values_B1, best_B1 = model.find_best(newest_B[:, None], totals, 1, never)
+        return values_B1[:, 0], best_B1[:, 0]
+    log_probs_BV = model.step(newest_B[:, None])
+    rules.apply(log_probs_BV, history_BT[:, None], sentences)
+    values_B, best_B = log_probs_BV[:, 0].max(dim=-1)
+    return values_B, best_B

@@ -77,6 +77,15 @@ class OutputRules:
             log_probs[row] = -torch.inf
             log_probs[row, :, token] = values
 
+    def find_never(self, length: int) -> list[int] | None:
+        """Returns the tokens that may not follow outputs of this length, whatever they are.
+
+        None where it isn't the same for all of them.
+        """
+        if self._no_repeat_ngram is not None or self._forbidden or length < self._max_prefix:
+            return None
+        return [PAD, BOS, EOS] if length < self._min_length else [PAD, BOS]
+
     def find_forced_rows(self, sentences: Sequence[int], length: int) -> list[bool]:
         """Returns whose next token is one of a prefix."""
         if length >= self._max_prefix:

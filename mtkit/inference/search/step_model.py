@@ -91,9 +91,9 @@ class EncoderDecoderSteps:
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
         if self._vocabulary is None:
-            return _log_softmax(self._model.step(tokens, self._cache))
+            return log_softmax(self._model.step(tokens, self._cache))
         logits = self._model.step(self._vocabulary.tokens[tokens], self._cache, self._project)
-        return _log_softmax(logits.add_(self._vocabulary.bias))
+        return log_softmax(logits.add_(self._vocabulary.bias))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
@@ -145,7 +145,7 @@ class CausalSteps:
         """Returns the next token's natural log-probabilities, in fp32."""
         newest = tokens if self._last_BW is None else self._last_BW
         self._last_BW = None
-        return _log_softmax(self._model.step(newest, self._cache))
+        return log_softmax(self._model.step(newest, self._cache))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
@@ -219,7 +219,7 @@ class FusedSteps:
         return self._model.source_is_token()
 
 
-def _log_softmax(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:
+def log_softmax(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:
     """Returns log-probabilities in fp32; logits are written into."""
     if logits.dtype != torch.float32:
         return torch.log_softmax(logits, dim=-1, dtype=torch.float32)

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
+from mtkit.network.cpu.compiled import Handle, address, choose_library
 from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_height
 from mtkit.recipe.precision import Precision
 
@@ -41,6 +42,7 @@ class IntegerProduct(ABC):
     Args:
         weight: The integers.
         scales: What a unit of each output is worth.
+        bias: A number for each output; none where it isn't given.
 
     Attributes:
         name: Name of the kernel, for people.
@@ -50,14 +52,86 @@ class IntegerProduct(ABC):
     name: ClassVar[str]
     dtype: ClassVar[torch.dtype]
 
-    @abstractmethod
     def __init__(
-        self, weight: Int8[Tensor, "outputs inputs"], scales: Float[Tensor, " outputs"]
-    ) -> None: ...
+        self,
+        weight: Int8[Tensor, "outputs inputs"],
+        scales: Float[Tensor, " outputs"],
+        bias: Float[Tensor, " outputs"] | None = None,
+    ) -> None:
+        self._bias = bias
+        offset = _UINT8_OFFSET if self.dtype == torch.uint8 else 0
+        self._rounder = torch.full((weight.shape[1],), _ROUNDER + offset)
+        self._lay_out(weight, scales)
+
+    @abstractmethod
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        """Keeps the matrix as the kernel reads it."""
 
     @abstractmethod
     def multiply(self, rows: Tensor) -> Float[Tensor, "rows outputs"]:
         """Returns the sums of products, times each output's scale, in fp32."""
+
+    def transform(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        num_rows = len(rows)
+        largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
+        # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
+        rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
+        # What stands in the rows beyond is multiplied, too, and left out.
+        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self.dtype)
+        integers[:num_rows] = rounded.view(torch.int32)
+        product = self.multiply(integers)[:num_rows]
+        if self._bias is None:
+            return product.mul_(largest)
+        return torch.addcmul(self._bias, product, largest, out=product)
+
+
+class CompiledProduct(IntegerProduct):
+    """mtkit's own kernel: it quantises, multiplies and scales at once, with exact sums.
+
+    Attributes:
+        handle: The matrix, for what else is compiled.
+    """
+
+    name = "compiled"
+    dtype = torch.int8
+
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        library = choose_library()
+        if library is None:
+            raise RuntimeError("mtkit's kernels aren't compiled")
+        self._library = library
+        self._num_outputs, self._num_inputs = weight.shape
+        pointer = library.mtkit_new_linear(
+            self._num_outputs,
+            self._num_inputs,
+            address(weight.contiguous(), torch.int8),
+            address(scales.contiguous()),
+            None if self._bias is None else address(self._bias.contiguous()),
+        )
+        if pointer is None:
+            raise RuntimeError(f"sums of {self._num_inputs} products may overflow")
+        self.handle = Handle(pointer, library.mtkit_free_linear)
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        return self._call(self._library.mtkit_multiply, rows, torch.int8)
+
+    def transform(self, rows: Tensor) -> Tensor:
+        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        return self._call(self._library.mtkit_apply_linear, rows, torch.float32)
+
+    def _call(self, function: Callable[..., None], rows: Tensor, dtype: torch.dtype) -> Tensor:
+        rows = rows.contiguous()
+        outputs = torch.empty(len(rows), self._num_outputs)
+        function(
+            self.handle.pointer,
+            address(rows, dtype),
+            len(rows),
+            address(outputs),
+            torch.get_num_threads(),
+        )
+        return outputs
 
 
 class OneDnnProduct(IntegerProduct):
@@ -71,7 +145,7 @@ class OneDnnProduct(IntegerProduct):
     dtype = torch.uint8
     _ZERO: ClassVar[int] = _UINT8_OFFSET
 
-    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
         self._weight = torch.ops.onednn.qlinear_prepack(weight, None)
         self._scales = scales
         self._zeros = torch.zeros(len(scales), dtype=torch.int64)
@@ -110,7 +184,7 @@ class IntMmProduct(IntegerProduct):
     name = "_int_mm"
     dtype = torch.int8
 
-    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
         self._columns = weight.t()
         if weight.shape[1] == 1:
             # With the strides of a transposed matrix nothing is multiplied at all.
@@ -130,7 +204,7 @@ class PlainProduct(IntegerProduct):
     _MAX_INPUTS = 2**24 // MAX_INTEGER**2
     """Inputs whose sums fp32 holds exactly."""
 
-    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
         self._parts = [part.float() for part in torch.split(weight, self._MAX_INPUTS, dim=1)]
         self._scales = scales
 
@@ -165,28 +239,16 @@ class QuantizedLinear(nn.Module):
         super().__init__()
         quantized, scales = quantize_rows(weight.detach().float())
         # A row's own scale is what its largest number is worth: 127 of its integers.
-        self._product = (kind or choose_kernel())(quantized, scales / MAX_INTEGER)
-        self._bias = None if bias is None else bias.detach().float()
-        offset = _UINT8_OFFSET if self._product.dtype == torch.uint8 else 0
-        self._rounder = torch.full((weight.shape[1],), _ROUNDER + offset)
+        self.product = (kind or choose_kernel())(
+            quantized, scales / MAX_INTEGER, None if bias is None else bias.detach().float()
+        )
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """Returns each row times the weight, transposed, plus the bias."""
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
-        rows = inputs.reshape(num_rows, inputs.shape[-1])
-        largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
-        # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
-        rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
-        # What stands in the rows beyond is multiplied, too, and left out.
-        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self._product.dtype)
-        integers[:num_rows] = rounded.view(torch.int32)
-        product = self._product.multiply(integers)[:num_rows]
-        if self._bias is None:
-            scaled = product.mul_(largest)
-        else:
-            scaled = torch.addcmul(self._bias, product, largest, out=product)
-        return scaled.view(*inputs.shape[:-1], product.shape[1])
+        outputs = self.product.transform(inputs.reshape(num_rows, inputs.shape[-1]))
+        return outputs.view(*inputs.shape[:-1], outputs.shape[1])
 
 
 def quantize_rows(
@@ -236,6 +298,7 @@ def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
 
 
 KERNELS: tuple[type[IntegerProduct], ...] = (
+    CompiledProduct,
     SignedOneDnnProduct,
     OneDnnProduct,
     IntMmProduct,
@@ -246,13 +309,19 @@ _CHECKED_SHAPE, _TIMED_SHAPE = (32, 4_096, 64), (256, 512, 512)
 _MAX_SECONDS = 0.01
 """Of the first, which takes less than a thousandth by a kernel that is worth a trial."""
 _TRIES = 5
+_MAX_LOSS_TO_COMPILE = 2.0
+"""How much slower than the fastest the compiled kernel may be."""
 _MIN_GAIN = 1.2
 """How much faster 8 bits must be to be taken by themselves."""
 
 
 @cache
 def choose_kernel() -> type[IntegerProduct]:
-    """Returns the fastest kernel of this processor whose sums are exact, tried once a process."""
+    """Returns the fastest kernel of this processor whose sums are exact, tried once a process.
+
+    Compiled passes save more than products alone, and need the compiled kernel: it is taken if it
+    isn't much slower.
+    """
     rows, weight = _draw_extremes(_TIMED_SHAPE)
     exact = [kind for kind in KERNELS if is_exact(kind)] or [PlainProduct]
     products = [kind(weight, torch.ones(len(weight))) for kind in exact]
@@ -260,6 +329,10 @@ def choose_kernel() -> type[IntegerProduct]:
         _time(product.multiply, as_rows(rows, kind))
         for kind, product in zip(exact, products, strict=True)
     ]
+    if CompiledProduct in exact and seconds[exact.index(CompiledProduct)] < (
+        _MAX_LOSS_TO_COMPILE * min(seconds)
+    ):
+        return CompiledProduct
     return exact[seconds.index(min(seconds))]
 
 

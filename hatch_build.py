@@ -1,0 +1,99 @@
+"""Compiles mtkit's kernels when the package is built or installed, where there is a compiler.
+
+Without one, and on Windows, mtkit is installed without them, and PyTorch does their work.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_SOURCES = Path("mtkit/network/cpu/kernels")
+_OPTIONS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread"]
+_X86 = {
+    "avx512-vnni": [
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"),
+        "-mprefer-vector-width=512",
+    ],
+    "avx2": ["-mavx2", "-mfma"],
+    "plain": [],
+}
+
+
+class KernelsHook(BuildHookInterface):
+    """Compiles a library for each kind of processor into the folder of its source."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compiles; a wheel with kernels is for this platform alone."""
+        if self.target_name != "wheel":
+            return
+        libraries = compile_kernels(Path(self.root))
+        if not libraries:
+            self.app.display_warning(
+                "mtkit: no C++ compiler (g++ or clang++, or the one that CXX names): 8-bit "
+                "translation will be slower"
+            )
+            return
+        build_data["pure_python"] = False
+        build_data["tag"] = _tag()
+        build_data["artifacts"] += [str(path.relative_to(self.root)) for path in libraries]
+
+
+def _tag() -> str:
+    """Returns the tag of a wheel for any Python 3 on this platform."""
+    from packaging.tags import sys_tags
+
+    return f"py3-none-{next(iter(sys_tags())).platform}"
+
+
+def compile_kernels(root: Path) -> list[Path]:
+    """Returns the libraries that could be compiled, anew where a source is newer."""
+    compiler = _find_compiler()
+    if compiler is None or sys.platform == "win32":
+        return []
+    folder = root / _SOURCES
+    newest = max(path.stat().st_mtime for path in [*folder.glob("*.h"), *folder.glob("*.cpp")])
+    running = {}
+    done = []
+    for kind, options in _kinds().items():
+        library = folder / f"{kind}.so"
+        if library.exists() and library.stat().st_mtime > newest:
+            done.append(library)
+            continue
+        # Under another name first: a process may have the old one open.
+        new = library.with_suffix(".new")
+        command = [*compiler, *_OPTIONS, *options, str(folder / "kernels.cpp"), "-o", str(new)]
+        running[library] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for library, process in running.items():
+        _, errors = process.communicate()
+        if process.returncode == 0:
+            library.with_suffix(".new").replace(library)
+            done.append(library)
+        else:
+            print(f"mtkit: {library.name} couldn't be compiled:\n{errors}", file=sys.stderr)
+    return done
+
+
+def _find_compiler() -> list[str] | None:
+    given = os.environ.get("CXX")
+    if given is not None:
+        return given.split() or None
+    found = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    return None if found is None else [found]
+
+
+def _kinds() -> dict[str, list[str]]:
+    """Returns the options of each kind of processor that this platform may have."""
+    import platform
+
+    is_x86 = platform.machine().lower() in {"x86_64", "amd64"}
+    return _X86 if is_x86 else {"plain": _X86["plain"]}
+
+
+if __name__ == "__main__":
+    for path in compile_kernels(Path(__file__).parent):
+        print(path)

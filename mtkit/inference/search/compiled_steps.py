@@ -1,0 +1,113 @@
+"""A translator whose steps are compiled, as a search sees it."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mtkit.inference.search.batch_vocabulary import BatchVocabulary
+from mtkit.inference.search.step_model import log_softmax
+from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network.cpu.compiled_translator import CompiledTranslator
+
+
+class CompiledSteps:
+    """An encoder-decoder that has encoded a batch and keeps what its decoder has computed.
+
+    Args:
+        translator: The network, compiled.
+        network: The same as it was built.
+        source_tokens: Source pieces, closed by `</s>`, padded at the end.
+        source_layout: Where the sources stand.
+        keeps_attention: Whether `source_attention` will be asked for.
+        keeps_memory: Whether `memory` will be.
+        vocabulary: The tokens that may come next, by whose order they are counted; all where it
+            isn't given.
+
+    Attributes:
+        memory: The encoded sources, [batch, src_len, d_model]; None where they aren't kept.
+        vocab_size: Tokens of the target's vocabulary.
+    """
+
+    def __init__(
+        self,
+        translator: CompiledTranslator,
+        network: EncoderDecoder,
+        source_tokens: Int[Tensor, "batch src_len"],
+        source_layout: PaddedLayout,
+        *,
+        keeps_attention: bool = False,
+        keeps_memory: bool = False,
+        vocabulary: BatchVocabulary | None = None,
+    ) -> None:
+        self._is_token_BS = source_layout.is_token
+        lengths_B = self._is_token_BS.sum(dim=1)
+        starts = torch.cat((lengths_B.new_zeros(1), lengths_B.cumsum(dim=0)))
+        memory = translator.encode(source_tokens[self._is_token_BS], starts)
+        self.memory: Tensor | None = None
+        if keeps_memory:
+            self.memory = memory.new_zeros(*source_tokens.shape, memory.shape[1])
+            self.memory[self._is_token_BS] = memory
+        self.vocab_size = translator.vocab_size
+        self._search = translator.start(memory, starts)
+        self._keeps_attention = keeps_attention
+        self._attention_BWS: Tensor | None = None
+        self._vocabulary = vocabulary
+        self._project = None
+        if vocabulary is not None and vocabulary.is_part:
+            self._project = network.narrow(vocabulary.tokens)
+
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the next token's natural log-probabilities, in fp32."""
+        if self._vocabulary is None:
+            return self._search.step(tokens, self._prepare_attention(tokens))
+        tokens = self._vocabulary.tokens[tokens]
+        attention = self._prepare_attention(tokens)
+        if self._project is None:
+            logits = self._search.step(tokens, attention)
+        else:
+            logits = self._project(self._search.find_states(tokens, attention))
+        return log_softmax(logits.add_(self._vocabulary.bias))
+
+    @property
+    def finds_best(self) -> bool:
+        """Whether `find_best` may be called."""
+        return self._vocabulary is None
+
+    def find_best(
+        self,
+        tokens: Int[Tensor, "batch beam"],
+        totals: Float[Tensor, "batch beam"],
+        num_best: int,
+        never: Sequence[int],
+    ) -> tuple[Float[Tensor, "batch num_best"], Int[Tensor, "batch num_best"]]:
+        """Returns each sentence's best continuations, in place of `step`; see `CompiledSearch`."""
+        attention = self._prepare_attention(tokens)
+        return self._search.find_best(tokens, totals, num_best, never, attention)
+
+    def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
+        """Keeps these sentences, and in each of them these hypotheses."""
+        self._search.select(sentences, parents)
+        if list(sentences) != list(range(len(self._is_token_BS))):
+            self._is_token_BS = self._is_token_BS[list(sentences)]
+        if self._vocabulary is not None:
+            self._vocabulary = self._vocabulary.select(sentences)
+
+    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+        """How much attention each hypothesis's newest step paid to each source token.
+
+        The decoder's last layer's, the mean of its heads.
+        """
+        assert self._attention_BWS is not None, "read before the first step, or not requested"
+        return self._attention_BWS
+
+    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
+        """False at padding."""
+        return self._is_token_BS
+
+    def _prepare_attention(self, tokens: Tensor) -> Tensor | None:
+        if not self._keeps_attention:
+            return None
+        self._attention_BWS = torch.zeros(*tokens.shape, self._is_token_BS.shape[1])
+        return self._attention_BWS

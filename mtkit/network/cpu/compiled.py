@@ -1,0 +1,158 @@
+"""Kernels in C++ for a processor: the library that is compiled when mtkit is installed.
+
+`kernels/` has their source, `hatch_build.py` compiles it once for each kind of processor. Where no
+compiler was there, or a processor is of no such kind, there is no library, and PyTorch does all.
+"""
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+FOLDER = Path(__file__).parent / "kernels"
+KINDS = "avx512-vnni", "avx2", "plain"
+"""What a library is compiled for, by a processor's instructions, the fastest first."""
+
+
+class Norm(Structure):
+    """Weights of a layer normalisation."""
+
+    _fields_: ClassVar = [("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float)]
+
+
+class Layer(Structure):
+    """Parts of a layer; those of attention to a source are null in an encoder."""
+
+    _fields_: ClassVar = [
+        *((name, Norm) for name in ("self_norm", "cross_norm", "feed_forward_norm")),
+        *(
+            (name, c_void_p)
+            for name in (
+                "query_key_value",
+                "self_output",
+                "cross_query",
+                "cross_key_value",
+                "cross_output",
+                "inner",
+                "outer",
+            )
+        ),
+    ]
+
+
+class Shape(Structure):
+    """Widths of a network's layers."""
+
+    _fields_: ClassVar = [
+        *((name, c_int64) for name in ("d_model", "num_heads", "d_key", "d_value")),
+        ("norm_first", c_int32),
+        ("activation", c_int32),
+    ]
+
+
+class Embedding(Structure):
+    """Vectors of tokens, [vocab, d_model], what they are multiplied by, and a norm or null."""
+
+    _fields_: ClassVar = [("tokens", c_void_p), ("scale", c_float), ("norm", POINTER(Norm))]
+
+
+class Wanted(Structure):
+    """What a step is asked for; see `kernels/network.h`."""
+
+    _fields_: ClassVar = [
+        ("log_probabilities", c_void_p),
+        ("states", c_void_p),
+        ("source_attention", c_void_p),
+        ("attention_width", c_int64),
+        ("totals", c_void_p),
+        ("best_values", c_void_p),
+        ("best", c_void_p),
+        ("num_best", c_int64),
+        ("never", c_void_p),
+        ("num_never", c_int64),
+    ]
+
+
+_SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "mtkit_instructions": ([], c_char_p),
+    "mtkit_supports": ([c_char_p], c_int32),
+    "mtkit_new_linear": ([c_int64, c_int64, c_void_p, c_void_p, c_void_p], c_void_p),
+    "mtkit_free_linear": ([c_void_p], None),
+    "mtkit_apply_linear": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
+    "mtkit_multiply": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
+    "mtkit_new_stack": (
+        [POINTER(Shape), POINTER(Embedding), POINTER(Layer), c_int64, POINTER(Norm)],
+        c_void_p,
+    ),
+    "mtkit_free_stack": ([c_void_p], None),
+    "mtkit_encode": (
+        [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int32],
+        None,
+    ),
+    "mtkit_new_search": (
+        [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int32],
+        c_void_p,
+    ),
+    "mtkit_free_search": ([c_void_p], None),
+    "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(Wanted), c_int32], None),
+    "mtkit_select": ([c_void_p, c_void_p, c_int64, c_void_p, c_int64], None),
+}
+
+
+def open_library(kind: str) -> ctypes.CDLL | None:
+    """Returns the library for a kind of processor; None where it can't be had or used here."""
+    path = library_path(kind)
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (arguments, result) in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, result
+    except (OSError, AttributeError):
+        # Not compiled, for another system, or by another version of mtkit.
+        return None
+    return library
+
+
+def library_path(kind: str) -> Path:
+    """Returns where the library for a kind of processor lies."""
+    return FOLDER / f"{kind}.so"
+
+
+@cache
+def choose_library() -> ctypes.CDLL | None:
+    """Returns the library for this processor; None where there is none."""
+    plain = open_library("plain")
+    if plain is None:
+        return None
+    # The plain one runs anywhere, and says what else would.
+    kind = next(kind for kind in KINDS if plain.mtkit_supports(kind.encode()))
+    return plain if kind == "plain" else open_library(kind) or plain
+
+
+class Handle:
+    """Something that the library made, and frees with the last reference to this.
+
+    Args:
+        pointer: Its address.
+        free: Frees it.
+        keeps: What must live as long as it does.
+    """
+
+    def __init__(self, pointer: int, free: Callable[[int], None], *keeps: object) -> None:
+        self.pointer = pointer
+        self._keeps = keeps
+        weakref.finalize(self, free, pointer)
+
+
+def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
+    """Returns where a tensor's numbers begin, which lie one behind the other on the processor."""
+    assert tensor.dtype == dtype, f"{tensor.dtype}, expected {dtype}"
+    assert tensor.is_contiguous()
+    assert tensor.device.type == "cpu"
+    return tensor.data_ptr()

@@ -1,0 +1,93 @@
+// What Python calls, by ctypes: mtkit/network/cpu/compiled.py has the same structures and signatures.
+//
+// Compiled once for each kind of processor (hatch_build.py); which one is loaded is chosen there.
+
+#include "network.h"
+
+using namespace mtkit;
+
+extern "C" {
+
+// A kind of processor that this was compiled for, by the instructions it uses.
+const char* mtkit_instructions() {
+#if defined(__AVX512VNNI__)
+  return "avx512-vnni";
+#elif defined(__AVX2__)
+  return "avx2";
+#else
+  return "plain";
+#endif
+}
+
+// Whether this processor has the instructions of the kind that is named.
+int32_t mtkit_supports(const char* instructions) {
+  const auto is = [&](const char* name) { return std::strcmp(instructions, name) == 0; };
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (is("avx512-vnni"))
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+  if (is("avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+  return is("plain");
+}
+
+Linear* mtkit_new_linear(int64_t num_outputs, int64_t num_inputs, const int8_t* weight,
+                         const float* scales, const float* bias) {
+  if (num_inputs > kMaxInputs) return nullptr;
+  return new Linear(num_outputs, num_inputs, weight, scales, bias);
+}
+
+void mtkit_free_linear(Linear* linear) { delete linear; }
+
+void mtkit_apply_linear(const Linear* linear, const float* rows, int64_t num_rows, float* outputs,
+                        int32_t num_threads) {
+  static thread_local QuantizedRows quantized;
+  quantized.reserve(num_rows, linear->num_inputs);
+  for (int64_t row = 0; row < num_rows; ++row)
+    quantized.quantize(row, rows + row * linear->num_inputs, linear->num_inputs);
+  linear->apply(quantized, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+}
+
+// The sums of products of integers, times each output's scale.
+void mtkit_multiply(const Linear* linear, const int8_t* rows, int64_t num_rows, float* outputs,
+                    int32_t num_threads) {
+  QuantizedRows quantized;
+  quantized.reserve(num_rows, linear->num_inputs);
+  for (int64_t row = 0; row < num_rows; ++row)
+    quantized.take(row, rows + row * linear->num_inputs, linear->num_inputs);
+  linear->apply(quantized, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+}
+
+Stack* mtkit_new_stack(const Shape* shape, const Embedding* embedding, const Layer* layers,
+                       int64_t num_layers, const Norm* final_norm) {
+  return new Stack{*shape, *embedding, std::vector<Layer>(layers, layers + num_layers), final_norm};
+}
+
+void mtkit_free_stack(Stack* stack) { delete stack; }
+
+void mtkit_encode(const Stack* encoder, const int64_t* tokens, const int64_t* starts,
+                  int64_t num_sentences, const float* positions, float* states,
+                  int32_t num_threads) {
+  encode(*encoder, tokens, starts, num_sentences, positions, states, num_threads);
+}
+
+Search* mtkit_new_search(const Stack* decoder, const Linear* projection, const float* memory,
+                         const int64_t* starts, int64_t num_sentences, int32_t num_threads) {
+  return new Search(*decoder, *projection, memory, starts, num_sentences, num_threads);
+}
+
+void mtkit_free_search(Search* search) { delete search; }
+
+void mtkit_step(Search* search, const int64_t* tokens, const float* position, const Wanted* wanted,
+                int32_t num_threads) {
+  search->step(tokens, position, *wanted, num_threads);
+}
+
+void mtkit_select(Search* search, const int64_t* sentences, int64_t num_kept,
+                  const int64_t* parents, int64_t beam) {
+  search->select(sentences, num_kept, parents, beam);
+}
+
+}  // extern "C"

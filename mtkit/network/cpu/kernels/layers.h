@@ -1,0 +1,254 @@
+// Layers of a Transformer (arXiv 1706.03762), for inference: parts that its encoder and decoder share.
+#pragma once
+
+#include "products.h"
+
+namespace mtkit {
+
+struct Norm {
+  const float* weight;
+  const float* bias;
+  float epsilon;
+};
+
+enum Activation : int32_t { kRelu, kGelu, kGeluTanh, kSilu, kSwiglu };
+
+// A layer's parts; those of attention to a source are null in an encoder.
+struct Layer {
+  Norm self_norm, cross_norm, feed_forward_norm;
+  const Linear *query_key_value, *self_output;
+  const Linear *cross_query, *cross_key_value, *cross_output;
+  const Linear *inner, *outer;
+};
+
+struct Shape {
+  int64_t d_model, num_heads, d_key, d_value;
+  int32_t norm_first;
+  int32_t activation;
+};
+
+inline void normalize(const float* from, float* to, int64_t width, const Norm& norm) {
+  Floats total{};
+  float rest = 0.0f;
+  along(
+      width, [&](int64_t i) { total += load(from + i); }, [&](int64_t i) { rest += from[i]; });
+  const float mean = (sum(total) + rest) / float(width);
+  Floats squares{};
+  float rest_squares = 0.0f;
+  along(
+      width,
+      [&](int64_t i) {
+        const Floats off = load(from + i) - mean;
+        squares += off * off;
+      },
+      [&](int64_t i) { rest_squares += (from[i] - mean) * (from[i] - mean); });
+  const float variance = (sum(squares) + rest_squares) / float(width);
+  const float scale = 1.0f / std::sqrt(variance + norm.epsilon);
+  along(
+      width,
+      [&](int64_t i) {
+        store(to + i, (load(from + i) - mean) * scale * load(norm.weight + i) + load(norm.bias + i));
+      },
+      [&](int64_t i) { to[i] = (from[i] - mean) * scale * norm.weight[i] + norm.bias[i]; });
+}
+
+// Turns scores into weights that sum to 1. There is room for whole vectors behind them, and that
+// room is written to.
+inline void softmax(float* scores, int64_t num_scores) {
+  const int64_t padded = round_up(num_scores, kLanes);
+  for (int64_t i = num_scores; i < padded; ++i) scores[i] = -INFINITY;
+  Floats greatest = load(scores);
+  for (int64_t i = kLanes; i < padded; i += kLanes) greatest = max(greatest, load(scores + i));
+  const Floats offset = broadcast(largest(greatest));
+  Floats total{};
+  for (int64_t i = 0; i < padded; i += kLanes) {
+    const Floats power = exponential(load(scores + i) - offset);
+    total += power;
+    store(scores + i, power);
+  }
+  const Floats scale = broadcast(1.0f / sum(total));
+  for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * scale);
+}
+
+// The error function, to 1.5e-7 (Abramowitz and Stegun, 7.1.26).
+inline Floats error_function(Floats x) {
+  const Floats size = absolute(x);
+  const Floats t = 1.0f / (1.0f + 0.3275911f * size);
+  const Floats p =
+      ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t +
+       0.254829592f) * t;
+  const Floats y = 1.0f - p * exponential(-size * size);
+  return x < Floats{} ? -y : y;
+}
+
+inline Floats sigmoid(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
+
+inline Floats activate(Floats x, int32_t kind) {
+  switch (kind) {
+    case kRelu:
+      return x < Floats{} ? Floats{} : x;
+    case kGelu:
+      return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    case kGeluTanh:
+      // tanh(y) = 2 sigmoid(2y) - 1.
+      return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
+    default:
+      return x * sigmoid(x);
+  }
+}
+
+// Activates a row of the feed-forward layer's inner width in place. Of SwiGLU, whose gates lie before
+// what they gate, the first half holds the result.
+inline void activate_row(float* row, int64_t width, int32_t kind) {
+  const float* gated = kind == kSwiglu ? row + width : nullptr;
+  const auto one = [&](int64_t i) {
+    float result = activate(broadcast(row[i]), kind)[0];
+    row[i] = gated == nullptr ? result : result * gated[i];
+  };
+  along(
+      width,
+      [&](int64_t i) {
+        const Floats result = activate(load(row + i), kind);
+        store(row + i, gated == nullptr ? result : result * load(gated + i));
+      },
+      one);
+}
+
+// Keys and values of one sentence's source, as attention reads them: the keys of a head across,
+// `width` (a multiple of kLanes) floats for each of its numbers.
+struct Source {
+  const float* keys;
+  const float* values;
+  int64_t length, width, value_stride;
+};
+
+inline int64_t source_width(int64_t length) { return round_up(length, kLanes); }
+
+// Lays keys [length, heads, d_key] out across: [heads, d_key, width].
+inline void lay_across(const float* keys, int64_t stride, int64_t length, const Shape& shape,
+                       float* to) {
+  const int64_t width = source_width(length);
+  for (int64_t i = 0; i < shape.num_heads * shape.d_key; ++i) {
+    for (int64_t position = 0; position < length; ++position)
+      to[i * width + position] = keys[position * stride + i];
+    for (int64_t position = length; position < width; ++position) to[i * width + position] = 0.0f;
+  }
+}
+
+// Adds up values times weights: `value_at(position)` is where a position's values lie.
+template <class ValueAt>
+inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt value_at,
+                float* result) {
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= d_value; i += 2 * kLanes) {
+    Floats first{}, second{};
+    for (int64_t position = 0; position < length; ++position) {
+      const float* value = value_at(position) + i;
+      first += weights[position] * load(value);
+      second += weights[position] * load(value + kLanes);
+    }
+    store(result + i, first);
+    store(result + i + kLanes, second);
+  }
+  for (; i + kLanes <= d_value; i += kLanes) {
+    Floats total{};
+    for (int64_t position = 0; position < length; ++position)
+      total += weights[position] * load(value_at(position) + i);
+    store(result + i, total);
+  }
+  for (; i < d_value; ++i) {
+    float total = 0.0f;
+    for (int64_t position = 0; position < length; ++position)
+      total += weights[position] * value_at(position)[i];
+    result[i] = total;
+  }
+}
+
+// Scaled dot-product attention of one position to a source (section 3.2.1).
+//
+// Args: `queries` of all heads; room for `scores`, a source's width; `result`, all heads' values;
+// `mean_weights`, to which each head's weights over the number of heads are added; may be null.
+inline void attend(const float* queries, const Source& source, const Shape& shape, float* scores,
+                   float* result, float* mean_weights) {
+  const float scale = 1.0f / std::sqrt(float(shape.d_key));
+  for (int64_t head = 0; head < shape.num_heads; ++head) {
+    const float* query = queries + head * shape.d_key;
+    const float* keys = source.keys + head * shape.d_key * source.width;
+    for (int64_t i = 0; i < source.width; i += kLanes) {
+      // Several sums, since each addition waits for the one before.
+      Floats even{}, odd{};
+      int64_t k = 0;
+      for (; k + 2 <= shape.d_key; k += 2) {
+        even += query[k] * load(keys + k * source.width + i);
+        odd += query[k + 1] * load(keys + (k + 1) * source.width + i);
+      }
+      if (k < shape.d_key) even += query[k] * load(keys + k * source.width + i);
+      store(scores + i, (even + odd) * scale);
+    }
+    softmax(scores, source.length);
+    if (mean_weights != nullptr)
+      for (int64_t i = 0; i < source.length; ++i)
+        mean_weights[i] += scores[i] / float(shape.num_heads);
+    const float* values = source.values + head * shape.d_value;
+    mix(
+        scores, source.length, shape.d_value,
+        [&](int64_t position) { return values + position * source.value_stride; },
+        result + head * shape.d_value);
+  }
+}
+
+// What one thread computes in.
+struct Workspace {
+  Buffer<float> states, normed, projected, attended, inner, scores, across, logits;
+  QuantizedRows quantized;
+};
+
+// Passes rows through the feed-forward layer, and adds what comes out to them.
+inline void feed_forward(const Layer& layer, const Shape& shape, float* states, int64_t num_rows,
+                         Workspace& space, int num_threads);
+
+// Quantises rows, each normalised before where the norm comes first.
+inline void quantize_states(const float* states, int64_t num_rows, const Shape& shape,
+                            const Norm& norm, Workspace& space) {
+  const int64_t width = shape.d_model;
+  space.quantized.reserve(num_rows, width);
+  float* normed = space.normed.reserve(width);
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const float* from = states + row * width;
+    if (shape.norm_first) {
+      normalize(from, normed, width, norm);
+      from = normed;
+    }
+    space.quantized.quantize(row, from, width);
+  }
+}
+
+// Adds a sub-layer's output to the states: `outputs` [rows, width] times its last map.
+inline void add_output(const float* outputs, int64_t stride, int64_t num_rows, const Linear& map,
+                       const Norm& norm, const Shape& shape, float* states, Workspace& space,
+                       int num_threads) {
+  space.quantized.reserve(num_rows, map.num_inputs);
+  for (int64_t row = 0; row < num_rows; ++row)
+    space.quantized.quantize(row, outputs + row * stride, map.num_inputs);
+  map.apply(space.quantized, 0, num_rows, states, shape.d_model, Then::kAdd, num_threads);
+  if (!shape.norm_first)
+    for (int64_t row = 0; row < num_rows; ++row)
+      normalize(states + row * shape.d_model, states + row * shape.d_model, shape.d_model, norm);
+}
+
+inline void feed_forward(const Layer& layer, const Shape& shape, float* states, int64_t num_rows,
+                         Workspace& space, int num_threads) {
+  const int64_t inner_width = layer.inner->num_outputs;
+  quantize_states(states, num_rows, shape, layer.feed_forward_norm, space);
+  float* inner = space.inner.reserve(num_rows * inner_width);
+  const bool is_relu = shape.activation == kRelu;
+  layer.inner->apply(space.quantized, 0, num_rows, inner, inner_width,
+                     is_relu ? Then::kRelu : Then::kWrite, num_threads);
+  if (!is_relu)
+    for (int64_t row = 0; row < num_rows; ++row)
+      activate_row(inner + row * inner_width, layer.outer->num_inputs, shape.activation);
+  add_output(inner, inner_width, num_rows, *layer.outer, layer.feed_forward_norm, shape, states,
+             space, num_threads);
+}
+
+}  // namespace mtkit

@@ -1,0 +1,92 @@
+// Threads that wait for work, as many as were asked for at most.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mtkit {
+
+// Threads beside the caller's own. One set serves a process, one caller at a time; a forked process,
+// which has none of its parent's threads, starts a set of its own.
+class Threads {
+ public:
+  // Calls `work` with every number below `num_parts`; returns when all are done.
+  void run(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
+    std::lock_guard<std::mutex> one_caller(callers_);
+    {
+      std::lock_guard<std::mutex> guard(mutex_);
+      while (int(threads_.size()) < num_threads - 1) threads_.emplace_back([this] { wait(); });
+      work_ = &work;
+      num_parts_ = num_parts;
+      next_ = 0;
+      num_working_ = 0;
+      ++turn_;
+    }
+    begun_.notify_all();
+    take_parts(work);
+    std::unique_lock<std::mutex> guard(mutex_);
+    // Whoever comes late finds nothing to do.
+    work_ = nullptr;
+    done_.wait(guard, [this] { return num_working_ == 0; });
+  }
+
+ private:
+  void take_parts(const std::function<void(int64_t)>& work) {
+    for (int64_t part = next_++; part < num_parts_; part = next_++) work(part);
+  }
+
+  void wait() {
+    uint64_t seen = 0;
+    std::unique_lock<std::mutex> guard(mutex_);
+    for (;;) {
+      begun_.wait(guard, [&] { return turn_ != seen && work_ != nullptr; });
+      seen = turn_;
+      const std::function<void(int64_t)>& work = *work_;
+      ++num_working_;
+      guard.unlock();
+      take_parts(work);
+      guard.lock();
+      if (--num_working_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex callers_, mutex_;
+  std::condition_variable begun_, done_;
+  std::vector<std::thread> threads_;
+  const std::function<void(int64_t)>* work_ = nullptr;
+  int64_t num_parts_ = 0;
+  std::atomic<int64_t> next_{0};
+  int num_working_ = 0;
+  uint64_t turn_ = 0;
+};
+
+// Calls `work` with every number below `num_parts`, in several threads where there are.
+inline void share(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
+  if (num_threads < 2 || num_parts < 2) {
+    for (int64_t part = 0; part < num_parts; ++part) work(part);
+    return;
+  }
+  static std::mutex mutex;
+  static Threads* threads = nullptr;  // Never deleted: its threads wait until the process ends.
+  static pid_t owner = 0;
+  Threads* ours;
+  {
+    std::lock_guard<std::mutex> guard(mutex);
+    if (owner != getpid()) {
+      threads = new Threads;
+      owner = getpid();
+    }
+    ours = threads;
+  }
+  ours->run(num_threads, num_parts, work);
+}
+
+}  // namespace mtkit

@@ -1,0 +1,128 @@
+// Vectors of floats in the width of the processor that this is compiled for, and what is done with them.
+//
+// GCC's and Clang's vector types do most of it; intrinsics stand only where those have no words.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace mtkit {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef int32_t Ints __attribute__((vector_size(kLanes * 4)));
+typedef float FloatsInMemory __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef int32_t IntsInMemory __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+
+inline Floats load(const float* from) { return *reinterpret_cast<const FloatsInMemory*>(from); }
+inline void store(float* to, Floats values) { *reinterpret_cast<FloatsInMemory*>(to) = values; }
+inline Floats broadcast(float value) { return Floats{} + value; }
+inline Ints broadcast(int32_t value) { return Ints{} + value; }
+inline Ints as_ints(Floats values) { return reinterpret_cast<Ints>(values); }
+inline Floats as_floats(Ints values) { return reinterpret_cast<Floats>(values); }
+
+// The first where both are equal or either is NaN.
+inline Floats max(Floats first, Floats second) { return second > first ? second : first; }
+
+inline Floats absolute(Floats values) {
+  return as_floats(as_ints(values) & broadcast(INT32_C(0x7fffffff)));
+}
+
+// Always in the same order, so that a row's sum doesn't depend on where the row lies.
+inline float sum(Floats values) {
+  float parts[kLanes];
+  std::memcpy(parts, &values, sizeof parts);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  return parts[0];
+}
+
+inline int32_t sum(Ints values) {
+  int32_t total = 0;
+  for (int i = 0; i < kLanes; ++i) total += values[i];
+  return total;
+}
+
+inline float largest(Floats values) {
+  float parts[kLanes];
+  std::memcpy(parts, &values, sizeof parts);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      parts[i] = parts[i + width] > parts[i] ? parts[i + width] : parts[i];
+  return parts[0];
+}
+
+// A bit for each lane where the first is greater.
+inline uint32_t where_greater(Floats first, Floats second) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(__m512(first), __m512(second), _CMP_GT_OQ);
+#elif defined(__AVX2__)
+  return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(__m256(first), __m256(second), _CMP_GT_OQ)));
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < kLanes; ++i) bits |= uint32_t(first[i] > second[i]) << i;
+  return bits;
+#endif
+}
+
+// Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits.
+constexpr float kRounder = 1.5f * (1 << 23);
+constexpr int32_t kRounderBits = 0x4b400000;
+
+// e to the power of each, to 2 units in the last place; 0 below -87.3; NaN stays NaN.
+// As Cephes' expf has it: e^x = 2^n e^r, with |r| at most ln(2) / 2.
+inline Floats exponential(Floats x) {
+  const Floats is_zero_below = broadcast(-87.3f);
+  const Ints vanishes = x < is_zero_below;
+  x = x > broadcast(88.3f) ? broadcast(88.3f) : x;
+  x = vanishes ? broadcast(0.0f) : x;
+  const Floats rounded = x * broadcast(1.44269504f) + broadcast(kRounder);
+  const Floats n = rounded - broadcast(kRounder);
+  Floats r = x - n * broadcast(0.693359375f);
+  r = r + n * broadcast(2.12194440e-4f);
+  Floats p = broadcast(1.9875691500e-4f);
+  p = p * r + broadcast(1.3981999507e-3f);
+  p = p * r + broadcast(8.3334519073e-3f);
+  p = p * r + broadcast(4.1665795894e-2f);
+  p = p * r + broadcast(1.6666665459e-1f);
+  p = p * r + broadcast(5.0000001201e-1f);
+  p = p * (r * r) + r + broadcast(1.0f);
+  const Ints power = (as_ints(rounded) - broadcast(kRounderBits) + broadcast(INT32_C(127))) << 23;
+  const Floats result = p * as_floats(power);
+  return vanishes ? broadcast(0.0f) : result;
+}
+
+// Calls `of_vector(i)` for whole vectors of a row, then `of_one(i)` for what is left.
+template <class OfVector, class OfOne>
+inline void along(int64_t width, OfVector of_vector, OfOne of_one) {
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) of_vector(i);
+  for (; i < width; ++i) of_one(i);
+}
+
+inline float dot(const float* first, const float* second, int64_t width) {
+  Floats total{};
+  float rest = 0.0f;
+  along(
+      width, [&](int64_t i) { total += load(first + i) * load(second + i); },
+      [&](int64_t i) { rest += first[i] * second[i]; });
+  return sum(total) + rest;
+}
+
+inline int64_t round_up(int64_t number, int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace mtkit
