@@ -135,6 +135,24 @@ inline void lay_across(const float* keys, int64_t stride, int64_t length, const 
   }
 }
 
+// The products of a query with as many keys as there are lanes, each in a lane: numbers from `begin`
+// on, `width` of them.
+inline Floats dot_each(const float* query, const float* const* keys, int64_t begin, int64_t width) {
+  Floats totals[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) totals[i] = Floats{};
+  int64_t at = begin;
+  for (; at + kLanes <= begin + width; at += kLanes) {
+    const Floats part = load(query + at);
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) totals[i] += part * load(keys[i] + at);
+  }
+  Floats result = sum_each(totals);
+  for (; at < begin + width; ++at)
+    for (int i = 0; i < kLanes; ++i) result[i] += query[at] * keys[i][at];
+  return result;
+}
+
 // Adds up values times weights: `value_at(position)` is where a position's values lie.
 template <class ValueAt>
 inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt value_at,

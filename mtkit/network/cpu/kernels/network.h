@@ -341,12 +341,17 @@ class Search {
     const int64_t stride = round_up(length, kLanes);
     float* scores = space.scores.reserve(shape.num_heads * stride);
     const float scale = 1.0f / std::sqrt(float(shape.d_key));
-    for (int64_t position = 0; position < length; ++position) {
-      const float* keys = slots_.keys(layer, chain[size_t(position)]);
+    for (int64_t first = 0; first < length; first += kLanes) {
+      const int64_t count = std::min<int64_t>(kLanes, length - first);
+      const float* keys[kLanes];
+      for (int64_t i = 0; i < kLanes; ++i)
+        keys[i] = slots_.keys(layer, chain[size_t(first + std::min(i, count - 1))]);
+      // They will be here by the time that they are needed.
+      for (int64_t i = 0; i < count; ++i)
+        prefetch(slots_.values(layer, chain[size_t(first + i)]), values_width());
       for (int64_t head = 0; head < shape.num_heads; ++head)
-        scores[head * stride + position] =
-            scale *
-            dot(projected + head * shape.d_key, keys + head * shape.d_key, shape.d_key);
+        store(scores + head * stride + first,
+              scale * dot_each(projected, keys, head * shape.d_key, shape.d_key));
     }
     for (int64_t head = 0; head < shape.num_heads; ++head) {
       softmax(scores + head * stride, length);

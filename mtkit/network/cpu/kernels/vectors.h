@@ -40,28 +40,75 @@ inline Floats absolute(Floats values) {
   return as_floats(as_ints(values) & broadcast(INT32_C(0x7fffffff)));
 }
 
+// Neighbouring lanes added up: those of the first, then those of the second.
+inline Floats add_neighbours(Floats first, Floats second) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                                 28, 30) +
+         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+                                 29, 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(first, second, 0, 2, 4, 6) +
+         __builtin_shufflevector(first, second, 1, 3, 5, 7);
+#endif
+}
+
+// The sum of each of as many vectors as there are lanes, in that lane. They are overwritten.
+inline Floats sum_each(Floats* vectors) {
+#pragma GCC unroll 4
+  for (int width = kLanes / 2; width > 0; width /= 2)
+#pragma GCC unroll 16
+    for (int i = 0; i < width; ++i)
+      vectors[i] = add_neighbours(vectors[2 * i], vectors[2 * i + 1]);
+  return vectors[0];
+}
+
+// The lanes of the upper half at the lower half's, `kWidth` being half of those that matter.
+template <int kWidth, class Vector>
+inline Vector upper_half(Vector values) {
+#if defined(__AVX512F__)
+  if constexpr (kWidth == 8)
+    return __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12,
+                                   13, 14, 15);
+  if constexpr (kWidth == 4)
+    return __builtin_shufflevector(values, values, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (kWidth == 2)
+    return __builtin_shufflevector(values, values, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
+  return __builtin_shufflevector(values, values, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+#elif defined(__AVX2__)
+  if constexpr (kWidth == 4)
+    return __builtin_shufflevector(values, values, 4, 5, 6, 7, 4, 5, 6, 7);
+  if constexpr (kWidth == 2)
+    return __builtin_shufflevector(values, values, 2, 3, 2, 3, 2, 3, 2, 3);
+  return __builtin_shufflevector(values, values, 1, 1, 1, 1, 1, 1, 1, 1);
+#else
+  if constexpr (kWidth == 2) return __builtin_shufflevector(values, values, 2, 3, 2, 3);
+  return __builtin_shufflevector(values, values, 1, 1, 1, 1);
+#endif
+}
+
+// All lanes as one, two by two, by a function of vectors.
+template <int kWidth = kLanes / 2, class Vector, class Join>
+inline auto fold(Vector values, Join join) {
+  const Vector joined = join(values, upper_half<kWidth>(values));
+  if constexpr (kWidth == 1)
+    return joined[0];
+  else
+    return fold<kWidth / 2>(joined, join);
+}
+
 // Always in the same order, so that a row's sum doesn't depend on where the row lies.
 inline float sum(Floats values) {
-  float parts[kLanes];
-  std::memcpy(parts, &values, sizeof parts);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
-  return parts[0];
+  return fold(values, [](Floats a, Floats b) { return a + b; });
 }
-
 inline int32_t sum(Ints values) {
-  int32_t total = 0;
-  for (int i = 0; i < kLanes; ++i) total += values[i];
-  return total;
+  return fold(values, [](Ints a, Ints b) { return a + b; });
 }
-
 inline float largest(Floats values) {
-  float parts[kLanes];
-  std::memcpy(parts, &values, sizeof parts);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      parts[i] = parts[i + width] > parts[i] ? parts[i + width] : parts[i];
-  return parts[0];
+  return fold(values, [](Floats a, Floats b) { return max(a, b); });
 }
 
 // A bit for each lane where the first is greater.
@@ -112,13 +159,9 @@ inline void along(int64_t width, OfVector of_vector, OfOne of_one) {
   for (; i < width; ++i) of_one(i);
 }
 
-inline float dot(const float* first, const float* second, int64_t width) {
-  Floats total{};
-  float rest = 0.0f;
-  along(
-      width, [&](int64_t i) { total += load(first + i) * load(second + i); },
-      [&](int64_t i) { rest += first[i] * second[i]; });
-  return sum(total) + rest;
+inline void prefetch(const float* from, int64_t width) {
+  constexpr int64_t kLine = 16;
+  for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(from + i);
 }
 
 inline int64_t round_up(int64_t number, int64_t multiple) {
