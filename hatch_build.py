@@ -14,11 +14,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCES = Path("mtkit/network/cpu/kernels")
 _OPTIONS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread"]
+_AVX512 = [
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"),
+    "-mprefer-vector-width=512",
+]
 _X86 = {
-    "avx512-vnni": [
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"),
-        "-mprefer-vector-width=512",
-    ],
+    "avx512-bf16": [*_AVX512, "-mavx512bf16"],
+    "avx512-vnni": _AVX512,
     "avx2": ["-mavx2", "-mfma"],
     "plain": [],
 }

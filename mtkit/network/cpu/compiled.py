@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 FOLDER = Path(__file__).parent / "kernels"
-KINDS = "avx512-vnni", "avx2", "plain"
+KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
 """What a library is compiled for, by a processor's instructions, the fastest first."""
 
 
@@ -82,7 +82,10 @@ class Wanted(Structure):
 _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "mtkit_instructions": ([], c_char_p),
     "mtkit_supports": ([c_char_p], c_int32),
-    "mtkit_new_linear": ([c_int64, c_int64, c_void_p, c_void_p, c_void_p], c_void_p),
+    "mtkit_new_linear": (
+        [c_char_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p],
+        c_void_p,
+    ),
     "mtkit_free_linear": ([c_void_p], None),
     "mtkit_apply_linear": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
     "mtkit_multiply": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),

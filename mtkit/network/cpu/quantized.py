@@ -103,6 +103,7 @@ class CompiledProduct(IntegerProduct):
         self._library = library
         self._num_outputs, self._num_inputs = weight.shape
         pointer = library.mtkit_new_linear(
+            b"int8",
             self._num_outputs,
             self._num_inputs,
             address(weight.contiguous(), torch.int8),

@@ -10,7 +10,9 @@ extern "C" {
 
 // A kind of processor that this was compiled for, by the instructions it uses.
 const char* mtkit_instructions() {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512BF16__)
+  return "avx512-bf16";
+#elif defined(__AVX512VNNI__)
   return "avx512-vnni";
 #elif defined(__AVX2__)
   return "avx2";
@@ -24,40 +26,58 @@ int32_t mtkit_supports(const char* instructions) {
   const auto is = [&](const char* name) { return std::strcmp(instructions, name) == 0; };
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (is("avx512-vnni"))
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni");
+  const bool has_vnni =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni");
+  if (is("avx512-bf16")) return has_vnni && __builtin_cpu_supports("avx512bf16");
+  if (is("avx512-vnni")) return has_vnni;
   if (is("avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
   return is("plain");
 }
 
-Linear* mtkit_new_linear(int64_t num_outputs, int64_t num_inputs, const int8_t* weight,
-                         const float* scales, const float* bias) {
-  if (num_inputs > kMaxInputs) return nullptr;
-  return new Linear(num_outputs, num_inputs, weight, scales, bias);
+// A linear map; null where its sums might overflow, or the arithmetic isn't this processor's.
+//
+// Args: `weight`, [outputs, inputs], int8_t for "int8", else float; `scales`, what a unit of each
+// output is worth, for "int8" alone; `bias` may be null.
+Linear* mtkit_new_linear(const char* arithmetic, int64_t num_outputs, int64_t num_inputs,
+                         const void* weight, const float* scales, const float* bias) {
+  const auto is = [&](const char* name) { return std::strcmp(arithmetic, name) == 0; };
+  const auto make = [&](auto kind) -> Linear* {
+    typedef decltype(kind) Kind;
+    if (num_inputs > Kind::kMaxInputs) return nullptr;
+    return new LinearOf<Kind>(num_outputs, num_inputs,
+                              static_cast<const typename Kind::Given*>(weight), scales, bias);
+  };
+  if (is("int8")) return make(Int8{});
+  if (is("fp32")) return make(Fp32{});
+#if defined(__AVX512BF16__)
+  if (is("bf16")) return make(Bf16{});
+#endif
+  return nullptr;
 }
 
 void mtkit_free_linear(Linear* linear) { delete linear; }
 
-void mtkit_apply_linear(const Linear* linear, const float* rows, int64_t num_rows, float* outputs,
-                        int32_t num_threads) {
-  static thread_local QuantizedRows quantized;
-  quantized.reserve(num_rows, linear->num_inputs);
+void mtkit_apply_linear(const Linear* linear, const float* values, int64_t num_rows,
+                        float* outputs, int32_t num_threads) {
+  static thread_local Rows rows;
+  linear->reserve(rows, num_rows);
   for (int64_t row = 0; row < num_rows; ++row)
-    quantized.quantize(row, rows + row * linear->num_inputs, linear->num_inputs);
-  linear->apply(quantized, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+    linear->convert(rows, row, values + row * linear->num_inputs);
+  linear->apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
 }
 
-// The sums of products of integers, times each output's scale.
-void mtkit_multiply(const Linear* linear, const int8_t* rows, int64_t num_rows, float* outputs,
+// The sums of products of integers, times each output's scale; for "int8" alone.
+void mtkit_multiply(const Linear* linear, const int8_t* values, int64_t num_rows, float* outputs,
                     int32_t num_threads) {
-  QuantizedRows quantized;
-  quantized.reserve(num_rows, linear->num_inputs);
+  const auto& integers = *static_cast<const LinearOf<Int8>*>(linear);
+  Rows rows;
+  integers.reserve(rows, num_rows);
   for (int64_t row = 0; row < num_rows; ++row)
-    quantized.take(row, rows + row * linear->num_inputs, linear->num_inputs);
-  linear->apply(quantized, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+    integers.take(rows, row, values + row * linear->num_inputs);
+  integers.apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
 }
 
 Stack* mtkit_new_stack(const Shape* shape, const Embedding* embedding, const Layer* layers,

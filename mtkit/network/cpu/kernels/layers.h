@@ -218,18 +218,15 @@ inline void attend(const float* queries, const Source& source, const Shape& shap
 // What one thread computes in.
 struct Workspace {
   Buffer<float> states, normed, projected, attended, inner, scores, across, logits;
-  QuantizedRows quantized;
+  Rows rows;
 };
 
-// Passes rows through the feed-forward layer, and adds what comes out to them.
-inline void feed_forward(const Layer& layer, const Shape& shape, float* states, int64_t num_rows,
-                         Workspace& space, int num_threads);
-
-// Quantises rows, each normalised before where the norm comes first.
-inline void quantize_states(const float* states, int64_t num_rows, const Shape& shape,
-                            const Norm& norm, Workspace& space) {
+// Writes states, each normalised before where the norm comes first, times a map.
+inline void project(const float* states, int64_t num_rows, const Linear& map, const Norm& norm,
+                    const Shape& shape, float* outputs, Then then, Workspace& space,
+                    int num_threads) {
   const int64_t width = shape.d_model;
-  space.quantized.reserve(num_rows, width);
+  map.reserve(space.rows, num_rows);
   float* normed = space.normed.reserve(width);
   for (int64_t row = 0; row < num_rows; ++row) {
     const float* from = states + row * width;
@@ -237,31 +234,32 @@ inline void quantize_states(const float* states, int64_t num_rows, const Shape& 
       normalize(from, normed, width, norm);
       from = normed;
     }
-    space.quantized.quantize(row, from, width);
+    map.convert(space.rows, row, from);
   }
+  map.apply(space.rows, 0, num_rows, outputs, map.num_outputs, then, num_threads);
 }
 
-// Adds a sub-layer's output to the states: `outputs` [rows, width] times its last map.
+// Adds a sub-layer's output to the states: `outputs` [rows, stride] times its last map.
 inline void add_output(const float* outputs, int64_t stride, int64_t num_rows, const Linear& map,
                        const Norm& norm, const Shape& shape, float* states, Workspace& space,
                        int num_threads) {
-  space.quantized.reserve(num_rows, map.num_inputs);
+  map.reserve(space.rows, num_rows);
   for (int64_t row = 0; row < num_rows; ++row)
-    space.quantized.quantize(row, outputs + row * stride, map.num_inputs);
-  map.apply(space.quantized, 0, num_rows, states, shape.d_model, Then::kAdd, num_threads);
+    map.convert(space.rows, row, outputs + row * stride);
+  map.apply(space.rows, 0, num_rows, states, shape.d_model, Then::kAdd, num_threads);
   if (!shape.norm_first)
     for (int64_t row = 0; row < num_rows; ++row)
       normalize(states + row * shape.d_model, states + row * shape.d_model, shape.d_model, norm);
 }
 
+// Passes rows through the feed-forward layer, and adds what comes out to them.
 inline void feed_forward(const Layer& layer, const Shape& shape, float* states, int64_t num_rows,
                          Workspace& space, int num_threads) {
   const int64_t inner_width = layer.inner->num_outputs;
-  quantize_states(states, num_rows, shape, layer.feed_forward_norm, space);
   float* inner = space.inner.reserve(num_rows * inner_width);
   const bool is_relu = shape.activation == kRelu;
-  layer.inner->apply(space.quantized, 0, num_rows, inner, inner_width,
-                     is_relu ? Then::kRelu : Then::kWrite, num_threads);
+  project(states, num_rows, *layer.inner, layer.feed_forward_norm, shape, inner,
+          is_relu ? Then::kRelu : Then::kWrite, space, num_threads);
   if (!is_relu)
     for (int64_t row = 0; row < num_rows; ++row)
       activate_row(inner + row * inner_width, layer.outer->num_inputs, shape.activation);

@@ -83,9 +83,8 @@ inline void encode_block(const Stack& encoder, const int64_t* tokens, const int6
   float* projected = space.projected.reserve(num_rows * projected_width);
   float* attended = space.attended.reserve(num_rows * values_width);
   for (const Layer& layer : encoder.layers) {
-    quantize_states(rows, num_rows, shape, layer.self_norm, space);
-    layer.query_key_value->apply(space.quantized, 0, num_rows, projected, projected_width,
-                                 Then::kWrite, num_threads);
+    project(rows, num_rows, *layer.query_key_value, layer.self_norm, shape, projected,
+            Then::kWrite, space, num_threads);
     for (int64_t sentence = first; sentence < end; ++sentence) {
       const int64_t length = starts[sentence + 1] - starts[sentence];
       const int64_t begin = starts[sentence] - starts[first];
@@ -262,9 +261,11 @@ class Search {
     const Shape& shape = decoder_.shape;
     Workspace& space = workspace();
     const int64_t num_rows = starts[end] - starts[first];
-    space.quantized.reserve(num_rows, shape.d_model);
+    // All layers' maps take the same.
+    const Linear& any = *decoder_.layers[0].cross_key_value;
+    any.reserve(space.rows, num_rows);
     for (int64_t row = 0; row < num_rows; ++row)
-      space.quantized.quantize(row, memory + (starts[first] + row) * shape.d_model, shape.d_model);
+      any.convert(space.rows, row, memory + (starts[first] + row) * shape.d_model);
     const int64_t projected_width = keys_width() + values_width();
     float* projected = space.projected.reserve(num_rows * projected_width);
     for (int64_t sentence = first; sentence < end; ++sentence) {
@@ -274,7 +275,7 @@ class Search {
           (keys_width() * source_width(length) + values_width() * length));
     }
     for (size_t layer = 0; layer < decoder_.layers.size(); ++layer) {
-      decoder_.layers[layer].cross_key_value->apply(space.quantized, 0, num_rows, projected,
+      decoder_.layers[layer].cross_key_value->apply(space.rows, 0, num_rows, projected,
                                                     projected_width, Then::kWrite, num_threads);
       for (int64_t sentence = first; sentence < end; ++sentence) {
         const Source source = source_of(sentence, int64_t(layer));
@@ -301,17 +302,15 @@ class Search {
     float* attended = space.attended.reserve(num_rows * values_width());
     for (size_t number = 0; number < decoder_.layers.size(); ++number) {
       const Layer& layer = decoder_.layers[number];
-      quantize_states(states, num_rows, shape, layer.self_norm, space);
-      layer.query_key_value->apply(space.quantized, 0, num_rows, projected, projected_width,
-                                   Then::kWrite, num_threads);
+      project(states, num_rows, *layer.query_key_value, layer.self_norm, shape, projected,
+              Then::kWrite, space, num_threads);
       for (int64_t row = 0; row < num_rows; ++row)
         attend_to_chain(int64_t(number), chains_[size_t(first_row + row)],
                         projected + row * projected_width, attended + row * values_width(), space);
       add_output(attended, values_width(), num_rows, *layer.self_output, layer.self_norm, shape,
                  states, space, num_threads);
-      quantize_states(states, num_rows, shape, layer.cross_norm, space);
-      layer.cross_query->apply(space.quantized, 0, num_rows, projected, keys_width(), Then::kWrite,
-                               num_threads);
+      project(states, num_rows, *layer.cross_query, layer.cross_norm, shape, projected,
+              Then::kWrite, space, num_threads);
       const bool is_last = number + 1 == decoder_.layers.size();
       for (int64_t row = 0; row < num_rows; ++row) {
         const Source source = source_of(first + row / beam_, int64_t(number));
@@ -371,12 +370,12 @@ class Search {
     if (wanted.states != nullptr)
       std::copy_n(states, num_rows * width, wanted.states + first_row * width);
     if (wanted.log_probabilities == nullptr && wanted.best == nullptr) return;
-    space.quantized.reserve(num_rows, width);
+    projection_.reserve(space.rows, num_rows);
     for (int64_t row = 0; row < num_rows; ++row)
-      space.quantized.quantize(row, states + row * width, width);
+      projection_.convert(space.rows, row, states + row * width);
     if (wanted.log_probabilities != nullptr) {
       float* to = wanted.log_probabilities + first_row * vocab;
-      projection_.apply(space.quantized, 0, num_rows, to, vocab, Then::kWrite, num_threads);
+      projection_.apply(space.rows, 0, num_rows, to, vocab, Then::kWrite, num_threads);
       for (int64_t row = 0; row < num_rows; ++row) {
         const float total = log_of_sum(to + row * vocab, vocab);
         along(
@@ -395,7 +394,7 @@ class Search {
     float* logits = space.logits.reserve(sentences_at_once * beam_ * vocab);
     for (int64_t begin = first; begin < end; begin += sentences_at_once) {
       const int64_t stop = std::min(end, begin + sentences_at_once);
-      projection_.apply(space.quantized, (begin - first) * beam_, (stop - first) * beam_, logits,
+      projection_.apply(space.rows, (begin - first) * beam_, (stop - first) * beam_, logits,
                         vocab, Then::kWrite, num_threads);
       for (int64_t sentence = begin; sentence < stop; ++sentence)
         find_best(logits + (sentence - begin) * beam_ * vocab, sentence, wanted);

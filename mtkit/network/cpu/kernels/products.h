@@ -1,9 +1,10 @@
-// A linear map whose weight is 8-bit integers: rows are quantised one by one, sums are exact.
+// Linear maps as products read them: in 8 bits, in bfloat16 or in fp32.
 #pragma once
 
 #include <memory>
 #include <new>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "threads.h"
@@ -50,91 +51,76 @@ class Buffer {
   int64_t size_ = 0;
 };
 
-// How integers lie in memory, and how many rows a product keeps in registers at once.
-//
-// `kGroup` inputs of an output lie side by side, since one instruction adds up their products.
-#if defined(__AVX512VNNI__)
-// The instruction multiplies numbers with a sign by numbers without: 128 is added to each weight, and
-// 128 times a row's sum is taken off at the end.
-typedef int8_t Input;
-typedef uint8_t Weight;
-constexpr int kGroup = 4, kRows = 12, kVectors = 2;
-constexpr int32_t kWeightOffset = 128;
-typedef Ints Group;
-
-inline Group load_weights(const Weight* from) {
-  return *reinterpret_cast<const IntsInMemory*>(from);
-}
-inline Ints add_products(Ints sums, const Input* inputs, Group weights) {
-  int32_t four;
-  std::memcpy(&four, inputs, 4);
-  return Ints(_mm512_dpbusd_epi32(__m512i(sums), __m512i(weights), _mm512_set1_epi32(four)));
-}
-#elif defined(__AVX2__)
-// In 16 bits: the instruction for 8 bits without VNNI adds pairs of products up in 16, and overflows.
-typedef int16_t Input;
-typedef int8_t Weight;
-constexpr int kGroup = 2, kRows = 6, kVectors = 2;
-constexpr int32_t kWeightOffset = 0;
-typedef __m256i Group;
-
-inline Group load_weights(const Weight* from) {
-  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
-inline Ints add_products(Ints sums, const Input* inputs, Group weights) {
-  int32_t two;
-  std::memcpy(&two, inputs, 4);
-  return sums + Ints(_mm256_madd_epi16(weights, _mm256_set1_epi32(two)));
-}
-#else
-typedef int16_t Input;
-typedef int8_t Weight;
-constexpr int kGroup = 1, kRows = 4, kVectors = 2;
-constexpr int32_t kWeightOffset = 0;
-typedef Ints Group;
-
-inline Group load_weights(const Weight* from) {
-  Ints weights{};
-  for (int i = 0; i < kLanes; ++i) weights[i] = from[i];
-  return weights;
-}
-inline Ints add_products(Ints sums, const Input* inputs, Group weights) {
-  return sums + weights * broadcast(int32_t(*inputs));
-}
-#endif
-
-constexpr int64_t kPanel = kVectors * kLanes;  // Outputs of a panel.
-constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
-
-// Rows of integers with their scales.
-struct QuantizedRows {
-  Buffer<Input> integers;
-  std::vector<float> scales;  // What a row's 127 is worth.
+// Rows as a product takes them.
+struct Rows {
+  Buffer<char> numbers;
+  std::vector<float> scales;  // What a unit of a row is worth; of 8 bits alone, like the sums.
   std::vector<int32_t> sums;
-  int64_t stride = 0;
+  int64_t stride = 0;  // Bytes from a row to the next.
+};
 
-  void reserve(int64_t num_rows, int64_t width) {
-    stride = round_up(width, 64 / int64_t(sizeof(Input)));
-    integers.reserve(num_rows * stride);
-    if (int64_t(scales.size()) < num_rows) {
-      scales.resize(size_t(num_rows));
-      sums.resize(size_t(num_rows));
-    }
+// A kind of arithmetic says how numbers lie in memory, and how many rows and vectors of outputs a
+// product keeps in registers at once. `kGroup` inputs of an output lie side by side, since one
+// instruction adds up their products.
+
+// Products of 8-bit integers. The largest number of a row becomes 127; sums are exact.
+struct Int8 {
+#if defined(__AVX512VNNI__)
+  // The instruction multiplies numbers with a sign by numbers without: 128 is added to each weight,
+  // and 128 times a row's sum is taken off at the end.
+  typedef int8_t Input;
+  typedef uint8_t Weight;
+  static constexpr int kGroup = 4, kRows = 12, kVectors = 2;
+  static constexpr int32_t kWeightOffset = 128;
+#elif defined(__AVX2__)
+  // In 16 bits: the instruction for 8 bits without VNNI adds pairs of products up in 16, and
+  // overflows.
+  typedef int16_t Input;
+  typedef int8_t Weight;
+  static constexpr int kGroup = 2, kRows = 6, kVectors = 2;
+  static constexpr int32_t kWeightOffset = 0;
+#else
+  typedef int16_t Input;
+  typedef int8_t Weight;
+  static constexpr int kGroup = 1, kRows = 4, kVectors = 2;
+  static constexpr int32_t kWeightOffset = 0;
+#endif
+  typedef Ints Sums;
+  typedef int8_t Given;
+  static constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
+
+  static Weight convert_weight(int8_t weight) { return Weight(weight + kWeightOffset); }
+
+  static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
+#if defined(__AVX512VNNI__)
+    int32_t four;
+    std::memcpy(&four, inputs, 4);
+    return Ints(_mm512_dpbusd_epi32(__m512i(sums), _mm512_loadu_si512(weights),
+                                    _mm512_set1_epi32(four)));
+#elif defined(__AVX2__)
+    int32_t two;
+    std::memcpy(&two, inputs, 4);
+    const __m256i wide =
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(weights)));
+    return sums + Ints(_mm256_madd_epi16(wide, _mm256_set1_epi32(two)));
+#else
+    typedef int8_t Narrow __attribute__((vector_size(kLanes)));
+    Narrow narrow;
+    std::memcpy(&narrow, weights, sizeof narrow);
+    return sums + __builtin_convertvector(narrow, Ints) * broadcast(int32_t(*inputs));
+#endif
   }
 
-  // Takes a row of integers as it is, whose scale is 1.
-  void take(int64_t row, const int8_t* values, int64_t width) {
-    Input* to = integers.data() + row * stride;
+  // Takes a row of integers as it is.
+  static void take(const int8_t* values, int64_t width, Input* to, float* scale, int32_t* total) {
     std::copy(values, values + width, to);
-    std::fill(to + width, to + stride, Input{0});
-    scales[size_t(row)] = 1.0f;
-    sums[size_t(row)] = std::accumulate(values, values + width, int32_t{0});
+    *scale = 1.0f;
+    *total = std::accumulate(values, values + width, int32_t{0});
   }
 
-  // The largest number of a row becomes 127. A row of zeros stays so; one with NaN or infinity gets a
-  // scale of NaN.
-  void quantize(int64_t row, const float* values, int64_t width) {
-    Input* to = integers.data() + row * stride;
+  // A row of zeros stays so; one with NaN or infinity gets a scale of NaN.
+  static void convert(const float* values, int64_t width, Input* to, float* scale,
+                      int32_t* total) {
     Floats greatest{}, not_finite{};
     float rest = 0.0f, rest_not_finite = 0.0f;
     along(
@@ -149,25 +135,25 @@ struct QuantizedRows {
           rest_not_finite += values[i] * 0.0f;
         });
     const float in_vectors = largest(greatest);
-    const float scale =
+    const float size =
         (in_vectors > rest ? in_vectors : rest) + (sum(not_finite) + rest_not_finite);
-    scales[size_t(row)] = scale;
-    sums[size_t(row)] = 0;
+    *total = 0;
     // Of a smaller number the reciprocal would be infinite.
-    if (!(scale > 1e-37f)) {
-      std::memset(to, 0, size_t(stride) * sizeof(Input));
-      if (scale == scale) scales[size_t(row)] = 0.0f;
+    if (!(size > 1e-37f)) {
+      std::fill(to, to + width, Input{0});
+      *scale = size == size ? 0.0f : size;
       return;
     }
-    const float factor = 127.0f / scale;
-    Ints total{};
-    int32_t rest_total = 0;
+    *scale = size;
+    const float factor = 127.0f / size;
+    Ints added{};
+    int32_t rest_added = 0;
     along(
         width,
         [&](int64_t i) {
           const Floats rounded = load(values + i) * factor + broadcast(kRounder);
           const Ints integer = as_ints(rounded) - broadcast(kRounderBits);
-          total += integer;
+          added += integer;
           typedef Input Narrow __attribute__((vector_size(kLanes * sizeof(Input))));
           const Narrow narrow = __builtin_convertvector(integer, Narrow);
           std::memcpy(to + i, &narrow, sizeof narrow);
@@ -177,73 +163,191 @@ struct QuantizedRows {
           int32_t integer;
           std::memcpy(&integer, &rounded, 4);
           integer -= kRounderBits;
-          rest_total += integer;
+          rest_added += integer;
           to[i] = Input(integer);
         });
-    for (int64_t i = width; i < round_up(width, 4); ++i) to[i] = 0;
-    sums[size_t(row)] = sum(total) + rest_total;
+    *total = sum(added) + rest_added;
+  }
+
+  static Floats finish(Sums sums, float scale, int32_t total, Floats scales, Floats bias) {
+    const Floats exact =
+        __builtin_convertvector(sums - broadcast(kWeightOffset * total), Floats);
+    return exact * (broadcast(scale) * scales) + bias;
   }
 };
 
+// Products in fp32.
+struct Fp32 {
+  typedef float Input;
+  typedef float Weight;
+  typedef float Given;
+  typedef Floats Sums;
+#if defined(__AVX512F__)
+  static constexpr int kGroup = 1, kRows = 12, kVectors = 2;
+#elif defined(__AVX2__)
+  static constexpr int kGroup = 1, kRows = 6, kVectors = 2;
+#else
+  static constexpr int kGroup = 1, kRows = 4, kVectors = 2;
+#endif
+  static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
+
+  static Weight convert_weight(float weight) { return weight; }
+  static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
+    return sums + broadcast(*inputs) * load(weights);
+  }
+  static void convert(const float* values, int64_t width, Input* to, float*, int32_t*) {
+    std::copy(values, values + width, to);
+  }
+  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+};
+
+#if defined(__AVX512BF16__)
+// Products of bfloat16, added up in fp32.
+struct Bf16 {
+  typedef uint16_t Input;
+  typedef uint16_t Weight;
+  typedef float Given;
+  typedef Floats Sums;
+  static constexpr int kGroup = 2, kRows = 12, kVectors = 2;
+  static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
+
+  static Weight convert_weight(float weight) {
+    uint32_t bits;
+    std::memcpy(&bits, &weight, 4);
+    if (weight != weight) return uint16_t(bits >> 16 | 1);
+    // To the nearest, of two equally near to the even one.
+    return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+  static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
+    int32_t two;
+    std::memcpy(&two, inputs, 4);
+    return Floats(_mm512_dpbf16_ps(__m512(sums), __m512bh(_mm512_loadu_si512(weights)),
+                                   __m512bh(_mm512_set1_epi32(two))));
+  }
+  static void convert(const float* values, int64_t width, Input* to, float*, int32_t*) {
+    along(
+        width,
+        [&](int64_t i) {
+          const __m256bh narrow = _mm512_cvtneps_pbh(__m512(load(values + i)));
+          std::memcpy(to + i, &narrow, sizeof narrow);
+        },
+        [&](int64_t i) { to[i] = convert_weight(values[i]); });
+  }
+  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+};
+#endif
+
 enum class Then { kWrite, kRelu, kAdd };
 
-// A matrix of integers as products read it: panels of `kPanel` outputs, one after the other.
+// A matrix, by which rows are multiplied, and a bias.
 class Linear {
  public:
-  Linear(int64_t num_outputs, int64_t num_inputs, const int8_t* weight, const float* scales,
-         const float* bias)
-      : num_outputs(num_outputs),
-        num_inputs(num_inputs),
-        num_groups_(round_up(num_inputs, 4) / kGroup),
+  virtual ~Linear() = default;
+
+  // Makes room for rows.
+  virtual void reserve(Rows& rows, int64_t num_rows) const = 0;
+
+  // Converts a row to what the product takes.
+  virtual void convert(Rows& rows, int64_t row, const float* values) const = 0;
+
+  // Writes each row times the matrix, transposed, plus the bias.
+  //
+  // Args: rows from `first` to `end`; `outputs`, the first one's, `stride` floats from the next.
+  virtual void apply(const Rows& rows, int64_t first, int64_t end, float* outputs, int64_t stride,
+                     Then then, int num_threads) const = 0;
+
+  // As many rows as it takes for reading the matrix to cost little beside multiplying it: the larger
+  // it is, the farther from the processor it lies.
+  int64_t count_rows_at_once() const {
+    const int64_t num_weights = num_outputs * num_inputs;
+    return num_weights < (1 << 19) ? 24 : num_weights < (1 << 21) ? 48 : 96;
+  }
+
+  const int64_t num_outputs, num_inputs;
+
+ protected:
+  Linear(int64_t num_outputs, int64_t num_inputs)
+      : num_outputs(num_outputs), num_inputs(num_inputs) {}
+};
+
+// A matrix in a kind of arithmetic: panels of `kPanel` outputs, one after the other.
+template <class Kind>
+class LinearOf final : public Linear {
+ public:
+  typedef typename Kind::Input Input;
+  typedef typename Kind::Weight Weight;
+  typedef typename Kind::Given Given;
+
+  // Args: `scales`, what a unit of each output is worth, of 8 bits alone; `bias` may be null.
+  LinearOf(int64_t num_outputs, int64_t num_inputs, const Given* weight, const float* scales,
+           const float* bias)
+      : Linear(num_outputs, num_inputs),
+        num_groups_(round_up(num_inputs, Kind::kGroup) / Kind::kGroup),
         num_panels_(round_up(num_outputs, kPanel) / kPanel),
-        weights_(num_panels_ * num_groups_ * kGroup * kPanel),
+        weights_(num_panels_ * num_groups_ * Kind::kGroup * kPanel),
         scales_(size_t(num_panels_ * kPanel), 0.0f),
         bias_(size_t(num_panels_ * kPanel), 0.0f) {
-    std::copy(scales, scales + num_outputs, scales_.begin());
+    if (scales != nullptr) std::copy(scales, scales + num_outputs, scales_.begin());
     if (bias != nullptr) std::copy(bias, bias + num_outputs, bias_.begin());
     Weight* to = weights_.data();
     for (int64_t panel = 0; panel < num_panels_; ++panel)
       for (int64_t group = 0; group < num_groups_; ++group)
         for (int64_t output = panel * kPanel; output < (panel + 1) * kPanel; ++output)
-          for (int64_t input = group * kGroup; input < (group + 1) * kGroup; ++input) {
+          for (int64_t input = group * Kind::kGroup; input < (group + 1) * Kind::kGroup; ++input) {
             const bool is_inside = output < num_outputs && input < num_inputs;
-            *to++ = Weight((is_inside ? weight[output * num_inputs + input] : 0) + kWeightOffset);
+            *to++ = Kind::convert_weight(is_inside ? weight[output * num_inputs + input] : Given{});
           }
   }
 
-  // Writes each row times the weight, transposed, plus the bias.
-  //
-  // Args: rows from `first` to `end`; `outputs`, the first one's, `stride` floats from the next.
-  void apply(const QuantizedRows& rows, int64_t first, int64_t end, float* outputs, int64_t stride,
-             Then then, int num_threads = 1) const {
-    const int64_t operations = (end - first) * num_outputs * num_inputs;
-    if (num_threads < 2 || operations < kMinOperationsToShare || num_panels_ < 2) {
-      for (int64_t panel = 0; panel < num_panels_; ++panel)
-        apply_panel(panel, rows, first, end, outputs, stride, then);
-      return;
+  void reserve(Rows& rows, int64_t num_rows) const override {
+    rows.stride = round_up(num_inputs * int64_t(sizeof(Input)), 64);
+    rows.numbers.reserve(num_rows * rows.stride);
+    if (int64_t(rows.scales.size()) < num_rows) {
+      rows.scales.resize(size_t(num_rows));
+      rows.sums.resize(size_t(num_rows));
     }
-    const int64_t num_parts = std::min<int64_t>(num_threads, num_panels_);
-    share(num_threads, num_parts, [&](int64_t part) {
+  }
+
+  void convert(Rows& rows, int64_t row, const float* values) const override {
+    Input* to = find(rows, row);
+    Kind::convert(values, num_inputs, to, &rows.scales[size_t(row)], &rows.sums[size_t(row)]);
+    fill_group(to);
+  }
+
+  void take(Rows& rows, int64_t row, const int8_t* values) const {
+    Input* to = find(rows, row);
+    Kind::take(values, num_inputs, to, &rows.scales[size_t(row)], &rows.sums[size_t(row)]);
+    fill_group(to);
+  }
+
+  void apply(const Rows& rows, int64_t first, int64_t end, float* outputs, int64_t stride,
+             Then then, int num_threads) const override {
+    const int64_t operations = (end - first) * num_outputs * num_inputs;
+    const bool is_shared = num_threads > 1 && operations >= kMinOperationsToShare;
+    const int64_t num_parts = is_shared ? std::min<int64_t>(num_threads, num_panels_) : 1;
+    share(int(num_parts), num_parts, [&](int64_t part) {
       for (int64_t panel = num_panels_ * part / num_parts;
            panel < num_panels_ * (part + 1) / num_parts; ++panel)
         apply_panel(panel, rows, first, end, outputs, stride, then);
     });
   }
 
-  // As many rows as it takes for reading the weight to cost little beside multiplying it: the larger
-  // the weight, the farther from the processor it lies.
-  int64_t count_rows_at_once() const {
-    const int64_t num_weights = num_outputs * num_inputs;
-    return num_weights < (1 << 19) ? 2 * kRows : num_weights < (1 << 21) ? 4 * kRows : 8 * kRows;
-  }
-
-  const int64_t num_outputs, num_inputs;
-
  private:
+  static constexpr int kRows = Kind::kRows, kVectors = Kind::kVectors;
+  static constexpr int64_t kPanel = kVectors * kLanes;
   static constexpr int64_t kMinOperationsToShare = 4'000'000;
 
-  void apply_panel(int64_t panel, const QuantizedRows& rows, int64_t first, int64_t end,
-                   float* outputs, int64_t stride, Then then) const {
+  static Input* find(const Rows& rows, int64_t row) {
+    return reinterpret_cast<Input*>(rows.numbers.data() + row * rows.stride);
+  }
+
+  // What is behind a row's end is multiplied too, by zeros, and must be finite.
+  void fill_group(Input* row) const {
+    std::fill(row + num_inputs, row + num_groups_ * Kind::kGroup, Input{});
+  }
+
+  void apply_panel(int64_t panel, const Rows& rows, int64_t first, int64_t end, float* outputs,
+                   int64_t stride, Then then) const {
     int64_t row = first;
     for (; row + kRows <= end; row += kRows)
       apply_rows<kRows>(panel, rows, row, outputs + (row - first) * stride, stride, then);
@@ -252,8 +356,8 @@ class Linear {
   }
 
   template <int kNum>
-  void apply_rest(int64_t num_rows, int64_t panel, const QuantizedRows& rows, int64_t row,
-                  float* outputs, int64_t stride, Then then) const {
+  void apply_rest(int64_t num_rows, int64_t panel, const Rows& rows, int64_t row, float* outputs,
+                  int64_t stride, Then then) const {
     if constexpr (kNum > 0) {
       if (num_rows == kNum)
         apply_rows<kNum>(panel, rows, row, outputs, stride, then);
@@ -263,37 +367,36 @@ class Linear {
   }
 
   template <int kNum>
-  void apply_rows(int64_t panel, const QuantizedRows& rows, int64_t row, float* outputs,
-                  int64_t stride, Then then) const {
-    Ints sums[kNum][kVectors];
+  void apply_rows(int64_t panel, const Rows& rows, int64_t row, float* outputs, int64_t stride,
+                  Then then) const {
+    typename Kind::Sums sums[kNum][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kNum; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = Ints{};
-    const Weight* weights = weights_.data() + panel * num_groups_ * kGroup * kPanel;
-    const Input* inputs = rows.integers.data() + row * rows.stride;
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = typename Kind::Sums{};
+    const Weight* weights = weights_.data() + panel * num_groups_ * Kind::kGroup * kPanel;
+    const Input* inputs = find(rows, row);
+    const int64_t inputs_stride = rows.stride / int64_t(sizeof(Input));
     for (int64_t group = 0; group < num_groups_; ++group) {
-      Group loaded[kVectors];
-#pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) loaded[j] = load_weights(weights + j * kLanes * kGroup);
 #pragma GCC unroll 16
       for (int i = 0; i < kNum; ++i)
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j)
-          sums[i][j] = add_products(sums[i][j], inputs + i * rows.stride, loaded[j]);
-      weights += kGroup * kPanel;
-      inputs += kGroup;
+          sums[i][j] = Kind::add_products(sums[i][j], inputs + i * inputs_stride,
+                                          weights + j * kLanes * Kind::kGroup);
+      weights += Kind::kGroup * kPanel;
+      inputs += Kind::kGroup;
     }
     const int64_t output = panel * kPanel;
 #pragma GCC unroll 16
     for (int i = 0; i < kNum; ++i) {
-      const Floats scale = broadcast(rows.scales[size_t(row + i)]);
-      const Ints offset = broadcast(kWeightOffset * rows.sums[size_t(row + i)]);
+      const float scale = rows.scales[size_t(row + i)];
+      const int32_t total = rows.sums[size_t(row + i)];
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) {
         const int64_t at = output + j * kLanes;
-        const Floats exact = __builtin_convertvector(sums[i][j] - offset, Floats);
-        Floats result = exact * (scale * load(&scales_[size_t(at)])) + load(&bias_[size_t(at)]);
+        Floats result = Kind::finish(sums[i][j], scale, total, load(&scales_[size_t(at)]),
+                                     load(&bias_[size_t(at)]));
         float* to = outputs + i * stride + at;
         if (at + kLanes <= num_outputs) {
           if (then == Then::kRelu) result = result < Floats{} ? Floats{} : result;
