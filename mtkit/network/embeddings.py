@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.network.cpu.compiled import CompiledLinear
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.dropout import Dropout
@@ -27,7 +29,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self.projection: PrepackedLinear | QuantizedLinear | None = None
+        self.projection: CompiledLinear | PrepackedLinear | QuantizedLinear | None = None
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Returns the scaled vector of each token, in fp32 at least."""
@@ -48,6 +50,12 @@ class TokenEmbedding(nn.Module):
         """Makes `project`, always with this bias, faster on a processor, and inference only."""
         self.projection = PrepackedLinear(self.weight, bias)
 
+    def compile_products(
+        self, bias: Float[Tensor, " vocab"] | None, arithmetic: Literal["fp32", "bf16"]
+    ) -> None:
+        """Has `project`, always with this bias, be compiled, inference only."""
+        self.projection = CompiledLinear(self.weight, bias, arithmetic)
+
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Has `project`, always with this bias, multiply in 8 bits, inference only."""
         self.projection = QuantizedLinear(self.weight, bias)
@@ -62,6 +70,8 @@ class TokenEmbedding(nn.Module):
                 return partial(nn.functional.linear, weight=weight, bias=bias)
             case PrepackedLinear():
                 return PrepackedLinear(weight, bias)
+            case CompiledLinear(arithmetic=arithmetic):
+                return CompiledLinear(weight, bias, arithmetic)
             case QuantizedLinear():
                 return QuantizedLinear(weight, bias)
 

@@ -1,10 +1,13 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache
+from mtkit.network.cpu.compiled import compile_linear_maps
 from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
@@ -113,6 +116,15 @@ class EncoderDecoder(nn.Module):
         """Makes products on a processor faster; from now on it can neither learn nor be saved."""
         prepack_linear_maps(self)
         self.output_embedding.prepack(self.output_bias)
+
+    def compile_products(self, arithmetic: Literal["fp32", "bf16"]) -> None:
+        """Has all products be compiled; from now on it can neither learn nor be saved.
+
+        Args:
+            arithmetic: What is multiplied is rounded to; all else is in fp32.
+        """
+        compile_linear_maps(self, arithmetic)
+        self.output_embedding.compile_products(self.output_bias, arithmetic)
 
     def quantize(self, fill: Fill = keep_weights) -> None:
         """Has all products multiply in 8 bits; from now on it can neither learn nor be saved.

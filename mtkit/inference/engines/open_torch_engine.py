@@ -17,10 +17,12 @@ from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
+from mtkit.network.cpu.compiled_translator import can_compile
 from mtkit.network.cpu.prepacked import gains_by_prepacking
 from mtkit.network.cpu.quantized import (
     PlainProduct,
     choose_kernel,
+    gains_by_compiling,
     gains_by_quantizing,
     is_quantized,
 )
@@ -124,6 +126,14 @@ def make_ready(
             )
         if not is_quantized(model):
             model.quantize()
+        return model
+    if (
+        device.type == "cpu"
+        and isinstance(model, EncoderDecoder)
+        and can_compile(model)
+        and gains_by_compiling(precision)
+    ):
+        model.compile_products(precision)
         return model
     ready = in_precision(model, precision)
     if gains_by_prepacking(device):

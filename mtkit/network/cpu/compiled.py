@@ -5,15 +5,17 @@ compiler was there, or a processor is of no such kind, there is no library, and 
 """
 
 import ctypes
+import math
 import weakref
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
 FOLDER = Path(__file__).parent / "kernels"
 KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
@@ -159,3 +161,96 @@ def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
     assert tensor.is_contiguous()
     assert tensor.device.type == "cpu"
     return tensor.data_ptr()
+
+
+def new_linear(
+    arithmetic: Literal["fp32", "bf16", "int8"],
+    weight: Tensor,
+    bias: Float[Tensor, " outputs"] | None,
+    scales: Float[Tensor, " outputs"] | None = None,
+) -> Handle | None:
+    """Returns a linear map in the library; None where there is none, or not in this arithmetic.
+
+    Args:
+        arithmetic: That of its products. Sums are exact or in fp32.
+        weight: [outputs, inputs]; for int8 its integers, else in fp32.
+        bias: A number for each output; none where it isn't given.
+        scales: What a unit of each output is worth, for int8.
+    """
+    library = choose_library()
+    if library is None:
+        return None
+    dtype = torch.int8 if arithmetic == "int8" else torch.float32
+    weight = weight.detach().to(dtype).contiguous()
+    bias = None if bias is None else bias.detach().float().contiguous()
+    scales = None if scales is None else scales.contiguous()
+    pointer = library.mtkit_new_linear(
+        arithmetic.encode(),
+        *weight.shape,
+        address(weight, dtype),
+        None if scales is None else address(scales),
+        None if bias is None else address(bias),
+    )
+    return None if pointer is None else Handle(pointer, library.mtkit_free_linear)
+
+
+def apply_linear(
+    handle: Handle, rows: Float[Tensor, "rows inputs"], num_outputs: int
+) -> Float[Tensor, "rows outputs"]:
+    """Returns each row times a map's weight, transposed, plus its bias."""
+    library = choose_library()
+    assert library is not None, "it made the map"
+    rows = rows.contiguous()
+    outputs = torch.empty(len(rows), num_outputs)
+    library.mtkit_apply_linear(
+        handle.pointer, address(rows), len(rows), address(outputs), torch.get_num_threads()
+    )
+    return outputs
+
+
+class CompiledLinear(nn.Module):
+    """A linear map with a compiled product, inference only.
+
+    Args:
+        weight: The matrix, on a processor.
+        bias: A number for each output; none where it isn't given.
+        arithmetic: What rows and matrix are rounded to; sums are in fp32.
+
+    Raises:
+        RuntimeError: It isn't compiled for this processor; see `can_multiply`.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, " outputs"] | None = None,
+        arithmetic: Literal["fp32", "bf16"] = "fp32",
+    ) -> None:
+        super().__init__()
+        handle = new_linear(arithmetic, weight, bias)
+        if handle is None:
+            raise RuntimeError(f"no compiled products in {arithmetic} here")
+        self.arithmetic: Literal["fp32", "bf16"] = arithmetic
+        self.handle = handle
+        self._num_outputs = len(weight)
+
+    def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Returns each row times the weight, transposed, plus the bias; no gradient flows back."""
+        assert not torch.is_grad_enabled()
+        num_rows = math.prod(inputs.shape[:-1])
+        rows = inputs.reshape(num_rows, inputs.shape[-1])
+        outputs = apply_linear(self.handle, rows, self._num_outputs)
+        return outputs.view(*inputs.shape[:-1], self._num_outputs)
+
+
+def can_multiply(arithmetic: Literal["fp32", "bf16"]) -> bool:
+    """Checks that products in this arithmetic are compiled for this processor."""
+    return new_linear(arithmetic, torch.zeros(1, 1), None) is not None
+
+
+def compile_linear_maps(network: nn.Module, arithmetic: Literal["fp32", "bf16"]) -> None:
+    """Replaces a network's linear maps by compiled ones, and drops their own weights."""
+    for part in list(network.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(part, name, CompiledLinear(child.weight, child.bias, arithmetic))

@@ -1,7 +1,7 @@
-"""A translator's steps in C++: a whole encoder or decoder by one call, in 8 bits.
+"""A translator's passes in C++: a whole encoder, or a step of a decoder, by one call.
 
-It has the weights of a network that was quantised, and computes what that network does, up to
-rounding. Each row is computed by itself, in an order of its own, so that a sentence doesn't depend
+It has the weights of a network whose products are compiled ones, and computes what that network
+does, up to rounding. Each row is computed by itself, in an order of its own, so that a sentence doesn't depend
 on those beside it, down to the last bit.
 """
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mtkit.network.attention import SelfAttention
 from mtkit.network.cpu.compiled import (
+    CompiledLinear,
     Embedding,
     Handle,
     Layer,
@@ -38,7 +39,7 @@ class CompiledTranslator:
     """An encoder-decoder whose passes are compiled.
 
     Args:
-        network: The network, quantised by the compiled kernel; see `can_compile`.
+        network: The network, with compiled products; see `can_compile` and `is_compiled`.
     """
 
     def __init__(self, network: EncoderDecoder) -> None:
@@ -50,7 +51,7 @@ class CompiledTranslator:
         self._encoder = self._build_stack(network.encoder, network.source_embedding)
         self._decoder = self._build_stack(network.decoder, network.target_embedding)
         projection = network.output_embedding.projection
-        assert isinstance(projection, QuantizedLinear)
+        assert projection is not None
         self._projection = _handle(projection)
 
     def encode(
@@ -233,18 +234,21 @@ class CompiledSearch:
 
 
 def can_compile(network: EncoderDecoder) -> bool:
-    """Checks that a network's passes can be compiled: quantised so, and of layers that are known."""
-    projection = network.output_embedding.projection
-    if not isinstance(projection, QuantizedLinear) or not isinstance(
-        projection.product, CompiledProduct
-    ):
-        return False
-    return all(
+    """Checks that a network's layers are all of kinds that are compiled."""
+    return choose_library() is not None and all(
         attention.rotary is None and attention.window is None
         for stack in (network.encoder, network.decoder)
         for layer in stack.layers
         if isinstance(layer, TransformerLayer)
         for attention, _ in [_find_self_attention(layer)]
+    )
+
+
+def is_compiled(network: EncoderDecoder) -> bool:
+    """Checks that a network's products are compiled ones."""
+    projection = network.output_embedding.projection
+    return isinstance(projection, CompiledLinear) or (
+        isinstance(projection, QuantizedLinear) and isinstance(projection.product, CompiledProduct)
     )
 
 
@@ -280,7 +284,9 @@ def _describe_norm(norm: nn.Module) -> Norm:
 
 
 def _handle(linear: nn.Module) -> Handle:
-    # quantize_linear_maps has put it where an nn.Linear was.
+    # Linear maps have been replaced; see `is_compiled`.
+    if isinstance(linear, CompiledLinear):
+        return linear.handle
     assert isinstance(linear, QuantizedLinear)
     assert isinstance(linear.product, CompiledProduct)
     return linear.product.handle

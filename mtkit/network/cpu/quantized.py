@@ -10,13 +10,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
-from mtkit.network.cpu.compiled import Handle, address, choose_library
+from mtkit.network.cpu.compiled import (
+    CompiledLinear,
+    address,
+    apply_linear,
+    can_multiply,
+    choose_library,
+    new_linear,
+)
 from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_height
 from mtkit.recipe.precision import Precision
 
@@ -97,42 +104,29 @@ class CompiledProduct(IntegerProduct):
     dtype = torch.int8
 
     def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
-        library = choose_library()
-        if library is None:
-            raise RuntimeError("mtkit's kernels aren't compiled")
-        self._library = library
-        self._num_outputs, self._num_inputs = weight.shape
-        pointer = library.mtkit_new_linear(
-            b"int8",
-            self._num_outputs,
-            self._num_inputs,
-            address(weight.contiguous(), torch.int8),
-            address(scales.contiguous()),
-            None if self._bias is None else address(self._bias.contiguous()),
-        )
-        if pointer is None:
-            raise RuntimeError(f"sums of {self._num_inputs} products may overflow")
-        self.handle = Handle(pointer, library.mtkit_free_linear)
+        handle = new_linear("int8", weight, self._bias, scales)
+        if handle is None:
+            raise RuntimeError("no compiled products in int8 here, or sums might overflow")
+        self.handle = handle
+        self._num_outputs = len(weight)
 
     def multiply(self, rows: Tensor) -> Tensor:
         """Returns the sums of products, times each output's scale."""
-        return self._call(self._library.mtkit_multiply, rows, torch.int8)
-
-    def transform(self, rows: Tensor) -> Tensor:
-        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
-        return self._call(self._library.mtkit_apply_linear, rows, torch.float32)
-
-    def _call(self, function: Callable[..., None], rows: Tensor, dtype: torch.dtype) -> Tensor:
-        rows = rows.contiguous()
+        library = choose_library()
+        assert library is not None, "it made the map"
         outputs = torch.empty(len(rows), self._num_outputs)
-        function(
+        library.mtkit_multiply(
             self.handle.pointer,
-            address(rows, dtype),
+            address(rows.contiguous(), torch.int8),
             len(rows),
             address(outputs),
             torch.get_num_threads(),
         )
         return outputs
+
+    def transform(self, rows: Tensor) -> Tensor:
+        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        return apply_linear(self.handle, rows, self._num_outputs)
 
 
 class OneDnnProduct(IntegerProduct):
@@ -338,16 +332,36 @@ def choose_kernel() -> type[IntegerProduct]:
 
 
 @cache
-def gains_by_quantizing(precision: Precision) -> bool:
-    """Checks that this processor multiplies faster in 8 bits, tried once a process."""
+def gains_by_compiling(precision: Literal["fp32", "bf16"]) -> bool:
+    """Checks that products in this precision are compiled, and not much slower than PyTorch's.
+
+    Compiled passes save more than products alone. Tried once a process.
+    """
+    if not can_multiply(precision):
+        return False
     rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
+    with torch.no_grad():
+        ours = _time(CompiledLinear(weight, arithmetic=precision), rows)
+        return ours < _MAX_LOSS_TO_COMPILE * _time_pytorch(precision, weight, rows)
+
+
+def _time_pytorch(precision: Precision, weight: Tensor, rows: Tensor) -> float:
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     plain: nn.Module = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
     if gains_by_prepacking(torch.device("cpu")):
         plain = PrepackedLinear(weight.to(dtype))
+    return _time(plain.to(dtype), rows.to(dtype))
+
+
+@cache
+def gains_by_quantizing(precision: Precision) -> bool:
+    """Checks that this processor multiplies faster in 8 bits, tried once a process."""
+    rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
     with torch.no_grad():
-        seconds = _time(plain.to(dtype), rows.to(dtype))
-        return seconds > _MIN_GAIN * _time(QuantizedLinear(weight), rows)
+        plain = _time_pytorch(precision, weight, rows)
+        if precision in ("fp32", "bf16") and gains_by_compiling(precision):
+            plain = min(plain, _time(CompiledLinear(weight, arithmetic=precision), rows))
+        return plain > _MIN_GAIN * _time(QuantizedLinear(weight), rows)
 
 
 def is_exact(kind: type[IntegerProduct]) -> bool:
