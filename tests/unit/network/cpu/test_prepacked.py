@@ -98,7 +98,7 @@ def test_a_network_computes_what_it_did(norm: str, tied: str, activation: str) -
     fixed = copy.deepcopy(model)
     fixed.prepack()
     assert not any(isinstance(part, nn.Linear) for part in fixed.modules())
-    assert fixed.output_embedding._projection is not None
+    assert fixed.output_embedding.projection is not None
     source, target = torch.randint(4, 30, (3, 7)), torch.randint(4, 30, (3, 5))
     layout = PaddedLayout.without_padding(source)
     inputs = source, layout, target, PaddedLayout.without_padding(target)

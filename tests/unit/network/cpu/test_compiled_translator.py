@@ -1,0 +1,284 @@
+import copy
+
+import pytest
+import torch
+
+from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.network.cpu import compiled, compiled_translator
+from mtkit.network.cpu.compiled import KINDS, CompiledLinear, can_multiply, open_library
+from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
+from mtkit.recipe.model import Model
+
+_USABLE = [
+    kind
+    for kind in KINDS
+    if (plain := open_library("plain")) is not None and plain.mtkit_supports(kind.encode())
+]
+
+
+@pytest.fixture(params=KINDS)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Has a kind of processor's library serve, on every one that has its instructions."""
+    if request.param not in _USABLE:
+        pytest.skip(f"not compiled, or this processor lacks {request.param}")
+    opened = open_library(request.param)
+    for module in (compiled, compiled_translator):
+        monkeypatch.setattr(module, "choose_library", lambda: opened)
+    return request.param
+
+
+def _build(**keys: object) -> EncoderDecoder:
+    section = {
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "d_model": 48,
+        "d_ff": 70,
+        "num_heads": 3,
+        **keys,
+    }
+    torch.manual_seed(4)
+    network = EncoderDecoder(Model(**section), 41, 41).eval()
+    for name, weight in network.named_parameters():
+        # Norms and biases from chance, too, or a wrong one would do no harm.
+        if weight.dim() == 1:
+            torch.nn.init.normal_(weight, mean=1.0 if "norm" in name else 0.0, std=0.3)
+    return network
+
+
+_LENGTHS = [9, 1, 33, 4, 16, 17]
+
+
+def _draw_sources() -> tuple[list[torch.Tensor], torch.Tensor, PaddedLayout]:
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.randint(4, 41, (length,), generator=generator) for length in _LENGTHS]
+    padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True)
+    return sources, padded, PaddedLayout(padded != 0)
+
+
+def _starts(sources: list[torch.Tensor]) -> torch.Tensor:
+    return torch.tensor([0, *(len(source) for source in sources)]).cumsum(0)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"activation": "gelu", "positions": "learned", "max_positions": 64},
+        {"activation": "gelu_tanh", "d_model": 46, "d_key": 5, "d_value": 7, "d_ff": 33},
+        {"activation": "silu", "embedding_norm": True, "scale_embeddings": False},
+        {"activation": "swiglu", "d_model": 64, "num_heads": 1, "output_bias": True},
+    ],
+    ids=lambda keys: keys.get("activation", "relu"),
+)
+def test_passes_are_those_of_the_network(library: str, norm: str, keys: dict) -> None:
+    # Against the network itself, whose arithmetic is PyTorch's.
+    network = _build(norm=norm, **keys)
+    sources, padded, layout = _draw_sources()
+    fast = copy.deepcopy(network)
+    fast.compile_products("fp32")
+    assert can_compile(fast)
+    translator = CompiledTranslator(fast)
+    targets = torch.randint(4, 41, (len(sources), 40), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        expected_memory = network.encode(padded, layout)
+        memory = translator.encode(torch.cat(sources), _starts(sources))
+        torch.testing.assert_close(
+            memory, expected_memory[layout.is_token], rtol=1e-5, atol=1e-5
+        )
+        cache = network.start(padded, layout)
+        search = translator.start(memory, _starts(sources))
+        # Longer than a vector has lanes, and than a block has slots.
+        for step in range(40):
+            tokens = targets[:, step : step + 1]
+            expected = network.step(tokens, cache).log_softmax(dim=-1)
+            torch.testing.assert_close(search.step(tokens), expected, rtol=1e-5, atol=2e-5)
+
+
+def test_hypotheses_keep_their_own_past(library: str) -> None:
+    network = _build(norm="pre")
+    sources, padded, layout = _draw_sources()
+    fast = copy.deepcopy(network)
+    fast.compile_products("fp32")
+    translator = CompiledTranslator(fast)
+    draw = torch.Generator().manual_seed(3)
+    kept, width = list(range(len(sources))), 1
+    with torch.no_grad():
+        cache = network.start(padded, layout)
+        memory = translator.encode(torch.cat(sources), _starts(sources))
+        search = translator.start(memory, _starts(sources))
+        for step in range(24):
+            tokens = torch.randint(4, 41, (len(kept), width), generator=draw)
+            expected = network.step(tokens, cache).log_softmax(dim=-1)
+            torch.testing.assert_close(search.step(tokens), expected, rtol=1e-5, atol=2e-5)
+            new_width = 1 + (step * 2) % 5
+            parents = torch.randint(0, width, (len(kept), new_width), generator=draw)
+            rows = list(range(len(kept)))
+            if step % 7 == 6:
+                # A sentence ends, and the last one takes its row.
+                rows = [len(kept) - 1, *rows[1 : len(kept) - 1]]
+                parents = parents[rows]
+            cache.select(rows, parents)
+            search.select(rows, parents)
+            kept, width = [kept[row] for row in rows], new_width
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_the_best_are_the_best_of_all(precision: str) -> None:
+    network = _compile(_build(norm="pre"), precision)
+    translator = CompiledTranslator(network)
+    sources, _, _ = _draw_sources()
+    memory = translator.encode(torch.cat(sources), _starts(sources))
+    one, other = (translator.start(memory, _starts(sources)) for _ in range(2))
+    tokens = torch.full((len(sources), 1), 1)
+    all_of_first, best_of_first = one.step(tokens), other.find_best(
+        tokens, torch.zeros(len(sources), 1), 3, []
+    )
+    assert torch.equal(best_of_first[0], all_of_first[:, 0].topk(3).values)
+    parents = torch.zeros(len(sources), 3, dtype=torch.int64)
+    for search in (one, other):
+        search.select(list(range(len(sources))), parents)
+    tokens, totals = best_of_first[1] % 41, best_of_first[0].contiguous()
+    every = one.step(tokens)
+    every[:, :, [0, 1, 5]] = -torch.inf
+    expected = (every + totals[:, :, None]).view(len(sources), -1).topk(6)
+    values, indices = other.find_best(tokens, totals, 6, [0, 1, 5])
+    assert torch.equal(values, expected.values)
+    assert torch.equal(indices, expected.indices)
+
+
+def _compile(network: EncoderDecoder, precision: str) -> EncoderDecoder:
+    if precision == "int8":
+        network.quantize()
+    elif not can_multiply(precision):
+        pytest.skip(f"no compiled products in {precision} on this processor")
+    else:
+        network.compile_products(precision)
+    if not is_compiled(network):
+        pytest.skip("the compiled kernel isn't the one that this processor takes")
+    return network
+
+
+def test_of_equals_the_first_is_the_best() -> None:
+    network = _build(norm="pre")
+    with torch.no_grad():
+        # Every token is as likely as any other.
+        network.output_embedding.weight.copy_(network.output_embedding.weight[:1].expand(41, -1))
+    network.compile_products("fp32")
+    translator = CompiledTranslator(network)
+    sources, _, _ = _draw_sources()
+    memory = translator.encode(torch.cat(sources), _starts(sources))
+    search = translator.start(memory, _starts(sources))
+    search.select(list(range(len(sources))), torch.zeros(len(sources), 2, dtype=torch.int64))
+    tokens = torch.full((len(sources), 2), 3)
+    values, indices = search.find_best(tokens, torch.zeros(len(sources), 2), 45, [0, 2])
+    kept = [token for token in range(41) if token not in (0, 2)]
+    assert indices.tolist() == [[*kept, *(41 + token for token in kept[:6])]] * len(sources)
+    assert (values == values[:, :1]).all()
+
+
+def test_fewer_continuations_than_asked_for() -> None:
+    translator = CompiledTranslator(_compile(_build(norm="pre"), "fp32"))
+    source = torch.tensor([5, 6])
+    search = translator.start(translator.encode(source, torch.tensor([0, 2])), torch.tensor([0, 2]))
+    never = list(range(39))
+    values, _ = search.find_best(torch.tensor([[1]]), torch.zeros(1, 1), 4, never)
+    assert values.isfinite().tolist() == [[True, True, False, False]]
+    assert (values[0, 2:] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("fault", [torch.nan, torch.inf])
+def test_what_is_no_number_is_not_hidden(library: str, fault: float) -> None:
+    network = _build(norm="post")
+    with torch.no_grad():
+        network.decoder.layers[1].feed_forward.output.bias[3] = fault
+    network.compile_products("fp32")
+    translator = CompiledTranslator(network)
+    source = torch.tensor([5, 6])
+    for ask in (
+        lambda search: search.step(torch.tensor([[1]])),
+        lambda search: search.find_best(torch.tensor([[1]]), torch.zeros(1, 1), 2, [0])[0],
+    ):
+        memory = translator.encode(source, torch.tensor([0, 2]))
+        search = translator.start(memory, torch.tensor([0, 2]))
+        assert ask(search).isnan().any()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_sentence_does_not_depend_on_its_neighbours(precision: str) -> None:
+    translator = CompiledTranslator(_compile(_build(norm="pre"), precision))
+    sources, _, _ = _draw_sources()
+    sources = sources * 20
+    together = translator.encode(torch.cat(sources), _starts(sources))
+    search = translator.start(together, _starts(sources))
+    log_probs = search.step(torch.full((len(sources), 1), 1))
+    for index in range(0, len(sources), 7):
+        starts = torch.tensor([0, len(sources[index])])
+        alone = translator.encode(sources[index], starts)
+        first, end = _starts(sources)[index : index + 2].tolist()
+        assert torch.equal(alone, together[first:end])
+        found = translator.start(alone, starts).step(torch.full((1, 1), 1))
+        assert torch.equal(found[0], log_probs[index])
+
+
+def test_threads_change_nothing() -> None:
+    translator = CompiledTranslator(_compile(_build(norm="pre", d_ff=2_048), "fp32"))
+    sources, _, _ = _draw_sources()
+    sources = sources * 20
+    found = []
+    before = torch.get_num_threads()
+    for num_threads in (1, 2, 3):
+        torch.set_num_threads(num_threads)
+        try:
+            memory = translator.encode(torch.cat(sources), _starts(sources))
+            search = translator.start(memory, _starts(sources))
+            found.append(search.step(torch.full((len(sources), 1), 1)))
+        finally:
+            torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_attention_to_the_source_is_the_last_layers_mean(library: str) -> None:
+    network = _build(norm="pre")
+    sources, padded, layout = _draw_sources()
+    fast = copy.deepcopy(network)
+    fast.compile_products("fp32")
+    translator = CompiledTranslator(fast)
+    tokens = torch.full((len(sources), 1), 7)
+    with torch.no_grad():
+        cache = network.start(padded, layout)
+        cache.keeps_attention = True
+        network.step(tokens, cache)
+    memory = translator.encode(torch.cat(sources), _starts(sources))
+    attention = torch.zeros(len(sources), 1, padded.shape[1])
+    translator.start(memory, _starts(sources)).step(tokens, attention)
+    torch.testing.assert_close(attention, cache.source_attention, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [{"positions": "rotary"}, {"attention_window": 4}])
+def test_networks_that_are_not_compiled(keys: dict) -> None:
+    assert not can_compile(_build(norm="pre", **keys))
+
+
+@pytest.mark.parametrize(("num_inputs", "num_outputs"), [(1, 1), (5, 33), (64, 64), (130, 31)])
+def test_products_are_those_of_pytorch(library: str, num_inputs: int, num_outputs: int) -> None:
+    generator = torch.Generator().manual_seed(num_inputs)
+    weight = torch.randn(num_outputs, num_inputs, generator=generator)
+    bias = torch.randn(num_outputs, generator=generator)
+    rows = torch.randn(29, num_inputs, generator=generator)
+    expected = rows.double() @ weight.double().T + bias
+    with torch.no_grad():
+        found = CompiledLinear(weight, bias)(rows)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+        if can_multiply("bf16"):
+            rounded = rows.bfloat16().double() @ weight.bfloat16().double().T + bias
+            found = CompiledLinear(weight, bias, "bf16")(rows)
+            torch.testing.assert_close(found.double(), rounded, rtol=1e-5, atol=1e-5)
+
+
+def test_without_a_library_there_are_no_compiled_products(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path)
+    assert open_library("plain") is None
+    (tmp_path / "plain.so").write_bytes(b"\x7fELF, but no library")
+    assert open_library("plain") is None
