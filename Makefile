@@ -37,7 +37,10 @@ format: .venv/installed-for-tests
 clean:
 	rm -rf .venv $(DEMO) site
 
-.venv/installed: pyproject.toml constraints.txt
+# Installing compiles the kernels, so it is done again where their source has changed.
+KERNELS := hatch_build.py $(wildcard mtkit/network/cpu/kernels/*.h mtkit/network/cpu/kernels/*.cpp)
+
+.venv/installed: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@

@@ -94,15 +94,15 @@ class _Candidates:
     """The best continuations of each sentence, best first, or what phrases have chosen.
 
     Attributes:
-        values_BK: Their log-probabilities.
-        parents_BK: The hypothesis that each continues.
-        tokens_BK: With which token.
+        values: Their log-probabilities.
+        parents: The hypothesis that each continues.
+        tokens: With which token.
         chosen: Which of them may end and live, by phrases; None where there are none.
     """
 
-    values_BK: Tensor
-    parents_BK: Tensor
-    tokens_BK: Tensor
+    values: Float[Tensor, "batch candidates"]
+    parents: Int[Tensor, "batch candidates"]
+    tokens: Int[Tensor, "batch candidates"]
     chosen: Selection | None = None
 
 
@@ -181,8 +181,8 @@ class _Beam:
 
     def advance(self, candidates: _Candidates, beam_size: int) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, puts ended ones into pools; returns the parents."""
-        candidates_BK, chosen = candidates.values_BK, candidates.chosen
-        parents_BK, tokens_BK = candidates.parents_BK, candidates.tokens_BK
+        candidates_BK, chosen = candidates.values, candidates.chosen
+        parents_BK, tokens_BK = candidates.parents, candidates.tokens
         length = self.history_BWT.shape[2] + 1
         is_eos_BK = tokens_BK == EOS
         history_BKT = torch.cat(

@@ -140,6 +140,12 @@ def choose_library() -> ctypes.CDLL | None:
     return plain if kind == "plain" else open_library(kind) or plain
 
 
+def has_vnni() -> bool:
+    """Checks that the library for this processor multiplies 8-bit integers by its instructions."""
+    library = choose_library()
+    return library is not None and library.mtkit_instructions().startswith(b"avx512")
+
+
 class Handle:
     """Something that the library made, and frees with the last reference to this.
 

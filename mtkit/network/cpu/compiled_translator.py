@@ -1,8 +1,8 @@
 """A translator's passes in C++: a whole encoder, or a step of a decoder, by one call.
 
 It has the weights of a network whose products are compiled ones, and computes what that network
-does, up to rounding. Each row is computed by itself, in an order of its own, so that a sentence doesn't depend
-on those beside it, down to the last bit.
+does, up to rounding. Each row is computed by itself, in an order of its own, so that a sentence
+doesn't depend on those beside it, down to the last bit.
 """
 
 import ctypes
@@ -93,7 +93,9 @@ class CompiledTranslator:
             self._library.mtkit_free_search,
             self,
         )
-        return CompiledSearch(self._library, handle, self._network.target_embedding, self.vocab_size)
+        return CompiledSearch(
+            self._library, handle, self._network.target_embedding, self.vocab_size
+        )
 
     def _build_stack(self, stack: TransformerStack, embedding: InputEmbedding) -> Handle:
         layers = [_describe_layer(layer) for layer in stack.layers]

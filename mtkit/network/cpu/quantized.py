@@ -22,6 +22,7 @@ from mtkit.network.cpu.compiled import (
     apply_linear,
     can_multiply,
     choose_library,
+    has_vnni,
     new_linear,
 )
 from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking, pad_height
@@ -315,8 +316,10 @@ def choose_kernel() -> type[IntegerProduct]:
     """Returns the fastest kernel of this processor whose sums are exact, tried once a process.
 
     Compiled passes save more than products alone, and need the compiled kernel: it is taken if it
-    isn't much slower.
+    isn't much slower, and at once where no other can be so.
     """
+    if has_vnni() and not _has_amx() and is_exact(CompiledProduct):
+        return CompiledProduct
     rows, weight = _draw_extremes(_TIMED_SHAPE)
     exact = [kind for kind in KERNELS if is_exact(kind)] or [PlainProduct]
     products = [kind(weight, torch.ones(len(weight))) for kind in exact]
@@ -339,6 +342,8 @@ def gains_by_compiling(precision: Literal["fp32", "bf16"]) -> bool:
     """
     if not can_multiply(precision):
         return False
+    if has_vnni() and not _has_amx():
+        return True
     rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
     with torch.no_grad():
         ours = _time(CompiledLinear(weight, arithmetic=precision), rows)

@@ -83,9 +83,7 @@ def test_passes_are_those_of_the_network(library: str, norm: str, keys: dict) ->
     with torch.no_grad():
         expected_memory = network.encode(padded, layout)
         memory = translator.encode(torch.cat(sources), _starts(sources))
-        torch.testing.assert_close(
-            memory, expected_memory[layout.is_token], rtol=1e-5, atol=1e-5
-        )
+        torch.testing.assert_close(memory, expected_memory[layout.is_token], rtol=1e-5, atol=1e-5)
         cache = network.start(padded, layout)
         search = translator.start(memory, _starts(sources))
         # Longer than a vector has lanes, and than a block has slots.
@@ -131,8 +129,9 @@ def test_the_best_are_the_best_of_all(precision: str) -> None:
     memory = translator.encode(torch.cat(sources), _starts(sources))
     one, other = (translator.start(memory, _starts(sources)) for _ in range(2))
     tokens = torch.full((len(sources), 1), 1)
-    all_of_first, best_of_first = one.step(tokens), other.find_best(
-        tokens, torch.zeros(len(sources), 1), 3, []
+    all_of_first, best_of_first = (
+        one.step(tokens),
+        other.find_best(tokens, torch.zeros(len(sources), 1), 3, []),
     )
     assert torch.equal(best_of_first[0], all_of_first[:, 0].topk(3).values)
     parents = torch.zeros(len(sources), 3, dtype=torch.int64)

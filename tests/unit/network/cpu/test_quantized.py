@@ -57,9 +57,7 @@ def _draw(*shape: int, seed: int = 1) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("num_inputs", [1, 24, 1_040, 1_041, 2_048, 4_096])
-def test_sums_are_those_of_whole_numbers(
-    kind: type[IntegerProduct], num_inputs: int
-) -> None:
+def test_sums_are_those_of_whole_numbers(kind: type[IntegerProduct], num_inputs: int) -> None:
     draws = np.random.default_rng(num_inputs)
     rows, weight = (draws.integers(-127, 128, (count, num_inputs)) for count in (9, 33))
     # The largest sum there is, 4,096 * 127 * 127, is more than fp32 tells from its neighbours.
@@ -209,6 +207,7 @@ def test_a_kernel_that_this_torch_has_not_is_not_taken(monkeypatch, fault) -> No
 def test_the_compiled_kernel_is_taken_unless_it_is_much_slower(monkeypatch) -> None:
     kinds = [CompiledProduct, OneDnnProduct, PlainProduct]
     monkeypatch.setattr(quantized, "is_exact", lambda kind: kind in kinds)
+    monkeypatch.setattr(quantized, "has_vnni", lambda: False)
     for seconds, chosen in (([1.9, 1.0, 5.0], CompiledProduct), ([2.1, 1.0, 5.0], OneDnnProduct)):
         choose_kernel.cache_clear()
         given_seconds = iter(seconds)
