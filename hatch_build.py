@@ -4,6 +4,7 @@ Without one, and on Windows, mtkit is installed without them, and PyTorch does t
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
 
 _SOURCES = Path("mtkit/network/cpu/kernels")
 _OPTIONS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread"]
@@ -47,8 +49,6 @@ class KernelsHook(BuildHookInterface):
 
 def _tag() -> str:
     """Returns the tag of a wheel for any Python 3 on this platform."""
-    from packaging.tags import sys_tags
-
     return f"py3-none-{next(iter(sys_tags())).platform}"
 
 
@@ -90,8 +90,6 @@ def _find_compiler() -> list[str] | None:
 
 def _kinds() -> dict[str, list[str]]:
     """Returns the options of each kind of processor that this platform may have."""
-    import platform
-
     is_x86 = platform.machine().lower() in {"x86_64", "amd64"}
     return _X86 if is_x86 else {"plain": _X86["plain"]}
 

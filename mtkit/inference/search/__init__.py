@@ -1,6 +1,7 @@
 """Search for outputs, on token ids alone and for any network.
 
 step_model.py   the model interface of a search; an encoder-decoder, and an ensemble
+compiled_steps.py    an encoder-decoder whose passes are compiled; it finds the best tokens itself
 batch_vocabulary.py  the tokens that a batch's sentences may need, each its own among them
 rules.py        forbidden tokens: repeated n-grams, an early end, anything but a given prefix
 penalties.py    length penalties, and the score of a finished output

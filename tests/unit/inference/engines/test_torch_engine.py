@@ -1,7 +1,9 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,6 +15,7 @@ from mtkit.inference.engines import open_torch_engine, torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
+from mtkit.network.cpu.compiled import can_multiply
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
 from mtkit.network.device import is_imitated
@@ -201,6 +204,7 @@ def test_a_network_made_ready_finds_the_same(
 ) -> None:
     if fixes and (not torch.backends.mkldnn.is_available() or is_imitated(torch.device("cpu"))):
         pytest.skip("no oneDNN, or none with products of bfloat16")
+    monkeypatch.setattr(open_torch_engine, "gains_by_compiling", lambda precision: False)
     monkeypatch.setattr(open_torch_engine, "gains_by_prepacking", lambda device: fixes)
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
     model = make_model(make_recipe())
@@ -214,6 +218,51 @@ def test_a_network_made_ready_finds_the_same(
         for one, other in zip(ours, theirs, strict=True):
             tolerance = 1e-4 if precision == "fp32" else 0.1
             assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"beam_size": 3, "n_best": 3},
+        {"beam_size": 1},
+        {"beam_size": 3, "coverage_penalty": 0.3},
+        {"beam_size": 3, "min_length": 3, "no_repeat_ngram": 2},
+        {"beam_size": 3, "alignments": True},
+        {"sampling": {"seed": 3}},
+    ],
+    ids="-".join,
+)
+def test_a_compiled_network_finds_the_same(make_recipe, make_model, keys: dict) -> None:
+    if not can_multiply("fp32"):
+        pytest.skip("mtkit's kernels aren't compiled here")
+    settings = Inference(max_extra_tokens=5, precision="fp32", **keys)
+    sources = [replace(source, draw=(1, index)) for index, source in enumerate(encoded(_SOURCES))]
+    expected = TorchEngine(make_model(make_recipe()), "cpu").search(sources, settings)
+    compiled = make_model(make_recipe())
+    compiled.compile_products("fp32")
+    found = TorchEngine(compiled, "cpu").search(sources, settings)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [h.token_ids for h in ours] == [h.token_ids for h in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            if other.alignment_weights is not None:
+                np.testing.assert_allclose(
+                    one.alignment_weights, other.alignment_weights, atol=1e-4
+                )
+
+
+def test_phrases_that_an_output_must_contain_are_found_by_a_compiled_network(
+    make_recipe, make_model
+) -> None:
+    if not can_multiply("fp32"):
+        pytest.skip("mtkit's kernels aren't compiled here")
+    settings = Inference(max_extra_tokens=8, precision="fp32", beam_size=3)
+    sources = [replace(source, required=((9, 7),)) for source in encoded(_SOURCES)]
+    expected = TorchEngine(make_model(make_recipe()), "cpu").search(sources, settings)
+    compiled = make_model(make_recipe())
+    compiled.compile_products("fp32")
+    found = TorchEngine(compiled, "cpu").search(sources, settings)
+    assert [each[0].token_ids for each in found] == [each[0].token_ids for each in expected]
 
 
 def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_model, monkeypatch):
