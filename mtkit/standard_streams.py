@@ -6,6 +6,7 @@ opened gets the number that is free, and what was meant for the stream goes into
 
 import io
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -30,6 +31,19 @@ class _UnfailingFile(io.FileIO):
         except OSError:
             written = None
         return memoryview(data).nbytes if written is None else written
+
+
+def measure_stdin() -> int | None:
+    """Returns the bytes that are left on stdin, where it is a file; None where nobody knows."""
+    try:
+        descriptor = sys.stdin.fileno()
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+    except (OSError, ValueError, AttributeError):
+        # Closed, or no stream of the system's.
+        return None
 
 
 def open_standard_streams() -> None:

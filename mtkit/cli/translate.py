@@ -18,7 +18,7 @@ from mtkit.cli.options import (
     open_run,
 )
 from mtkit.errors import MtkitError
-from mtkit.standard_streams import check_stdin, check_stdout
+from mtkit.standard_streams import check_stdin, check_stdout, measure_stdin
 
 if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
@@ -182,7 +182,13 @@ def translate(
         from mtkit.pipeline.translate import load_models, load_run
 
         translator = (
-            load_run(run[0], run[1], device=device, **languages)
+            load_run(
+                run[0],
+                run[1],
+                device=device,
+                input_bytes=measure_stdin() if file is None else None,
+                **languages,
+            )
             if run
             else load_models(folders, changes, device=device, **languages)
         )

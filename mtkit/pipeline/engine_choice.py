@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from mtkit.recipe import Recipe
 
 
+_MANY_BYTES = 2_000_000
+"""Of text: some 30,000 captions. With a third of that, both engines take as long (docs/log.md)."""
+
+
 @dataclass(frozen=True)
 class ChosenEngine:
     """What translates with a run's model.
@@ -48,17 +52,21 @@ class ChosenEngine:
     reason: str = ""
 
 
-def choose_engine(recipe: "Recipe", workspace: Workspace, device: str = "auto") -> ChosenEngine:
+def choose_engine(
+    recipe: "Recipe", workspace: Workspace, device: str = "auto", *, input_bytes: int | None = None
+) -> ChosenEngine:
     """Returns what translates with a run's model: as the recipe says, or for `auto` the quickest.
 
     On a CPU that is CTranslate2 where it is installed, the run's model was exported for it and it
     can do what the settings ask for; but our engine where that computes in bf16 and the export not
-    in integers. An export of another model is never taken by `auto`.
+    in integers, and for so much text that its compiled passes make up for PyTorch's later start. An
+    export of another model is never taken by `auto`.
 
     Args:
         recipe: Whose decoding settings apply.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+        input_bytes: How much text there is to translate, where that is known.
 
     Raises:
         MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
@@ -78,6 +86,7 @@ def choose_engine(recipe: "Recipe", workspace: Workspace, device: str = "auto") 
         check_gains(config, settings, read_quantization(workspace), device)
         _check_glossary(workspace, settings)
         _check_up_to_date(workspace, settings)
+        _check_short(config, input_bytes)
     except MtkitError as error:
         reason = "; ".join(filter(None, (f"engine: torch, since {error.message}", error.hint)))
         return ChosenEngine(workspace.model, ours, reason)
@@ -195,6 +204,23 @@ def _check_up_to_date(workspace: Workspace, settings: Inference) -> None:
             f"{workspace.export} takes {max_tokens} tokens, and inference.max_source_tokens and "
             "inference.max_extra_tokens allow more",
             EXPORT_AGAIN,
+        )
+
+
+def _check_short(config: ModelConfig, input_bytes: int | None) -> None:
+    """Checks that our engine's compiled passes don't gain more than PyTorch's later start costs.
+
+    Raises:
+        MtkitError: They do.
+    """
+    if input_bytes is None or input_bytes < _MANY_BYTES:
+        return
+    from mtkit.network.cpu.compiled import has_vnni  # noqa: PLC0415
+    from mtkit.network.cpu.compiled_translator import can_compile_model  # noqa: PLC0415
+
+    if has_vnni() and can_compile_model(config.model):
+        raise MtkitError(
+            f"its compiled passes are faster for {input_bytes / 1e6:,.0f} million bytes of text"
         )
 
 

@@ -28,6 +28,7 @@ def load_run(
     device: str = "auto",
     source_language: str = "",
     target_language: str = "",
+    input_bytes: int | None = None,
 ) -> Translator:
     """Returns a translator with a run's model, run by the engine that `choose_engine` gives.
 
@@ -39,11 +40,12 @@ def load_run(
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
         source_language: The language of lines that name none, for a model of several.
         target_language: The language that they are translated into.
+        input_bytes: How much text there is to translate, where that is known.
 
     Raises:
         MtkitError: There is no model, its files are damaged, or it hasn't these languages.
     """
-    choice = choose_engine(recipe, workspace, device)
+    choice = choose_engine(recipe, workspace, device, input_bytes=input_bytes)
     if choice.reason:
         say(choice.reason)
     elif choice.folder == workspace.export:

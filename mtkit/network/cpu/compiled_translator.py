@@ -30,6 +30,7 @@ from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.stack import TransformerStack
+from mtkit.recipe.model import Model
 
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")
 """In the order of kernels/layers.h."""
@@ -237,12 +238,16 @@ class CompiledSearch:
 
 def can_compile(network: EncoderDecoder) -> bool:
     """Checks that a network's layers are all of kinds that are compiled."""
-    return choose_library() is not None and all(
-        attention.rotary is None and attention.window is None
-        for stack in (network.encoder, network.decoder)
-        for layer in stack.layers
-        if isinstance(layer, TransformerLayer)
-        for attention, _ in [_find_self_attention(layer)]
+    return can_compile_model(network.model)
+
+
+def can_compile_model(model: Model) -> bool:
+    """Checks that a translator's layers are of kinds that are compiled, and a library is there."""
+    return (
+        choose_library() is not None
+        and model.positions != "rotary"
+        and model.attention_window is None
+        and model.architecture == "encoder-decoder"
     )
 
 

@@ -265,7 +265,13 @@ def test_a_model_that_knows_nothing_keeps_what_it_must(make_recipe, make_model, 
     assert [each.text.count("fox") for each in found[:2]] == [1, 2]
     bare = Translator.of(engine, tokenizer, settings.model_copy(update={"protect": None}))
     for kept, other in zip(found[2:], bare.search(lines[2:]), strict=True):
-        assert kept.candidates == other.candidates
+        assert [each.token_ids for each in kept.candidates] == [
+            each.token_ids for each in other.candidates
+        ]
+        # Their batches are of other sizes, and some processors' sums differ in the last bit then.
+        assert [each.score for each in kept.candidates] == pytest.approx(
+            [each.score for each in other.candidates], abs=1e-5
+        )
 
 
 def test_what_no_output_can_contain_leaves_the_line_as_it_was(make_recipe, make_model, tokenizer):

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from mtkit.cli.app import app
 from mtkit.inference.engines import open_torch_engine
 from mtkit.model.config import open_model_folder
-from mtkit.pipeline.engine_choice import find_export_fault, read_quantization
+from mtkit.network.cpu.compiled import has_vnni
+from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
 
 LINES = "The man sleeps.\n\nThe woman buys an apple.\n"
@@ -54,6 +55,17 @@ def test_an_export_of_the_runs_model_is_taken_and_said_once(trained) -> None:
     assert done.stdout == by_torch.stdout
     assert done.stderr.count(f"{CHOSEN}{trained.workspace.export})") == 1
     assert "engine" not in translate(trained, "inference.engine=torch").stderr
+
+
+@pytest.mark.skipif(not has_vnni(), reason="no kernels compiled for this processor")
+def test_much_text_goes_to_compiled_passes(trained) -> None:
+    call("export", trained.options)
+    recipe, workspace = trained.recipe, trained.workspace
+    little = choose_engine(recipe, workspace, "cpu", input_bytes=1_000_000)
+    assert little.settings.engine == "ctranslate2"
+    much = choose_engine(recipe, workspace, "cpu", input_bytes=3_000_000)
+    assert (much.settings.engine, much.folder) == ("torch", workspace.model)
+    assert much.reason == (f"{LEFT}its compiled passes are faster for 3 million bytes of text")
 
 
 @pytest.mark.parametrize(
