@@ -59,6 +59,8 @@ def compile_kernels(root: Path) -> list[Path]:
         return []
     folder = root / _SOURCES
     newest = max(path.stat().st_mtime for path in [*folder.glob("*.h"), *folder.glob("*.cpp")])
+    # The library finds what it needs on older systems, too.
+    portable = ["-static-libstdc++", "-static-libgcc"] if sys.platform == "linux" else []
     running = {}
     done = []
     for kind, options in _kinds().items():
@@ -68,7 +70,15 @@ def compile_kernels(root: Path) -> list[Path]:
             continue
         # Under another name first: a process may have the old one open.
         new = library.with_suffix(".new")
-        command = [*compiler, *_OPTIONS, *options, str(folder / "kernels.cpp"), "-o", str(new)]
+        command = [
+            *compiler,
+            *_OPTIONS,
+            *portable,
+            *options,
+            str(folder / "kernels.cpp"),
+            "-o",
+            str(new),
+        ]
         running[library] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for library, process in running.items():
         _, errors = process.communicate()

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from mtkit.recipe import Recipe
 
 
-_MANY_BYTES = 2_000_000
-"""Of text: some 30,000 captions. With a third of that, both engines take as long (docs/log.md)."""
+_MANY_BYTES = 500_000
+"""Of text: some 8,000 captions. With half of that, both engines take as long (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,7 @@ def _check_short(config: ModelConfig, input_bytes: int | None) -> None:
     from mtkit.network.cpu.compiled_translator import can_compile_model  # noqa: PLC0415
 
     if has_vnni() and can_compile_model(config.model):
-        raise MtkitError(
-            f"its compiled passes are faster for {input_bytes / 1e6:,.0f} million bytes of text"
-        )
+        raise MtkitError(f"its compiled passes are faster for {input_bytes / 1e6:,.1f} MB of text")
 
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
