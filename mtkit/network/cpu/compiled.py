@@ -59,9 +59,14 @@ class Shape(Structure):
 
 
 class Embedding(Structure):
-    """Vectors of tokens, [vocab, d_model], what they are multiplied by, and a norm or null."""
+    """Vectors of tokens, [num_tokens, d_model], what they are multiplied by, and a norm or null."""
 
-    _fields_: ClassVar = [("tokens", c_void_p), ("scale", c_float), ("norm", POINTER(Norm))]
+    _fields_: ClassVar = [
+        ("tokens", c_void_p),
+        ("num_tokens", c_int64),
+        ("scale", c_float),
+        ("norm", POINTER(Norm)),
+    ]
 
 
 class Wanted(Structure):
@@ -81,6 +86,18 @@ class Wanted(Structure):
     ]
 
 
+_NO_MEMORY = "no memory for a batch; a smaller inference.batch_tokens takes less"
+
+
+def _check_status(status: int) -> None:
+    """Raises what went wrong in a call: the numbers are those of kernels.cpp."""
+    match status:
+        case 1:
+            raise IndexError("a token that the network has no vector of")
+        case 2:
+            raise MemoryError(_NO_MEMORY)
+
+
 _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "mtkit_instructions": ([], c_char_p),
     "mtkit_supports": ([c_char_p], c_int32),
@@ -89,8 +106,8 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
         c_void_p,
     ),
     "mtkit_free_linear": ([c_void_p], None),
-    "mtkit_apply_linear": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
-    "mtkit_multiply": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
+    "mtkit_apply_linear": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], _check_status),
+    "mtkit_multiply": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], _check_status),
     "mtkit_new_stack": (
         [POINTER(Shape), POINTER(Embedding), POINTER(Layer), c_int64, POINTER(Norm)],
         c_void_p,
@@ -98,15 +115,15 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "mtkit_free_stack": ([c_void_p], None),
     "mtkit_encode": (
         [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int32],
-        None,
+        _check_status,
     ),
     "mtkit_new_search": (
         [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         c_void_p,
     ),
     "mtkit_free_search": ([c_void_p], None),
-    "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(Wanted), c_int32], None),
-    "mtkit_select": ([c_void_p, c_void_p, c_int64, c_void_p, c_int64], None),
+    "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(Wanted), c_int32], _check_status),
+    "mtkit_select": ([c_void_p, c_void_p, c_int64, c_void_p, c_int64], _check_status),
 }
 
 
@@ -150,12 +167,14 @@ class Handle:
     """Something that the library made, and frees with the last reference to this.
 
     Args:
-        pointer: Its address.
+        pointer: Its address; None where there was no memory for it.
         free: Frees it.
         keeps: What must live as long as it does.
     """
 
-    def __init__(self, pointer: int, free: Callable[[int], None], *keeps: object) -> None:
+    def __init__(self, pointer: int | None, free: Callable[[int], None], *keeps: object) -> None:
+        if pointer is None:
+            raise MemoryError(_NO_MEMORY)
         self.pointer = pointer
         self._keeps = keeps
         weakref.finalize(self, free, pointer)

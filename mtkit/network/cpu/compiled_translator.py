@@ -115,6 +115,7 @@ class CompiledTranslator:
         norm = None if isinstance(embedding.norm, nn.Identity) else _describe_norm(embedding.norm)
         vectors = Embedding(
             tokens=address(embedding.tokens.weight.detach()),
+            num_tokens=len(embedding.tokens.weight),
             scale=embedding.tokens.scale,
             norm=None if norm is None else pointer(norm),
         )

@@ -6,6 +6,35 @@
 
 using namespace mtkit;
 
+namespace {
+
+// How a call ended.
+enum Status : int32_t { kDone, kNoSuchToken, kNoMemory };
+
+template <class Work>
+Status run(Work work) {
+  try {
+    work();
+    return kDone;
+  } catch (const std::out_of_range&) {
+    return kNoSuchToken;
+  } catch (const std::exception&) {
+    return kNoMemory;
+  }
+}
+
+// Null where there is no memory.
+template <class Make>
+auto make_or_null(Make make) -> decltype(make()) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 extern "C" {
 
 // A kind of processor that this was compiled for, by the instructions it uses.
@@ -37,7 +66,8 @@ int32_t mtkit_supports(const char* instructions) {
   return is("plain");
 }
 
-// A linear map; null where its sums might overflow, or the arithmetic isn't this processor's.
+// A linear map; null where its sums might overflow, the arithmetic isn't this processor's, or memory
+// ends.
 //
 // Args: `weight`, [outputs, inputs], int8_t for "int8", else float; `scales`, what a unit of each
 // output is worth, for "int8" alone; `bias` may be null.
@@ -47,8 +77,10 @@ Linear* mtkit_new_linear(const char* arithmetic, int64_t num_outputs, int64_t nu
   const auto make = [&](auto kind) -> Linear* {
     typedef decltype(kind) Kind;
     if (num_inputs > Kind::kMaxInputs) return nullptr;
-    return new LinearOf<Kind>(num_outputs, num_inputs,
-                              static_cast<const typename Kind::Given*>(weight), scales, bias);
+    return make_or_null([&] {
+      return new LinearOf<Kind>(num_outputs, num_inputs,
+                                static_cast<const typename Kind::Given*>(weight), scales, bias);
+    });
   };
   if (is("int8")) return make(Int8{});
   if (is("fp32")) return make(Fp32{});
@@ -60,54 +92,65 @@ Linear* mtkit_new_linear(const char* arithmetic, int64_t num_outputs, int64_t nu
 
 void mtkit_free_linear(Linear* linear) { delete linear; }
 
-void mtkit_apply_linear(const Linear* linear, const float* values, int64_t num_rows,
+int32_t mtkit_apply_linear(const Linear* linear, const float* values, int64_t num_rows,
                         float* outputs, int32_t num_threads) {
-  static thread_local Rows rows;
-  linear->reserve(rows, num_rows);
-  for (int64_t row = 0; row < num_rows; ++row)
-    linear->convert(rows, row, values + row * linear->num_inputs);
-  linear->apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+  return run([&] {
+    static thread_local Rows rows;
+    linear->reserve(rows, num_rows);
+    for (int64_t row = 0; row < num_rows; ++row)
+      linear->convert(rows, row, values + row * linear->num_inputs);
+    linear->apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+  });
 }
 
 // The sums of products of integers, times each output's scale; for "int8" alone.
-void mtkit_multiply(const Linear* linear, const int8_t* values, int64_t num_rows, float* outputs,
+int32_t mtkit_multiply(const Linear* linear, const int8_t* values, int64_t num_rows, float* outputs,
                     int32_t num_threads) {
   const auto& integers = *static_cast<const LinearOf<Int8>*>(linear);
-  Rows rows;
-  integers.reserve(rows, num_rows);
-  for (int64_t row = 0; row < num_rows; ++row)
-    integers.take(rows, row, values + row * linear->num_inputs);
-  integers.apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+  return run([&] {
+    Rows rows;
+    integers.reserve(rows, num_rows);
+    for (int64_t row = 0; row < num_rows; ++row)
+      integers.take(rows, row, values + row * linear->num_inputs);
+    integers.apply(rows, 0, num_rows, outputs, linear->num_outputs, Then::kWrite, num_threads);
+  });
 }
 
 Stack* mtkit_new_stack(const Shape* shape, const Embedding* embedding, const Layer* layers,
                        int64_t num_layers, const Norm* final_norm) {
-  return new Stack{*shape, *embedding, std::vector<Layer>(layers, layers + num_layers), final_norm};
+  return make_or_null([&] {
+    return new Stack{*shape, *embedding, std::vector<Layer>(layers, layers + num_layers),
+                     final_norm};
+  });
 }
 
 void mtkit_free_stack(Stack* stack) { delete stack; }
 
-void mtkit_encode(const Stack* encoder, const int64_t* tokens, const int64_t* starts,
-                  int64_t num_sentences, const float* positions, float* states,
-                  int32_t num_threads) {
-  encode(*encoder, tokens, starts, num_sentences, positions, states, num_threads);
+int32_t mtkit_encode(const Stack* encoder, const int64_t* tokens, const int64_t* starts,
+                     int64_t num_sentences, const float* positions, float* states,
+                     int32_t num_threads) {
+  return run([&] {
+    encode(*encoder, tokens, starts, num_sentences, positions, states, num_threads);
+  });
 }
 
 Search* mtkit_new_search(const Stack* decoder, const Linear* projection, const float* memory,
                          const int64_t* starts, int64_t num_sentences, int32_t num_threads) {
-  return new Search(*decoder, *projection, memory, starts, num_sentences, num_threads);
+  return make_or_null([&] {
+    return new Search(*decoder, *projection, memory, starts, num_sentences, num_threads);
+  });
 }
 
 void mtkit_free_search(Search* search) { delete search; }
 
-void mtkit_step(Search* search, const int64_t* tokens, const float* position, const Wanted* wanted,
-                int32_t num_threads) {
-  search->step(tokens, position, *wanted, num_threads);
+int32_t mtkit_step(Search* search, const int64_t* tokens, const float* position,
+                   const Wanted* wanted, int32_t num_threads) {
+  return run([&] { search->step(tokens, position, *wanted, num_threads); });
 }
 
-void mtkit_select(Search* search, const int64_t* sentences, int64_t num_kept,
-                  const int64_t* parents, int64_t beam) {
-  search->select(sentences, num_kept, parents, beam);
+int32_t mtkit_select(Search* search, const int64_t* sentences, int64_t num_kept,
+                     const int64_t* parents, int64_t beam) {
+  return run([&] { search->select(sentences, num_kept, parents, beam); });
 }
 
 }  // extern "C"

@@ -1,6 +1,7 @@
 // A translator's network: what reads sources, and what continues hypotheses step by step.
 #pragma once
 
+#include <stdexcept>
 #include <utility>
 
 #include "layers.h"
@@ -9,7 +10,8 @@ namespace mtkit {
 
 // Vectors of tokens, and what is done with them before the first layer.
 struct Embedding {
-  const float* tokens;  // [vocab, d_model]
+  const float* tokens;  // [num_tokens, d_model]
+  int64_t num_tokens;
   float scale;
   const Norm* norm;  // May be null.
 };
@@ -33,6 +35,13 @@ inline void embed(const Stack& stack, int64_t token, const float* position, floa
   for (int64_t i = 0; i < width; ++i)
     to[i] = from[i] * scale + (position == nullptr ? 0.0f : position[i]);
   if (stack.embedding.norm != nullptr) normalize(to, to, width, *stack.embedding.norm);
+}
+
+// Throws where a token has no vector.
+inline void check_tokens(const Stack& stack, const int64_t* tokens, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (tokens[i] < 0 || tokens[i] >= stack.embedding.num_tokens)
+      throw std::out_of_range("token");
 }
 
 // Calls `work(first, end, num_threads)` with parts of consecutive sentences: blocks whose numbers stay
@@ -109,6 +118,7 @@ inline void encode_block(const Stack& encoder, const int64_t* tokens, const int6
 
 inline void encode(const Stack& encoder, const int64_t* tokens, const int64_t* starts,
                    int64_t num_sentences, const float* positions, float* states, int num_threads) {
+  check_tokens(encoder, tokens, starts[num_sentences]);
   in_blocks(
       num_sentences, num_threads, [&](int64_t sentence) { return starts[sentence]; },
       [&](int64_t first, int64_t end, int threads) {
@@ -200,8 +210,8 @@ class Search {
 
   // Passes each hypothesis's newest token through the decoder.
   void step(const int64_t* tokens, const float* position, const Wanted& wanted, int num_threads) {
+    check_tokens(decoder_, tokens, num_sentences_ * beam_);
     for (std::vector<int32_t>& chain : chains_) chain.push_back(slots_.take());
-    ++num_steps_;
     in_blocks(
         num_sentences_, num_threads, [&](int64_t sentence) { return sentence * beam_; },
         [&](int64_t first, int64_t end, int threads) {
@@ -469,7 +479,7 @@ class Search {
   const Stack& decoder_;
   const Linear& projection_;
   Slots slots_;
-  int64_t num_sentences_, beam_ = 1, num_steps_ = 0;
+  int64_t num_sentences_, beam_ = 1;
   std::vector<SourceOfSentence> sources_;
   std::vector<std::vector<int32_t>> chains_;
 };

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -18,7 +19,8 @@ namespace mtkit {
 // which has none of its parent's threads, starts a set of its own.
 class Threads {
  public:
-  // Calls `work` with every number below `num_parts`; returns when all are done.
+  // Calls `work` with every number below `num_parts`; returns when all are done. What one of them
+  // throws is thrown again here.
   void run(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
     std::lock_guard<std::mutex> one_caller(callers_);
     {
@@ -28,6 +30,7 @@ class Threads {
       num_parts_ = num_parts;
       next_ = 0;
       num_working_ = 0;
+      thrown_ = nullptr;
       ++turn_;
     }
     begun_.notify_all();
@@ -36,11 +39,19 @@ class Threads {
     // Whoever comes late finds nothing to do.
     work_ = nullptr;
     done_.wait(guard, [this] { return num_working_ == 0; });
+    if (thrown_) std::rethrow_exception(thrown_);
   }
 
  private:
   void take_parts(const std::function<void(int64_t)>& work) {
-    for (int64_t part = next_++; part < num_parts_; part = next_++) work(part);
+    for (int64_t part = next_++; part < num_parts_; part = next_++) {
+      try {
+        work(part);
+      } catch (...) {
+        std::lock_guard<std::mutex> guard(thrown_mutex_);
+        thrown_ = std::current_exception();
+      }
+    }
   }
 
   void wait() {
@@ -58,7 +69,8 @@ class Threads {
     }
   }
 
-  std::mutex callers_, mutex_;
+  std::mutex callers_, mutex_, thrown_mutex_;
+  std::exception_ptr thrown_;
   std::condition_variable begun_, done_;
   std::vector<std::thread> threads_;
   const std::function<void(int64_t)>* work_ = nullptr;

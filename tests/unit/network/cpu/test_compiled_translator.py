@@ -281,3 +281,25 @@ def test_without_a_library_there_are_no_compiled_products(monkeypatch, tmp_path)
     assert open_library("plain") is None
     (tmp_path / "plain.so").write_bytes(b"\x7fELF, but no library")
     assert open_library("plain") is None
+
+
+@pytest.mark.parametrize("token", [-1, 41, 2**40])
+def test_a_token_that_the_network_does_not_have_is_refused(token: int) -> None:
+    translator = CompiledTranslator(_compile(_build(norm="pre"), "fp32"))
+    starts = torch.tensor([0, 2])
+    with pytest.raises(IndexError, match="no vector of"):
+        translator.encode(torch.tensor([5, token]), starts)
+    search = translator.start(translator.encode(torch.tensor([5, 6]), starts), starts)
+    with pytest.raises(IndexError, match="no vector of"):
+        search.step(torch.tensor([[token]]))
+
+
+def test_memory_that_ends_is_told() -> None:
+    translator = CompiledTranslator(_compile(_build(norm="pre"), "fp32"))
+    starts = torch.tensor([0, 2])
+    search = translator.start(translator.encode(torch.tensor([5, 6]), starts), starts)
+    with pytest.raises(MemoryError, match="batch_tokens"):
+        # More hypotheses than a vector of C++ holds; none of them is read.
+        translator._library.mtkit_select(
+            search._handle.pointer, starts.data_ptr(), 2**62, starts.data_ptr(), 1
+        )
