@@ -59,6 +59,23 @@ def running(folder: Path, tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.mark.slow
+def _assert_close(found: object, wanted: object) -> None:
+    """Checks that two JSON values are equal but for the last digits of their numbers."""
+    if isinstance(wanted, dict):
+        assert isinstance(found, dict)
+        assert list(found) == list(wanted)
+        for key, value in wanted.items():
+            _assert_close(found[key], value)
+    elif isinstance(wanted, list):
+        assert isinstance(found, list)
+        for one, other in zip(found, wanted, strict=True):
+            _assert_close(one, other)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, abs=1e-5)
+    else:
+        assert found == wanted
+
+
 def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     here = Translator(folder, device="cpu")
     there = RemoteTranslator(running.address)
@@ -75,7 +92,8 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
     assert json.dumps(found.as_json()) == json.dumps(wanted.as_json())
     assert running.translate(paragraph.text) == wanted.text
     pair = (LINES[0], "Ein Buch.")
-    assert there.score([pair])[0].as_json() == here.score([pair])[0].as_json()
+    # The server's threads are others than these; on some processors sums differ in the last bit.
+    _assert_close(there.score([pair])[0].as_json(), here.score([pair])[0].as_json())
     with pytest.raises(LineError, match=r"input line 8: .*prefix"):
         there.search([Request("a"), Request("b", prefix="x y " * 3_000)], first_line=7)
 
