@@ -1,5 +1,6 @@
 """`mtkit translate`: text on stdin becomes text on stdout, line by line."""
 
+import gc
 import json
 import shlex
 import sys
@@ -253,7 +254,18 @@ def _answer_stdin(
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
     run = score_stream if score_only else translate_stream
-    run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
+    # What is loaded stays: it needn't be gone through for garbage as lines make more objects.
+    gc.freeze()
+    try:
+        run(
+            translator,
+            sys.stdin.buffer,
+            sys.stdout.buffer,
+            input_format=input_format,
+            as_json=as_json,
+        )
+    finally:
+        gc.unfreeze()
 
 
 def _translate_document(

@@ -52,22 +52,46 @@ inline void normalize(const float* from, float* to, int64_t width, const Norm& n
       [&](int64_t i) { to[i] = (from[i] - mean) * scale * norm.weight[i] + norm.bias[i]; });
 }
 
-// Turns scores into weights that sum to 1. There is room for whole vectors behind them, and that
-// room is written to.
-inline void softmax(float* scores, int64_t num_scores) {
+// Turns rows of scores into weights that sum to 1, several rows at a time, since each step of one
+// waits for the step before. There is room for whole vectors behind them, and that room is written to.
+template <int kNum>
+inline void softmax_rows(float* scores, int64_t stride, int64_t num_scores) {
   const int64_t padded = round_up(num_scores, kLanes);
-  for (int64_t i = num_scores; i < padded; ++i) scores[i] = -INFINITY;
-  Floats greatest = load(scores);
-  for (int64_t i = kLanes; i < padded; i += kLanes) greatest = max(greatest, load(scores + i));
-  const Floats offset = broadcast(largest(greatest));
-  Floats total{};
-  for (int64_t i = 0; i < padded; i += kLanes) {
-    const Floats power = exponential(load(scores + i) - offset);
-    total += power;
-    store(scores + i, power);
+  Floats greatest[kNum], total[kNum];
+#pragma GCC unroll 4
+  for (int row = 0; row < kNum; ++row) {
+    for (int64_t i = num_scores; i < padded; ++i) scores[row * stride + i] = -INFINITY;
+    greatest[row] = load(scores + row * stride);
+    total[row] = Floats{};
   }
-  const Floats scale = broadcast(1.0f / sum(total));
-  for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * scale);
+  for (int64_t i = kLanes; i < padded; i += kLanes)
+#pragma GCC unroll 4
+    for (int row = 0; row < kNum; ++row)
+      greatest[row] = max(greatest[row], load(scores + row * stride + i));
+#pragma GCC unroll 4
+  for (int row = 0; row < kNum; ++row) greatest[row] = broadcast(largest(greatest[row]));
+  for (int64_t i = 0; i < padded; i += kLanes)
+#pragma GCC unroll 4
+    for (int row = 0; row < kNum; ++row) {
+      float* at = scores + row * stride + i;
+      const Floats power = exponential(load(at) - greatest[row]);
+      total[row] += power;
+      store(at, power);
+    }
+#pragma GCC unroll 4
+  for (int row = 0; row < kNum; ++row) total[row] = broadcast(1.0f / sum(total[row]));
+  for (int64_t i = 0; i < padded; i += kLanes)
+#pragma GCC unroll 4
+    for (int row = 0; row < kNum; ++row) {
+      float* at = scores + row * stride + i;
+      store(at, load(at) * total[row]);
+    }
+}
+
+inline void softmax(float* scores, int64_t num_rows, int64_t stride, int64_t num_scores) {
+  int64_t row = 0;
+  for (; row + 4 <= num_rows; row += 4) softmax_rows<4>(scores + row * stride, stride, num_scores);
+  for (; row < num_rows; ++row) softmax_rows<1>(scores + row * stride, stride, num_scores);
 }
 
 // The error function, to 1.5e-7 (Abramowitz and Stegun, 7.1.26).
@@ -159,14 +183,23 @@ inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt v
                 float* result) {
   int64_t i = 0;
   for (; i + 2 * kLanes <= d_value; i += 2 * kLanes) {
-    Floats first{}, second{};
-    for (int64_t position = 0; position < length; ++position) {
-      const float* value = value_at(position) + i;
-      first += weights[position] * load(value);
-      second += weights[position] * load(value + kLanes);
+    // Several sums, since each addition waits for the one before.
+    Floats sums[4]{};
+    int64_t position = 0;
+    for (; position + 2 <= length; position += 2) {
+      const float *value = value_at(position) + i, *next = value_at(position + 1) + i;
+      sums[0] += weights[position] * load(value);
+      sums[1] += weights[position] * load(value + kLanes);
+      sums[2] += weights[position + 1] * load(next);
+      sums[3] += weights[position + 1] * load(next + kLanes);
     }
-    store(result + i, first);
-    store(result + i + kLanes, second);
+    if (position < length) {
+      const float* value = value_at(position) + i;
+      sums[0] += weights[position] * load(value);
+      sums[1] += weights[position] * load(value + kLanes);
+    }
+    store(result + i, sums[0] + sums[2]);
+    store(result + i + kLanes, sums[1] + sums[3]);
   }
   for (; i + kLanes <= d_value; i += kLanes) {
     Floats total{};
@@ -184,8 +217,9 @@ inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt v
 
 // Scaled dot-product attention of one position to a source (section 3.2.1).
 //
-// Args: `queries` of all heads; room for `scores`, a source's width; `result`, all heads' values;
-// `mean_weights`, to which each head's weights over the number of heads are added; may be null.
+// Args: `queries` of all heads; room for `scores`, a source's width for each head; `result`, all
+// heads' values; `mean_weights`, to which each head's weights over the number of heads are added; may
+// be null.
 inline void attend(const float* queries, const Source& source, const Shape& shape, float* scores,
                    float* result, float* mean_weights) {
   const float scale = 1.0f / std::sqrt(float(shape.d_key));
@@ -193,23 +227,25 @@ inline void attend(const float* queries, const Source& source, const Shape& shap
     const float* query = queries + head * shape.d_key;
     const float* keys = source.keys + head * shape.d_key * source.width;
     for (int64_t i = 0; i < source.width; i += kLanes) {
-      // Several sums, since each addition waits for the one before.
-      Floats even{}, odd{};
+      Floats sums[4]{};
       int64_t k = 0;
-      for (; k + 2 <= shape.d_key; k += 2) {
-        even += query[k] * load(keys + k * source.width + i);
-        odd += query[k + 1] * load(keys + (k + 1) * source.width + i);
-      }
-      if (k < shape.d_key) even += query[k] * load(keys + k * source.width + i);
-      store(scores + i, (even + odd) * scale);
+      for (; k + 4 <= shape.d_key; k += 4)
+#pragma GCC unroll 4
+        for (int part = 0; part < 4; ++part)
+          sums[part] += query[k + part] * load(keys + (k + part) * source.width + i);
+      for (; k < shape.d_key; ++k) sums[0] += query[k] * load(keys + k * source.width + i);
+      store(scores + head * source.width + i, ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale);
     }
-    softmax(scores, source.length);
+  }
+  softmax(scores, shape.num_heads, source.width, source.length);
+  for (int64_t head = 0; head < shape.num_heads; ++head) {
+    const float* weights = scores + head * source.width;
     if (mean_weights != nullptr)
       for (int64_t i = 0; i < source.length; ++i)
-        mean_weights[i] += scores[i] / float(shape.num_heads);
+        mean_weights[i] += weights[i] / float(shape.num_heads);
     const float* values = source.values + head * shape.d_value;
     mix(
-        scores, source.length, shape.d_value,
+        weights, source.length, shape.d_value,
         [&](int64_t position) { return values + position * source.value_stride; },
         result + head * shape.d_value);
   }

@@ -102,7 +102,7 @@ inline void encode_block(const Stack& encoder, const int64_t* tokens, const int6
       lay_across(of_sentence + keys_width, projected_width, length, shape, across);
       const Source source{across, of_sentence + 2 * keys_width, length, source_width(length),
                           projected_width};
-      float* scores = space.scores.reserve(source.width);
+      float* scores = space.scores.reserve(shape.num_heads * source.width);
       for (int64_t row = 0; row < length; ++row)
         attend(of_sentence + row * projected_width, source, shape, scores,
                attended + (begin + row) * values_width, nullptr);
@@ -327,7 +327,8 @@ class Search {
         float* weights = nullptr;
         if (is_last && wanted.source_attention != nullptr)
           weights = wanted.source_attention + (first_row + row) * wanted.attention_width;
-        attend(projected + row * keys_width(), source, shape, space.scores.reserve(source.width),
+        float* scores = space.scores.reserve(shape.num_heads * source.width);
+        attend(projected + row * keys_width(), source, shape, scores,
                attended + row * values_width(), weights);
       }
       add_output(attended, values_width(), num_rows, *layer.cross_output, layer.cross_norm, shape,
@@ -362,8 +363,8 @@ class Search {
         store(scores + head * stride + first,
               scale * dot_each(projected, keys, head * shape.d_key, shape.d_key));
     }
+    softmax(scores, shape.num_heads, stride, length);
     for (int64_t head = 0; head < shape.num_heads; ++head) {
-      softmax(scores + head * stride, length);
       mix(
           scores + head * stride, length, shape.d_value,
           [&](int64_t position) {
