@@ -285,7 +285,13 @@ def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_m
     monkeypatch.setattr(torch_engine, "beam_search", watch)
     with ThreadPoolExecutor(3) as threads:
         calls = [threads.submit(search_in_batches, engine, sources, settings) for _ in range(3)]
-        assert [call.result() for call in calls] == [expected] * 3
+        for call in calls:
+            for ours, theirs in zip(call.result(), expected, strict=True):
+                assert [each.token_ids for each in ours] == [each.token_ids for each in theirs]
+                # Sums of PyTorch's products may differ in the last bit, by where memory begins.
+                assert [each.score for each in ours] == pytest.approx(
+                    [each.score for each in theirs], abs=1e-5
+                )
     assert {count for _, count in seen} == {1}
     # Batches of one caller don't wait for all of another's.
     callers = [caller for caller, _ in seen]

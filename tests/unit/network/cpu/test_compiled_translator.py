@@ -5,23 +5,27 @@ import torch
 
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu import compiled, compiled_translator
-from mtkit.network.cpu.compiled import KINDS, CompiledLinear, can_multiply, open_library
+from mtkit.network.cpu.compiled import (
+    KINDS,
+    CompiledLinear,
+    can_multiply,
+    choose_library,
+    open_library,
+)
 from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
 from mtkit.recipe.model import Model
 
-_USABLE = [
-    kind
-    for kind in KINDS
-    if (plain := open_library("plain")) is not None and plain.mtkit_supports(kind.encode())
-]
+needs_library = pytest.mark.skipif(
+    choose_library() is None, reason="mtkit was installed without a C++ compiler"
+)
 
 
 @pytest.fixture(params=KINDS)
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Has a kind of processor's library serve, on every one that has its instructions."""
-    if request.param not in _USABLE:
+    plain, opened = open_library("plain"), open_library(request.param)
+    if plain is None or opened is None or not plain.mtkit_supports(request.param.encode()):
         pytest.skip(f"not compiled, or this processor lacks {request.param}")
-    opened = open_library(request.param)
     for module in (compiled, compiled_translator):
         monkeypatch.setattr(module, "choose_library", lambda: opened)
     return request.param
@@ -158,6 +162,7 @@ def _compile(network: EncoderDecoder, precision: str) -> EncoderDecoder:
     return network
 
 
+@needs_library
 def test_of_equals_the_first_is_the_best() -> None:
     network = _build(norm="pre")
     with torch.no_grad():

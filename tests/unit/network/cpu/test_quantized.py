@@ -10,6 +10,7 @@ from torch import nn
 
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu import quantized
+from mtkit.network.cpu.compiled import choose_library
 from mtkit.network.cpu.quantized import (
     KERNELS,
     CompiledProduct,
@@ -204,6 +205,7 @@ def test_a_kernel_that_this_torch_has_not_is_not_taken(monkeypatch, fault) -> No
     assert choose_kernel() is PlainProduct
 
 
+@pytest.mark.skipif(choose_library() is None, reason="mtkit was installed without a C++ compiler")
 def test_the_compiled_kernel_is_taken_unless_it_is_much_slower(monkeypatch) -> None:
     kinds = [CompiledProduct, OneDnnProduct, PlainProduct]
     monkeypatch.setattr(quantized, "is_exact", lambda kind: kind in kinds)
