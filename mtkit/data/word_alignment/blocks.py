@@ -1,6 +1,6 @@
 """Pairs of alike lengths, padded so that they are aligned together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -12,6 +12,7 @@ from mtkit.data.word_alignment.word_table import Floats, Numbers, WordPairs, mak
 _Number = TypeVar("_Number", bound=np.generic)
 
 CELLS_AT_ONCE = 200_000
+_MAX_WAITING = 2_000_000
 _COPIED = 0.1
 """Least probability of a word, given one that is spelled alike, as names and numbers are."""
 _ALIKE = 1e-2
@@ -127,10 +128,10 @@ def number_pairs(
         )
         for indices in cut_blocks(lengths, max_words=max_words, max_cells=CELLS_AT_ONCE)
     ]
-    keys = [np.array([-1])]
-    for _, (sources, _), (targets, _) in padded:
-        keys.append(np.unique(make_keys(sources, targets, num_targets)))
-    found = WordPairs(np.unique(np.concatenate(keys)), num_targets)
+    found = _collect_pairs(
+        (make_keys(sources, targets, num_targets) for _, (sources, _), (targets, _) in padded),
+        num_targets,
+    )
     return found, [
         Block(
             indices,
@@ -143,6 +144,18 @@ def number_pairs(
         )
         for indices, (sources, source_lengths), (targets, target_lengths) in padded
     ]
+
+
+def _collect_pairs(blocks: Iterable[Numbers], num_targets: int) -> WordPairs:
+    """Returns the pairs of words of all blocks, given their keys, with little beside them."""
+    keys, waiting, num_waiting = np.array([-1]), [np.array([-1])], 0
+    for block in blocks:
+        waiting.append(np.unique(block))
+        num_waiting += len(waiting[-1])
+        if num_waiting > max(len(keys), _MAX_WAITING):
+            keys = np.unique(np.concatenate([keys, *waiting]))
+            waiting, num_waiting = [], 0
+    return WordPairs(np.unique(np.concatenate([keys, *waiting])), num_targets)
 
 
 def cut_blocks(

@@ -15,7 +15,7 @@ from mtkit.data.word_alignment.word_table import (
     WordPairs,
 )
 
-MAX_CELLS = 16_000_000
+MAX_CELLS = 64_000_000
 """Source words times target words, summed over the pairs that are learned from: bounds memory."""
 _MAX_WORDS = 100
 """Words of a side, from which on a pair isn't learned from."""

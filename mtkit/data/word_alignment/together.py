@@ -11,10 +11,8 @@ from mtkit.data.word_alignment.estimate import MAX_CELLS
 from mtkit.data.word_alignment.learner import Known, Learner
 from mtkit.data.word_alignment.word_table import NO_PAIR, Numbers, WordNumbers
 
-_SCALE = 0.1
-"""How many links of these pairs one that the aligner learned from counts for."""
 _NUM_NONE = 100.0
-"""The same of words without a counterpart, in all."""
+"""How many words of these pairs, of those without a counterpart, the aligner's count for."""
 _NUM_WORD_ROUNDS = 3
 _NUM_ORDER_ROUNDS = 4
 
@@ -114,8 +112,9 @@ def _recall(
         known_given: The aligner's number of each given word.
         known: The aligner's number of each word.
     """
-    # The last, which an unknown word's -1 names, is of unknown words.
-    by_given = _SCALE * direction.counts[known_given]
+    # However large the corpus, what these pairs show must be able to weigh more. The last, which
+    # an unknown word's -1 names, is of unknown words.
+    by_given = np.log1p(direction.counts)[known_given]
     by_pair = np.where(cells == NO_PAIR, 0.0, direction.by_pair[cells]) * by_given[given]
     num_words = len(direction.by_none) - 1 + int((known < 0).sum())
     return Known(
