@@ -11,6 +11,8 @@ from mtkit.data.word_alignment.estimate import MAX_CELLS
 from mtkit.data.word_alignment.learner import Known, Learner
 from mtkit.data.word_alignment.word_table import NO_PAIR, Numbers, WordNumbers
 
+Pair = tuple[tuple[str, ...], tuple[str, ...]]
+"""The words of a source and of a target."""
 _NUM_NONE = 100.0
 """How many words of these pairs, of those without a counterpart, the aligner's count for."""
 _NUM_WORD_ROUNDS = 3
@@ -27,7 +29,8 @@ def align_together(
     """Returns the links of each pair; those of one depend on the others.
 
     What the aligner learned is a prior, and a few rounds over these pairs add to it: words that it
-    doesn't know are found by where they stand here.
+    doesn't know are found by where they stand here. A pair that comes again counts once: it has
+    nothing new to say, and would confirm its own chance links.
 
     Args:
         aligner: What is known.
@@ -36,27 +39,27 @@ def align_together(
         max_cells: Bound on what is held in memory, in source words times target words: more pairs
             are aligned in groups, one after the other.
     """
-    found: list[set[Link]] = [set() for _ in sources]
-    for group in _cut_groups(sources, targets, max_cells):
-        of_group = [[side[index] for index in group] for side in (sources, targets)]
-        for index, links in _align_group(aligner, *of_group):
+    pairs = [
+        (tuple(source), tuple(target)) for source, target in zip(sources, targets, strict=True)
+    ]
+    found: dict[Pair, set[Link]] = {}
+    for group in _cut_groups(list(dict.fromkeys(pairs)), max_cells):
+        for index, links in _align_group(aligner, *zip(*group, strict=True)):
             found[group[index]] = links
-    return found
+    return [set(found.get(pair, ())) for pair in pairs]
 
 
-def _cut_groups(
-    sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]], max_cells: int
-) -> Iterator[list[int]]:
-    """Yields the indices of pairs that are aligned together, in order."""
-    group: list[int] = []
+def _cut_groups(pairs: Sequence[Pair], max_cells: int) -> Iterator[list[Pair]]:
+    """Yields pairs that are aligned together, in order, without blank and very long ones."""
+    group: list[Pair] = []
     num_cells = 0
-    for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
+    for source, target in pairs:
         if not (0 < len(source) <= MAX_WORDS and 0 < len(target) <= MAX_WORDS):
             continue
         if group and num_cells + len(source) * len(target) > max_cells:
             yield group
             group, num_cells = [], 0
-        group.append(index)
+        group.append((source, target))
         num_cells += len(source) * len(target)
     if group:
         yield group
