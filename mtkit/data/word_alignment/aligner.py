@@ -34,7 +34,7 @@ _MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete f
 MAX_WORDS = 400
 """Words of a side, from which on a pair isn't aligned: time grows with the square."""
 Cells = NDArray[np.int32]
-_PRIOR = 1.0
+_PRIOR = 0.1
 """How often each word is taken to have been linked to any, before pairs were seen."""
 _MIN_AGREED = 0.1
 """Product of both sides' posteriors from which on two words are linked."""
