@@ -3,12 +3,14 @@
     python benchmarks/alignment.py GOLD SOURCE TARGET --model FOLDER [--heads]
     python benchmarks/alignment.py GOLD SOURCE TARGET --links FILE
     python benchmarks/alignment.py GOLD SOURCE TARGET --corpus SOURCE TARGET [--pairs N]
+        [--languages zh en] [--group N]
 
 GOLD has a line for each pair, `i-j` of a sure link and `ipj` of a possible one, from 1; SOURCE and
 TARGET their words, parted by spaces; all may be gzipped. `--reverse` says that i is of the target.
 The pairs are aligned as they stand, with the target given. FILE has a line `0-0 1-2` for each pair.
-With --corpus, mtkit's own aligner learns from the first N pairs of two files of text, cased as they
-are, and aligns the pairs twice: as text that it hasn't seen, and once it has learned from them too.
+With --corpus, mtkit's own aligner learns from the first N pairs of two files of text, and aligns
+the pairs: each by itself, all together (or --group N at a time), together without the corpus, and
+each by itself once it has learned from them too. Of a folder with a word aligner, both are told.
 With --of-gold-words only links of source words that gold links are counted.
 """
 
@@ -21,13 +23,19 @@ from pathlib import Path
 from time import process_time
 from typing import get_args
 
-from mtkit.data.word_alignment import find_aligned_words, train_aligner
+from mtkit.data.word_alignment import (
+    WordAligner,
+    align_together,
+    find_aligned_words,
+    train_aligner,
+)
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import WordAlignment
-from mtkit.model.alignment_head import AlignmentHead, Position
+from mtkit.inference.translation import Request, WordAlignment
+from mtkit.model.alignment_head import AlignmentHead, Position, find_word_aligner
 from mtkit.model.config import read_config, read_settings
 from mtkit.model.folder import load_model_folder
+from mtkit.pipeline.align import align as align_pairs
 
 Pairs = set[tuple[int, int]]
 Gold = tuple[Pairs, Pairs]
@@ -121,11 +129,30 @@ def align(
     ]
 
 
+def split_words(
+    lines: Sequence[str], language: str
+) -> tuple[list[list[str]], list[list[tuple[int, int]]], list[list[int]]]:
+    """Returns the aligner's words of gold's lines, where they stand, and where gold's words end."""
+    joined = [join_words(line, language) for line in lines]
+    spans = [find_aligned_words(text) for text, _ in joined]
+    words = [
+        [text[start:end].casefold() for start, end in each]
+        for (text, _), each in zip(joined, spans, strict=True)
+    ]
+    return words, spans, [ends for _, ends in joined]
+
+
 def align_by_statistics(
-    corpus: Sequence[Path], num_pairs: int | None, sources: Sequence[str], targets: Sequence[str]
+    corpus: Sequence[Path],
+    num_pairs: int | None,
+    sides: tuple[Sequence[str], Sequence[str]],
+    languages: Sequence[str],
+    group: int | None,
 ) -> Iterator[tuple[str, list[Pairs]]]:
-    """Yields the links of mtkit's own aligner, the pairs unseen, and then learned from too."""
-    given = [[line.casefold().split() for line in side] for side in (sources, targets)]
+    """Yields the links of mtkit's own aligner: each pair by itself, together, and learned from."""
+    (sources, source_spans, source_ends), (targets, target_spans, target_ends) = (
+        split_words(side, language) for side, language in zip(sides, languages, strict=True)
+    )
     text = [
         [
             [line[start:end].casefold() for start, end in find_aligned_words(line)]
@@ -133,18 +160,63 @@ def align_by_statistics(
         ]
         for path in corpus
     ]
-    for name, learned in (
-        ("without the pairs", text),
+    size = group or len(sources)
+
+    def align_groups(aligner: WordAligner) -> list[Pairs]:
+        return [
+            links
+            for first in range(0, len(sources), size)
+            for links in align_together(
+                aligner, sources[first : first + size], targets[first : first + size]
+            )
+        ]
+
+    def to_gold(found: Sequence[Pairs]) -> list[Pairs]:
+        rows = zip(found, source_spans, target_spans, source_ends, target_ends, strict=True)
+        return [
+            to_words(WordAlignment(tuple(first), tuple(second), tuple(links)), *ends)
+            for links, first, second, *ends in rows
+        ]
+
+    started_at = process_time()
+    aligner = train_aligner(zip(*text, strict=True))
+    print(f"{len(text[0]):,} pairs learned: {process_time() - started_at:.1f} s", file=sys.stderr)
+    nothing = train_aligner([])
+    both = [[*side, *given] for side, given in zip(text, (sources, targets), strict=True)]
+    together = "together" if group is None else f"together, {group} at a time"
+    for name, align_them in (
+        ("each pair by itself", lambda: aligner.align(sources, targets)),
+        (together, lambda: align_groups(aligner)),
+        (f"{together}, without the corpus", lambda: align_groups(nothing)),
         (
-            "with the pairs",
-            [[*side, *of_pairs] for side, of_pairs in zip(text, given, strict=True)],
+            "by itself, learned from too",
+            lambda: train_aligner(zip(*both, strict=True)).align(sources, targets),
         ),
     ):
         started_at = process_time()
-        aligner = train_aligner(zip(*learned, strict=True))
-        found = aligner.align(*given)
-        print(f"{len(learned[0]):,} pairs: {process_time() - started_at:.1f} s", file=sys.stderr)
-        yield f"mtkit's aligner, {name}", found
+        found = align_them()
+        print(f"{name}: {process_time() - started_at:.1f} s", file=sys.stderr)
+        yield name, to_gold(found)
+
+
+def align_by_folder(
+    model: Path,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    languages: tuple[str, str],
+) -> list[Pairs]:
+    """Returns the links that `mtkit align` finds."""
+    joined = [
+        (join_words(source, languages[0]), join_words(target, languages[1]))
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    requests = [Request(source[0], prefix=target[0]) for source, target in joined]
+    return [
+        to_words(each, source[1], target[1])
+        for each, (source, target) in zip(
+            align_pairs(model, requests, together=True), joined, strict=True
+        )
+    ]
 
 
 def print_errors(
@@ -187,6 +259,8 @@ def main() -> None:
     parser.add_argument("--links", type=Path)
     parser.add_argument("--corpus", type=Path, nargs=2)
     parser.add_argument("--pairs", type=int)
+    parser.add_argument("--languages", nargs=2, default=("en", "fr"), help="those of --corpus")
+    parser.add_argument("--group", type=int, help="pairs that are aligned together; all of them")
     parser.add_argument("--engine", choices=("torch", "ctranslate2"))
     parser.add_argument("--heads", action="store_true", help="every head, and each layer's mean")
     parser.add_argument("--reverse", action="store_true", help="gold has the target's word first")
@@ -208,7 +282,9 @@ def main() -> None:
         return
     sources, targets = read_lines(options.source), read_lines(options.target)
     if options.corpus is not None:
-        for name, found in align_by_statistics(options.corpus, options.pairs, sources, targets):
+        for name, found in align_by_statistics(
+            options.corpus, options.pairs, (sources, targets), options.languages, options.group
+        ):
             show(name, found, gold)
         return
     config = read_config(options.model)
@@ -216,6 +292,8 @@ def main() -> None:
     settings = read_settings(options.model).model_copy(update={"alignments": True})
     translator = Translator(options.model, engine=options.engine, device="cpu", settings=settings)
     show("as recorded", align(translator, sources, targets, languages), gold)
+    if find_word_aligner(options.model) is not None:
+        show("together", align_by_folder(options.model, sources, targets, languages), gold)
     if options.heads:
         for head in list_heads(options.model):
             each = open_with_head(options.model, head)

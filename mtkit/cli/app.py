@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from mtkit.cli.align import align
 from mtkit.cli.attend import attend
 from mtkit.cli.average import average
 from mtkit.cli.export import export
@@ -94,6 +95,7 @@ app.command(
     context_settings={"allow_extra_args": True},
 )(translate)
 app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)
+app.command(short_help="Align the words of given translations.")(align)
 app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command("import", short_help="Make a model folder of a public translator.")(import_model)

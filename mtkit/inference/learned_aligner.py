@@ -33,6 +33,8 @@ class LearnedAligner:
         self,
         sources: Sequence[tuple[str, Sequence[Span], Span]],
         targets: Sequence[tuple[str, Sequence[Span]]],
+        *,
+        together: bool = False,
     ) -> list[WordAlignment]:
         """Returns the links of each pair's words.
 
@@ -42,18 +44,21 @@ class LearnedAligner:
         Args:
             sources: Each line, where its words stand, and the stretch of it that is aligned.
             targets: Each translation, and where its words stand.
+            together: Whether the aligner also learns from these pairs, so that the links of one
+                depend on the others.
 
         Raises:
             MtkitError: The aligner's file is missing or damaged.
         """
-        from mtkit.data.word_alignment import find_aligned_words  # noqa: PLC0415
+        from mtkit.data.word_alignment import align_together, find_aligned_words  # noqa: PLC0415
 
         of_sources = [find_aligned_words(line, *span) for line, _, span in sources]
         of_targets = [find_aligned_words(text) for text, _ in targets]
-        found = self._aligner.align(
+        words = (
             [_read(line, spans) for (line, _, _), spans in zip(sources, of_sources, strict=True)],
             [_read(text, spans) for (text, _), spans in zip(targets, of_targets, strict=True)],
         )
+        found = align_together(self._aligner, *words) if together else self._aligner.align(*words)
         aligned = []
         for links, source, target, source_spans, target_spans in zip(
             found, sources, targets, of_sources, of_targets, strict=True

@@ -19,6 +19,7 @@ score_files.py        files of translations scored
 score_flags.py        files of translations flagged, without references
 system_names.py       short names of the systems whose files are scored
 score_report.py       scores as a page, a table or JSON
+align.py              given translations aligned by the word aligner of a model folder
 attend.py             what a model attends to, measured and shown
 export.py             a run's model, or a model folder, exported for another engine
 import_model.py       a public translator as a model folder

@@ -1,6 +1,8 @@
 """`data.word_aligner`: what `prepare` learned goes with the model, and says the alignments."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,3 +150,44 @@ def test_it_is_kept_by_average_and_left_out_when_switched_off(tiny_run) -> None:
 def test_text_in_one_language_has_no_pairs_to_learn_from(tiny_run_of) -> None:
     with pytest.raises(MtkitError, match="word_aligner learns from pairs"):
         tiny_run_of("causal-lm", ON)
+
+
+def run_align(folder: Path, lines: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mtkit", "align", "--model", str(folder), *options]
+    return subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+
+
+def test_mtkit_align_reads_given_translations_together(model: Path) -> None:
+    # No one knows these words. Each stands beside another's translation once, and elsewhere not.
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+    pairs = [
+        (f"q{words[index]} q{words[index - step]}", f"z{index - step} z{index}")
+        for step in (1, 2, 3)
+        for index in range(step, 8)
+    ]
+    given = "".join(f"{source}\t{target}\n" for source, target in [*pairs, ("", "")])
+    together = run_align(model, given)
+    assert together.returncode == 0, together.stderr
+    assert together.stdout == "0-1 1-0\n" * len(pairs) + "\n"
+    apart = run_align(model, given, "--apart")
+    assert apart.stdout == "".join(f"{links}\n" for links in [*align(model, pairs), ""])
+    assert apart.stdout != together.stdout
+
+
+def test_mtkit_align_prints_objects_and_names_what_is_missing(model: Path, tmp_path: Path) -> None:
+    line = json.dumps({"source": "The man sleeps.", "target": "Der Mann schläft.", "id": 7})
+    [(_, found)] = json.loads(
+        run_align(model, line, "--input", "jsonl", "--json").stdout, object_pairs_hook=list
+    )[1:]
+    assert dict(found)["pharaoh"] == "0-0 1-1 2-2"
+    assert dict(found)["target_words"] == [[0, 3], [4, 8], [9, 17]]
+    without = tmp_path / "without"
+    without.mkdir()
+    for file in model.iterdir():
+        if file.name != WORD_ALIGNER_FILE:
+            (without / file.name).write_bytes(file.read_bytes())
+    refused = run_align(without, "a\tb\n")
+    assert refused.returncode == 1
+    assert "no word aligner here" in refused.stderr
+    unpaired = run_align(model, "a\n")
+    assert (unpaired.returncode, unpaired.stdout) == (1, "")

@@ -1,6 +1,6 @@
 """A trained aligner: links between the words of pairs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from mtkit.data.sources.pharaoh import Link
-from mtkit.data.word_alignment.hidden_markov import MAX_JUMP, Emissions, find_by_order
+from mtkit.data.word_alignment.blocks import CELLS_AT_ONCE, Alike, Block, cut_blocks
+from mtkit.data.word_alignment.hidden_markov import (
+    MAX_JUMP,
+    Emissions,
+    Posteriors,
+    find_by_order,
+)
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
     Floats,
@@ -28,13 +34,7 @@ _MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete f
 MAX_WORDS = 400
 """Words of a side, from which on a pair isn't aligned: time grows with the square."""
 Cells = NDArray[np.int32]
-_CELLS_AT_ONCE = 200_000
-_COPIED = 0.1
-"""Least probability of a word, given one that is spelled alike, as names and numbers are."""
-_ALIKE = 1e-2
-"""The same where both begin alike, as words of one origin do."""
-_NUM_LETTERS = 4
-_PRIOR = 1.0
+_PRIOR = 0.1
 """How often each word is taken to have been linked to any, before pairs were seen."""
 _MIN_AGREED = 0.1
 """Product of both sides' posteriors from which on two words are linked."""
@@ -74,6 +74,13 @@ class Direction:
         prior = _PRIOR * self.by_itself[words][:, :, None]
         return (counts * seen + prior) / (counts + _PRIOR)
 
+    def keep(self, is_kept: NDArray[np.bool_]) -> "Direction":
+        """Returns a direction with some of the pairs of words, as exact as a file keeps it."""
+        arrays = {**vars(self), "by_pair": self.by_pair[is_kept]}
+        return Direction(
+            **{name: each.astype(np.float32).astype(np.float64) for name, each in arrays.items()}
+        )
+
 
 class WordAligner:
     """Aligns the words of pairs by a hidden Markov model from each side.
@@ -97,8 +104,8 @@ class WordAligner:
         *,
         none: float,
     ) -> None:
-        self._sources, self._targets, self._pairs = sources, targets, pairs
-        self._forward, self._backward, self._none = forward, backward, none
+        self.sources, self.targets, self.pairs = sources, targets, pairs
+        self.forward, self.backward, self.none = forward, backward, none
 
     def save(self, path: Path) -> None:
         """Writes the aligner, for other processes and translators to `load`.
@@ -109,13 +116,13 @@ class WordAligner:
         # No word holds a space.
         arrays: dict[str, NDArray[Any]] = {
             name: np.frombuffer(" ".join(numbers.numbers).encode(), np.uint8)
-            for name, numbers in (("sources", self._sources), ("targets", self._targets))
+            for name, numbers in (("sources", self.sources), ("targets", self.targets))
         }
-        for name, direction in (("forward", self._forward), ("backward", self._backward)):
+        for name, direction in (("forward", self.forward), ("backward", self.backward)):
             arrays |= {
                 f"{name}_{key}": value.astype(np.float32) for key, value in vars(direction).items()
             }
-        arrays |= {"keys": self._pairs.keys, "none": np.array([self._none])}
+        arrays |= {"keys": self.pairs.keys, "none": np.array([self.none])}
         path.write_bytes(safetensors.numpy.save(arrays))
 
     @classmethod
@@ -150,12 +157,15 @@ class WordAligner:
     def align(
         self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
     ) -> list[set[Link]]:
-        """Returns the links of each pair, given its words; none of a very long one."""
+        """Returns the links of each pair, given its words; none of a very long one.
+
+        What is beside a pair doesn't matter: see `align_together`.
+        """
         found: list[set[Link]] = [set() for _ in sources]
         lengths = [
             (len(source), len(target)) for source, target in zip(sources, targets, strict=True)
         ]
-        for block in cut_blocks(lengths, max_words=MAX_WORDS, max_cells=_CELLS_AT_ONCE):
+        for block in cut_blocks(lengths, max_words=MAX_WORDS, max_cells=CELLS_AT_ONCE):
             of_block = [sources[index] for index in block], [targets[index] for index in block]
             for index, links in zip(block, self._align(*of_block), strict=True):
                 found[index] = links
@@ -164,74 +174,46 @@ class WordAligner:
     def _align(
         self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
     ) -> Iterator[set[Link]]:
-        source_numbers, source_lengths = pad_words([self._sources.find(each) for each in sources])
-        target_numbers, target_lengths = pad_words([self._targets.find(each) for each in targets])
-        cells = self._pairs.find(source_numbers, target_numbers)
-        alike = np.zeros(cells.shape)
-        for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            for begin, probability in ((_begin, _ALIKE), (str, _COPIED)):
-                for source_index, target_index in _find_equal(source, target, begin):
-                    alike[row, target_index, source_index] = probability
+        source_numbers, source_lengths = pad_words([self.sources.find(each) for each in sources])
+        target_numbers, target_lengths = pad_words([self.targets.find(each) for each in targets])
+        block = Block(
+            range(len(sources)),
+            self.pairs.find(source_numbers, target_numbers),
+            source_numbers,
+            target_numbers,
+            source_lengths,
+            target_lengths,
+            Alike.find(sources, targets),
+        )
         forward, backward = (
             find_by_order(
                 Emissions(
-                    _mask(
-                        np.maximum(direction.emit(turn(cells), words, given), turn(alike)),
-                        given_lengths,
-                    ),
-                    direction.by_none[words],
-                    given_lengths,
-                    lengths,
+                    each.finish(direction.emit(each.cells, each.targets, each.sources)),
+                    direction.by_none[each.targets],
+                    each.source_lengths,
+                    each.target_lengths,
                 ),
                 direction.jumps,
-                self._none,
+                self.none,
             )
-            for direction, turn, words, given, given_lengths, lengths in (
-                (
-                    self._forward,
-                    np.asarray,
-                    target_numbers,
-                    source_numbers,
-                    source_lengths,
-                    target_lengths,
-                ),
-                (
-                    self._backward,
-                    _turn,
-                    source_numbers,
-                    target_numbers,
-                    target_lengths,
-                    source_lengths,
-                ),
-            )
+            for direction, each in ((self.forward, block), (self.backward, block.turn()))
         )
-        for row, (num_sources, num_targets) in enumerate(
-            zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
-        ):
-            agreed = (
-                forward.by_source[row, :num_targets, :num_sources]
-                * backward.by_source[row, :num_sources, :num_targets].T
-            )
-            linked = np.argwhere(agreed >= _MIN_AGREED)
-            yield {(source, target) for target, source in linked.tolist()}
+        return find_agreed(forward, backward, source_lengths, target_lengths)
 
 
-def _begin(word: str) -> str:
-    """Returns the letters that words of one origin share as a rule; none of a shorter word."""
-    return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""
-
-
-def _find_equal(
-    sources: Sequence[str], targets: Sequence[str], name: Callable[[str], str]
-) -> Iterator[tuple[int, int]]:
-    """Yields each source word and each target word that have the same name, and one at all."""
-    by_name: dict[str, list[int]] = {}
-    for index, word in enumerate(sources):
-        by_name.setdefault(name(word), []).append(index)
-    for target, word in enumerate(targets):
-        if found := name(word):
-            for source in by_name.get(found, ()):
-                yield source, target
+def find_agreed(
+    forward: Posteriors, backward: Posteriors, source_lengths: Numbers, target_lengths: Numbers
+) -> Iterator[set[Link]]:
+    """Yields the links of each pair of a block: what both sides' posteriors agree on."""
+    for row, (num_sources, num_targets) in enumerate(
+        zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
+    ):
+        agreed = (
+            forward.by_source[row, :num_targets, :num_sources]
+            * backward.by_source[row, :num_sources, :num_targets].T
+        )
+        linked = np.argwhere(agreed >= _MIN_AGREED)
+        yield {(source, target) for target, source in linked.tolist()}
 
 
 def _read_direction(
@@ -259,39 +241,3 @@ def _read_direction(
             raise ValueError(f"{name}_{key} isn't all probabilities")
         found[key] = values.astype(np.float64)
     return Direction(**found)
-
-
-def _mask(emissions: Floats, given_lengths: Numbers) -> Floats:
-    """Returns a block's emissions with zeros at padding."""
-    return emissions * (np.arange(emissions.shape[2]) < given_lengths[:, None])[:, None]
-
-
-def _turn(block: NDArray[Any]) -> NDArray[Any]:
-    """Returns a block's words with the sides swapped."""
-    return block.transpose(0, 2, 1)
-
-
-def cut_blocks(
-    lengths: Sequence[tuple[int, int]], *, max_words: int, max_cells: int
-) -> Iterator[list[int]]:
-    """Yields the pairs that are aligned together: alike ones, so that padding is little.
-
-    Args:
-        lengths: Words of source and target of each pair.
-        max_words: Words of a side, at most; pairs with a longer or an empty side are left out.
-        max_cells: Source words times target words of a block, padded; one pair may have more.
-    """
-    chosen = [
-        index for index, pair in enumerate(lengths) if min(pair) > 0 and max(pair) <= max_words
-    ]
-    block: list[int] = []
-    widest = 0
-    for index in sorted(chosen, key=lambda index: lengths[index]):
-        longer = max(widest, lengths[index][1])
-        if block and lengths[index][0] * longer * (len(block) + 1) > max_cells:
-            yield block
-            block, longer = [], lengths[index][1]
-        block.append(index)
-        widest = longer
-    if block:
-        yield block

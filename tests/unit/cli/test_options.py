@@ -20,6 +20,7 @@ OPTIONS = {
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
     "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
+    "align": [*RUN, "--model", "--input", "--apart", "--json"],
     "attend": [
         *RUN,
         "--model",

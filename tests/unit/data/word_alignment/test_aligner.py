@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mtkit.data.word_alignment import WordAligner, find_aligned_words, train_aligner
-from mtkit.data.word_alignment.aligner import cut_blocks
+from mtkit.data.word_alignment.blocks import cut_blocks
 from mtkit.data.word_alignment.estimate import Pair
 from mtkit.errors import MtkitError
 

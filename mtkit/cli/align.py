@@ -1,0 +1,78 @@
+"""`mtkit align`: which words of given translations stand for each other."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import (
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    declare_option,
+    open_run,
+)
+from mtkit.standard_streams import check_stdin, check_stdout
+
+
+class Form(StrEnum):
+    """What a line of input is."""
+
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
+def align(
+    *,
+    recipe: RecipeOption = "",
+    workspace: WorkspaceOption = None,
+    overrides: SetOption = None,
+    model: Annotated[
+        Path | None,
+        declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
+    ] = None,
+    form: Annotated[
+        Form,
+        typer.Option("--input", help="Input format: tsv (source, tab, translation) or jsonl."),
+    ] = Form.TSV,
+    apart: Annotated[
+        bool,
+        typer.Option("--apart", help="Align each pair by itself, whatever the others are."),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print a JSON object per line: links, and where words stand."),
+    ] = False,
+) -> None:
+    """Align the words of translations from stdin, all of them together: a line `0-0 1-2` for each.
+
+    By the word aligner in the model folder (data.word_aligner), and what the pairs themselves show.
+    """
+    if model is not None and (recipe or workspace is not None):
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_stdin("mtkit align")
+    check_stdout("mtkit align")
+    if model is None:
+        model = open_run(recipe, workspace, overrides)[1].model
+    from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
+    from mtkit.inference.streams.windows import WarningPrinter
+    from mtkit.pipeline.align import align as align_pairs
+
+    reserved = {"alignment"} if as_json else ()
+    input_format = InputFormat(form=form.value, needs_target=True, reserved_keys=reserved)
+    with WarningPrinter() as printer:
+        windows = read_requests(sys.stdin.buffer, input_format, printer)
+        requests = [request for window in windows for request in window]
+    for request, found in zip(
+        requests, align_pairs(model, requests, together=not apart), strict=True
+    ):
+        if as_json:
+            content = {**(request.extra or {}), "alignment": found.as_json()}
+            line = replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
+        else:
+            line = found.pharaoh
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,42 @@
+"""The front door of `mtkit align`: given translations, aligned by a model folder's word aligner."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mtkit.errors import MtkitError
+from mtkit.inference.learned_aligner import LearnedAligner
+from mtkit.inference.translation import Request, WordAlignment
+from mtkit.model.alignment_head import find_word_aligner
+from mtkit.model.config import open_model_folder
+from mtkit.text.words import find_words
+
+
+def align(folder: Path, requests: Sequence[Request], *, together: bool) -> list[WordAlignment]:
+    """Returns the links of each line's words and its translation's, the prefix; runs no network.
+
+    Args:
+        folder: A model folder with a word aligner.
+        requests: Lines and translations.
+        together: Whether the aligner also learns from these pairs. The links of one then depend on
+            the others.
+
+    Raises:
+        MtkitError: The folder has no word aligner, or is damaged.
+    """
+    tokenizer = open_model_folder(folder).tokenizer
+    path = find_word_aligner(folder)
+    if path is None:
+        raise MtkitError(
+            f"{folder}: no word aligner here",
+            "set data.word_aligner = true in the recipe, and then type: mtkit run",
+        )
+    sources, targets = [], []
+    for request in requests:
+        line, text = request.text.rstrip("\r\n"), request.prefix
+        start = len(tokenizer.split_tags(line)[0])
+        without_tags = line[start:]
+        words = find_words(without_tags, tokenizer.locate("source", without_tags))
+        spans = [(first + start, last + start) for first, last in words]
+        sources.append((line, spans, (start, len(line))))
+        targets.append((text, find_words(text, tokenizer.locate("target", text))))
+    return LearnedAligner(path).align(sources, targets, together=together)

@@ -1,0 +1,106 @@
+"""Pairs aligned together: what they show is added to what an aligner knows."""
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from mtkit.data.word_alignment import WordAligner, align_together, train_aligner
+from mtkit.data.word_alignment.blocks import number_pairs
+from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
+
+Links = set[tuple[int, int]]
+
+
+def make_pairs(
+    count: int, seed: int, *, words: range
+) -> tuple[list[list[str]], list[list[str]], list[Links]]:
+    """Returns pairs whose words have one translation each, in another order, and their links."""
+    random = Random(seed)
+    sources, targets, links = [], [], []
+    for _ in range(count):
+        chosen = random.sample(words, random.randint(3, 7))
+        order = list(range(len(chosen)))
+        swap = random.randrange(len(chosen) - 1)
+        order[swap : swap + 2] = reversed(order[swap : swap + 2])
+        sources.append([f"s{word}" for word in chosen])
+        targets.append([f"t{chosen[index]}" for index in order])
+        links.append({(index, position) for position, index in enumerate(order)})
+    return sources, targets, links
+
+
+def measure(found: list[Links], expected: list[Links]) -> float:
+    right = sum(len(ours & theirs) for ours, theirs in zip(found, expected, strict=True))
+    return 2 * right / sum(map(len, [*found, *expected]))
+
+
+@pytest.fixture(scope="module")
+def aligner() -> WordAligner:
+    sources, targets, _ = make_pairs(400, 1, words=range(60))
+    return train_aligner(zip(sources, targets, strict=True))
+
+
+def test_words_that_the_aligner_never_saw_are_found_by_the_other_pairs(
+    aligner: WordAligner,
+) -> None:
+    # Two thirds of the words are new.
+    sources, targets, expected = make_pairs(150, 2, words=range(40, 100))
+    assert measure(aligner.align(sources, targets), expected) < 0.8
+    assert measure(align_together(aligner, sources, targets), expected) > 0.97
+
+
+def test_what_the_aligner_knows_counts_where_the_pairs_show_little(aligner: WordAligner) -> None:
+    sources, targets, expected = make_pairs(10, 3, words=range(60))
+    assert measure(align_together(aligner, sources, targets), expected) > 0.97
+    assert measure(align_together(train_aligner([]), sources, targets), expected) < 0.9
+
+
+def test_it_is_the_same_from_a_file_and_by_the_number_of_times_a_pair_comes(
+    aligner: WordAligner, tmp_path: Path
+) -> None:
+    sources, targets, _ = make_pairs(40, 4, words=range(40, 80))
+    expected = align_together(aligner, sources, targets)
+    aligner.save(tmp_path / "aligner.safetensors")
+    loaded = WordAligner.load(tmp_path / "aligner.safetensors")
+    assert align_together(loaded, sources, targets) == expected
+    assert align_together(aligner, sources * 3, targets * 3) == expected * 3
+
+
+def test_more_pairs_than_memory_may_hold_are_aligned_in_groups(aligner: WordAligner) -> None:
+    sources, targets, _ = make_pairs(40, 5, words=range(40, 80))
+    sizes = [len(source) * len(target) for source, target in zip(sources, targets, strict=True)]
+    first = align_together(aligner, sources[:25], targets[:25])
+    second = align_together(aligner, sources[25:], targets[25:])
+    found = align_together(aligner, sources, targets, max_cells=sum(sizes[:25]))
+    assert sum(sizes[25:]) <= sum(sizes[:25])
+    assert found == [*first, *second]
+
+
+def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
+    sources, targets = [["s1", "s2"], [], ["s1"], ["s1"] * 500], [["t1", "t2"], ["t1"], [], ["t1"]]
+    assert align_together(aligner, sources, targets) == [{(0, 0), (1, 1)}, set(), set(), set()]
+    assert align_together(aligner, [], []) == []
+
+
+def test_a_word_is_aligned_by_the_counts_of_all_others() -> None:
+    # "a" stands beside "x", and elsewhere beside "y".
+    pairs = [(np.array([0]), np.array([0])), (np.array([0]), np.array([1]))]
+    words, blocks = number_pairs(pairs, 2, max_words=10)
+
+    def know_nothing(num_words: int, num_given: int) -> Known:
+        return Known(
+            np.zeros(3), np.zeros(num_given), np.zeros(num_words), num_words, begin_jumps()
+        )
+
+    learner = Learner(blocks, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
+    before, _ = learner.expect(0, by_order=False)
+    # Of two words each has the probability of 1/2, with a counterpart or without.
+    np.testing.assert_allclose(before.by_source, 0.9)
+    learner.learn(by_words=1, by_order=0)
+    after, _ = learner.expect(0, by_order=False)
+    # Either side says 0.9: 0.81 links of each. Less its own, "x" has none of 0.81 links of "a", and
+    # half of the 5 that the prior weighs: 2.5 / 5.81. Without a counterpart there were 0.1 of each
+    # word, and 0.001 are added: less its own 0.001 of 0.102.
+    linked, unlinked = 0.9 * 2.5 / 5.81, 0.1 * 0.001 / 0.102
+    np.testing.assert_allclose(after.by_source, linked / (linked + unlinked), rtol=1e-6)
