@@ -31,20 +31,33 @@ async def answer_in_time(
         RequestError: It took too long.
         ClientDisconnect: The caller has left.
     """
-    working = asyncio.ensure_future(work)
+    handling = asyncio.current_task()
+    assert handling is not None
+    has_left = is_over = False
+
+    def leave(leaving: "asyncio.Task[None]") -> None:
+        nonlocal has_left
+        if not is_over and not leaving.cancelled():
+            has_left = True
+            handling.cancel()
+
     leaving = asyncio.ensure_future(_wait_for_end(request.receive))
+    leaving.add_done_callback(leave)
     try:
-        await asyncio.wait([working, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        if leaving.done():
-            metrics.left.inc()
-            raise ClientDisconnect
-        raise RequestError(504, f"no translation within {seconds:g} seconds")
+        async with asyncio.timeout(seconds) as limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RequestError(504, f"no translation within {seconds:g} seconds") from None
+    except asyncio.CancelledError:
+        if not has_left or handling.uncancel():
+            raise
+        metrics.left.inc()
+        raise ClientDisconnect from None
     finally:
+        is_over = True
         leaving.cancel()
-        working.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _wait_for_end(receive: Any) -> None:

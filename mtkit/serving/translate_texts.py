@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SHORT_CHARACTERS, _FEW_TAGS = 20_000, 200
 """HTML so long, and of so many tags, is read in the server's own process, in milliseconds."""
+_QUICK_CHARACTERS = 4_000
+"""Sentences of so much text are found at once: a thread's turn takes longer than a short text."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ class TextTranslation:
         self.catalogue, self._detector, self._processes = catalogue, detector, processes
 
     async def load(self) -> None:
-        """Loads what detects languages, so that no request waits for it."""
+        """Loads what detects languages and finds sentences, so that no request waits for it."""
         await asyncio.to_thread(self._detector.load)
+        await asyncio.to_thread(find_sentences, "A sentence.")
 
     async def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, of all that are served, best first."""
@@ -149,8 +152,10 @@ class TextTranslation:
         def find(paragraph: str) -> list[Span]:
             return find_sentences(paragraph, language, find_protected(paragraph, protect))
 
-        # A text may be long.
-        spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
+        if sum(map(len, paragraphs)) <= _QUICK_CHARACTERS:
+            spans = list(map(find, paragraphs))
+        else:
+            spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
         sentences = [
             paragraph[start:end]
             for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
