@@ -188,8 +188,7 @@ class TextTranslation:
         texts = list(lines)
         for index, step in enumerate(way.steps):
             requests = [
-                replace(step.make_request(text, number), sentence=0)
-                for number, text in enumerate(texts, 1)
+                step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
             ]
             if num_alternatives:
                 settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
