@@ -23,8 +23,10 @@ from mtkit.serving.faults import LineFault
 from mtkit.serving.messages import pack_message, read_message
 from mtkit.standard_streams import open_standard_streams
 
-_BATCHES_OF_A_THREAD = 2
+_MIN_BATCHES = 2
 """While one is searched, another is cut into tokens, or its answers are on their way."""
+_BATCHES_OF_A_CALL = 4
+"""Batches that a thread has in one call of an engine whose threads search side by side."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,14 @@ class Loaded:
         deals_out: Whether threads search batches of their own: what waits is dealt out among them.
     """
 
-    num_batches: int = _BATCHES_OF_A_THREAD
+    num_batches: int = _MIN_BATCHES
     deals_out: bool = False
 
     @classmethod
     def of(cls, translator: Translator) -> "Loaded":
-        """Returns what a translator takes.
-
-        An engine whose threads search side by side has twice as many batches in a call as a thread
-        has here.
-        """
-        num_batches = max(_BATCHES_OF_A_THREAD, translator.batches_at_once // 2)
-        return cls(num_batches, deals_out=translator.batches_at_once > 1)
+        """Returns what a translator takes: a batch for each thread, but two at least."""
+        num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
+        return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
 
 
 def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
