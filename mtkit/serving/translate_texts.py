@@ -63,12 +63,19 @@ class TextTranslation:
         catalogue: The models.
         detector: Detects languages.
         processes: Read files.
+        max_sentences: Of a request's texts.
     """
 
     def __init__(
-        self, catalogue: Catalogue, detector: Detector, processes: DocumentProcesses
+        self,
+        catalogue: Catalogue,
+        detector: Detector,
+        processes: DocumentProcesses,
+        *,
+        max_sentences: int,
     ) -> None:
         self.catalogue, self._detector, self._processes = catalogue, detector, processes
+        self._max_sentences = max_sentences
 
     async def load(self) -> None:
         """Loads what detects languages and finds sentences, so that no request waits for it."""
@@ -146,6 +153,9 @@ class TextTranslation:
             paragraphs: Texts without a line break.
             way: The models.
             num_alternatives: Other translations that are asked for.
+
+        Raises:
+            RequestError: They have too many sentences, or one can't be translated.
         """
         language, target, protect = _describe_way(way)
 
@@ -156,6 +166,13 @@ class TextTranslation:
             spans = list(map(find, paragraphs))
         else:
             spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
+        num_sentences = sum(map(len, spans))
+        if num_sentences > self._max_sentences:
+            raise RequestError(
+                400,
+                f"Invalid request: request ({num_sentences} sentences) exceeds text limit "
+                f"({self._max_sentences})",
+            )
         sentences = [
             paragraph[start:end]
             for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
