@@ -7,11 +7,14 @@
 Needs wrk (`apt-get install wrk`). Beside `mtkit translate` with the same folder, or LibreTranslate
 with the same model as a package, `mtkit export --format argos`, in an environment of its own. They
 are measured in turn, `--rounds` times, on one machine; the ratio counts. Each caller sends one line
-to /translate and waits for its answer.
+to /translate and waits for its answer. Beside each rate stands the processor time of a line, by
+process: where others use the processors too, it tells more than the rate.
 """
 
 import argparse
+import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -22,8 +25,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 from urllib.parse import urlencode
 from urllib.request import urlopen
+
+import psutil
 
 MTKIT = [sys.executable, "-m", "mtkit"]
 _SCRIPT = """
@@ -45,15 +51,44 @@ end
 """
 
 
-def measure_translate(model: str, source: Path, folder: Path) -> float:
-    """Returns lines per second of `mtkit translate`, without its start."""
+class Measured(NamedTuple):
+    """What a load found.
+
+    Attributes:
+        rate: Lines per second.
+        told: Latencies.
+        own_seconds: Processor time of `wrk`.
+    """
+
+    rate: float
+    told: str
+    own_seconds: float
+
+
+def count_children_seconds() -> float:
+    """Returns the processor time of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def count_seconds(process: psutil.Process) -> float:
+    """Returns the processor time of a process."""
+    used = process.cpu_times()
+    return used.user + used.system
+
+
+def measure_translate(model: str, source: Path, folder: Path) -> tuple[float, float]:
+    """Returns lines per second of `mtkit translate`, and processor time of a line in ms.
+
+    Both are without its start.
+    """
     text = source.read_bytes()
     num_lines = text.count(b"\n")
-    seconds = []
+    seconds, used = [], []
     for times in (1, 3):
         repeated = folder / "lines"
         repeated.write_bytes(text * times)
-        started_at = time.perf_counter()
+        started_at, used_before = time.perf_counter(), count_children_seconds()
         with repeated.open("rb") as lines:
             subprocess.run(
                 [*MTKIT, "translate", "--model", model],
@@ -62,11 +97,14 @@ def measure_translate(model: str, source: Path, folder: Path) -> float:
                 check=True,
             )
         seconds.append(time.perf_counter() - started_at)
-    return 2 * num_lines / (seconds[1] - seconds[0])
+        used.append(count_children_seconds() - used_before)
+    rate = 2 * num_lines / (seconds[1] - seconds[0])
+    return rate, 1_000 * (used[1] - used[0]) / (2 * num_lines)
 
 
-def measure_load(address: str, script: Path, callers: int, seconds: int) -> tuple[float, str]:
+def measure_load(address: str, script: Path, callers: int, seconds: int) -> Measured:
     """Returns requests per second and latencies."""
+    before = count_children_seconds()
     command = ["wrk", "-t1", f"-c{callers}", f"-d{seconds}s", "--timeout", "120s"]
     said = subprocess.run(
         [*command, "-s", str(script), address], capture_output=True, text=True, check=True
@@ -76,7 +114,26 @@ def measure_load(address: str, script: Path, callers: int, seconds: int) -> tupl
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)
     assert found is not None
     assert float(found[1]), "not one answer: give it more --seconds"
-    return float(found[1]), ", ".join(re.findall(r"^p\d+=\S+", said, re.MULTILINE))
+    told = ", ".join(re.findall(r"^p\d+=\S+", said, re.MULTILINE))
+    return Measured(float(found[1]), told, count_children_seconds() - before)
+
+
+def measure_server(
+    address: str, server: psutil.Process, script: Path, callers: int, seconds: int
+) -> Measured:
+    """Returns the same of mtkit's server, with the processor time of a line by process."""
+    processes = [server, *server.children()]
+    before = [*map(count_seconds, processes)]
+    found = measure_load(address, script, callers, seconds)
+    used = [
+        after - first for after, first in zip(map(count_seconds, processes), before, strict=True)
+    ]
+    front, model, wrk = (
+        1_000 * each / (found.rate * seconds)
+        for each in (used[0], sum(used[1:]), found.own_seconds)
+    )
+    times = f"ms of a processor a line: server {front:.2f}, model {model:.2f}, wrk {wrk:.2f}"
+    return found._replace(told=f"{found.told}; {times}")
 
 
 def ask_once(address: str, languages: list[str]) -> None:
@@ -87,8 +144,8 @@ def ask_once(address: str, languages: list[str]) -> None:
 
 
 @contextmanager
-def serve_mtkit(model: str, overrides: list[str]) -> Iterator[str]:
-    """Runs `mtkit serve`; gives its address."""
+def serve_mtkit(model: str, overrides: list[str]) -> Iterator[tuple[str, psutil.Process]]:
+    """Runs `mtkit serve`; gives its address and its process."""
     settings = [part for each in overrides for part in ("--set", each)]
     command = [*MTKIT, "serve", "--model", model, "--port", "0", *settings]
     with subprocess.Popen(
@@ -96,7 +153,8 @@ def serve_mtkit(model: str, overrides: list[str]) -> Iterator[str]:
     ) as server:
         assert server.stderr is not None
         try:
-            yield server.stderr.readline().rsplit(" on ", 1)[1].strip()
+            address = server.stderr.readline().rsplit(" on ", 1)[1].strip()
+            yield address, psutil.Process(server.pid)
         finally:
             server.send_signal(signal.SIGTERM)
 
@@ -133,6 +191,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pause", type=float, default=10.0, help="seconds behind LibreTranslate")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--beside", choices=["translate", "libretranslate"], default="translate")
     parser.add_argument("--argos", type=Path, help="package of the same model")
@@ -145,7 +204,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         script = folder / "load.lua"
         script.write_text(_SCRIPT % (asked.source.resolve(), *asked.languages))
-        address = stack.enter_context(serve_mtkit(asked.model, asked.set))
+        address, server = stack.enter_context(serve_mtkit(asked.model, asked.set))
         other = ""
         if asked.beside == "libretranslate":
             other = stack.enter_context(serve_libretranslate(asked.python, asked.argos))
@@ -153,13 +212,19 @@ def main() -> None:
         ask_once(address, asked.languages)
         for _ in range(asked.rounds):
             if not other:
-                plain = measure_translate(asked.model, asked.source, folder)
-                print(f"mtkit translate: {plain:.0f} lines/s", flush=True)
+                plain, used = measure_translate(asked.model, asked.source, folder)
+                print(
+                    f"mtkit translate: {plain:.0f} lines/s; {used:.2f} ms of a processor a line; "
+                    f"load {os.getloadavg()[0]:.1f}",
+                    flush=True,
+                )
             for callers in asked.callers:
                 if other:
-                    plain, told = measure_load(other, script, callers, asked.seconds)
+                    plain, told, _ = measure_load(other, script, callers, asked.seconds)
                     print(f"{callers} callers: LibreTranslate {plain:.1f} lines/s; {told}")
-                rate, told = measure_load(address, script, callers, asked.seconds)
+                    # What wrk left it to do would take processors from the other.
+                    time.sleep(asked.pause)
+                rate, told, _ = measure_server(address, server, script, callers, asked.seconds)
                 ratios[callers].append(rate / plain)
                 print(f"{callers} callers: mtkit serve {rate:.1f} lines/s; {told}", flush=True)
     for callers, found in ratios.items():

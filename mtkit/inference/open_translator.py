@@ -58,11 +58,13 @@ class OpenedTranslator:
         lines: What answers them.
         terms: Chooses the terms of lines; None where they have none here.
         has_alignments: Whether something was chosen or learned that alignments come from.
+        batches_at_once: The engine's.
     """
 
     lines: AnswersLines
     terms: RequestTerms | None = None
     has_alignments: bool = False
+    batches_at_once: int = 1
 
 
 def open_translator(
@@ -113,7 +115,12 @@ def open_translator(
         terms=terms,
         words=words,
     )
-    return OpenedTranslator(lines, terms, has_alignments=all(map(has_alignments, folders)))
+    return OpenedTranslator(
+        lines,
+        terms,
+        has_alignments=all(map(has_alignments, folders)),
+        batches_at_once=engine_with_model.batches_at_once,
+    )
 
 
 def wrap_engine(
@@ -139,7 +146,7 @@ def wrap_engine(
         linearization=linearization,
         terms=terms,
     )
-    return OpenedTranslator(lines, terms)
+    return OpenedTranslator(lines, terms, batches_at_once=engine.batches_at_once)
 
 
 def _make_lines(

@@ -42,6 +42,10 @@ class Translator:
         forks: Whether to translate in `inference.processes` forks of this process. Only for a
             program with one thread that doesn't fork otherwise.
 
+    Attributes:
+        batches_at_once: Batches of `inference.batch_tokens` that it shares out among threads or
+            processes; 1 where all of it searches one batch.
+
     Raises:
         MtkitError: There is no such device; there is no model, or it is damaged; models of an
             ensemble that differ in language, vocabulary or text processing; a language that the
@@ -74,6 +78,7 @@ class Translator:
     def _use(self, opened: OpenedTranslator, *, warns: bool) -> None:
         self._lines, self._terms = opened.lines, opened.terms
         self._has_alignments, self._warns = opened.has_alignments, warns
+        self.batches_at_once = opened.batches_at_once
 
     @classmethod
     def of(

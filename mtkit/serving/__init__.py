@@ -12,6 +12,7 @@ openapi.py          the OpenAPI document
 bodies.py           bodies of requests
 access.py           who may ask, how much
 keys.py             keys, and how often each may ask
+known_hosts.py      names that it is reached by
 guard.py            bounds, headers and log of every request
 answering.py        work that ends when its caller leaves
 translate_texts.py  texts and documents to translations

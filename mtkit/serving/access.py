@@ -90,17 +90,26 @@ class Access:
         return key
 
 
+def check_number(num_texts: int, settings: Serving) -> None:
+    """Checks that texts aren't too many.
+
+    Raises:
+        RequestError: They are.
+    """
+    if num_texts > settings.max_texts:
+        raise RequestError(
+            400,
+            f"Invalid request: request ({num_texts}) exceeds text limit ({settings.max_texts})",
+        )
+
+
 def check_lengths(texts: list[str], caller: Caller, settings: Serving) -> None:
     """Checks that texts aren't too many or too long.
 
     Raises:
         RequestError: They are.
     """
-    if len(texts) > settings.max_texts:
-        raise RequestError(
-            400,
-            f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.max_texts})",
-        )
+    check_number(len(texts), settings)
     for text in texts:
         if len(text) > caller.max_characters:
             raise RequestError(

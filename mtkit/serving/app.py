@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -19,6 +18,7 @@ from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.faults import RequestError
 from mtkit.serving.guard import Guard, error_response
 from mtkit.serving.keys import KeyRing
+from mtkit.serving.known_hosts import KnownHosts
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.office import Office
@@ -45,7 +45,12 @@ def make_office(
     return Office(
         settings,
         catalogue,
-        TextTranslation(catalogue, Detector(), DocumentProcesses(settings)),
+        TextTranslation(
+            catalogue,
+            Detector(),
+            DocumentProcesses(settings),
+            max_sentences=settings.max_sentences,
+        ),
         Access(settings, keys),
         FileStore(settings.file_minutes, settings.max_stored_bytes),
         metrics,
@@ -70,7 +75,7 @@ def make_app(office: Office) -> Starlette:
 
     middleware = [Middleware(Guard, settings=settings, metrics=office.metrics)]
     if settings.hosts:
-        middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts)))
+        middleware.append(Middleware(KnownHosts, hosts=settings.hosts))
     if settings.cors_origins:
         middleware.append(
             Middleware(

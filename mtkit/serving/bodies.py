@@ -1,6 +1,7 @@
 """Bodies of requests and answers, as pydantic models: they check, and make the OpenAPI document."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -21,11 +22,22 @@ from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
 Body = TypeVar("Body", bound=BaseModel)
 _MAX_FIELDS = 20
+_MAX_KEYS = 100
+"""Of an object of JSON; each that isn't known is a fault of its own, and so takes memory."""
+_JSON_HINT = "; JSON needs the header Content-Type: application/json"
+_ITEMS = {"q": "text", "lines": "line", "pairs": "pair", "glossary": "term"}
+"""What faults call the items of a list."""
+_BRANCHES = re.compile(r"str|bool|[A-Z]\w*|.*[\[-].*")
+"""Names that pydantic gives to what a value may be, among those of parameters."""
 MAX_TERMS = 1_000
 """Of a request's glossary."""
 _MAX_GLOSSARY_CHARACTERS = 50_000
 """Of all its terms: what they take of memory grows with these."""
 Code = Annotated[str, Field(min_length=1, max_length=40)]
+# The first fault is told: a list of a million faults would take gigabytes.
+_Texts = (
+    Annotated[str, Field(min_length=1)] | Annotated[list[str], Field(min_length=1, fail_fast=True)]
+)
 
 
 class _Body(BaseModel):
@@ -35,7 +47,7 @@ class _Body(BaseModel):
 class TranslateBody(_Body):
     """Body of LibreTranslate's /translate."""
 
-    q: Annotated[str, Field(min_length=1)] | Annotated[list[str], Field(min_length=1)]
+    q: _Texts
     source: Code
     target: Code
     format: Literal["text", "html"] = "text"
@@ -47,7 +59,7 @@ class TranslateBody(_Body):
 class DetectBody(_Body):
     """Body of LibreTranslate's /detect."""
 
-    q: Annotated[str, Field(min_length=1)] | Annotated[list[str], Field(min_length=1)]
+    q: _Texts
     api_key: str | None = None
 
 
@@ -100,12 +112,12 @@ class LinesBody(_Body):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lines: Annotated[list[str | LineBody], Field(min_length=1)]
+    lines: Annotated[list[str | LineBody], Field(min_length=1, fail_fast=True)]
     source: Code = "auto"
     target: Code | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
     settings: SettingsBody = SettingsBody()
-    glossary: Annotated[list[TermBody], Field(max_length=MAX_TERMS)] = []
+    glossary: Annotated[list[TermBody], Field(max_length=MAX_TERMS, fail_fast=True)] = []
 
     @model_validator(mode="after")
     def _bound_glossary(self) -> Self:
@@ -123,7 +135,7 @@ class ScoreBody(_Body):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    pairs: Annotated[list[tuple[str, str]], Field(min_length=1)]
+    pairs: Annotated[list[tuple[str, str]], Field(min_length=1, fail_fast=True)]
     source: Code | None = None
     target: Code | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
@@ -135,6 +147,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     Raises:
         RequestError: It is neither, or lacks something.
     """
+    hint = ""
     if "json" in request.headers.get("content-type", ""):
         content = _parse_json(await request.body())
     else:
@@ -143,19 +156,29 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         if isinstance(content.get("q"), str):
             # Browsers send forms with the line ends of MIME.
             content["q"] = "\n".join(content["q"].splitlines())
+        if all(key.lstrip().startswith(("{", "[")) for key in content):
+            hint = _JSON_HINT
     try:
-        return kind.model_validate(_clean(content))
+        return kind.model_validate(content)
     except ValidationError as error:
-        raise RequestError(400, _explain(error)) from error
+        raise RequestError(400, _explain(error) + hint) from error
     except RecursionError as error:
         raise RequestError(400, "Invalid JSON format") from error
 
 
 def _parse_json(content: bytes) -> Any:
     try:
-        return json.loads(content)
+        parsed = json.loads(content, object_pairs_hook=_make_object)
+        # Only an escape makes half of a character: other bytes of one aren't UTF-8.
+        return _clean(parsed) if b"\\ud" in content.lower() else parsed
     except (ValueError, RecursionError) as error:
         raise RequestError(400, "Invalid JSON format") from error
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > _MAX_KEYS:
+        raise RequestError(400, f"Invalid request: an object with more than {_MAX_KEYS} keys")
+    return dict(pairs)
 
 
 def _clean(content: Any) -> Any:
@@ -172,25 +195,40 @@ def _clean(content: Any) -> Any:
 
 
 def _explain(error: ValidationError) -> str:
-    """Returns the first fault in LibreTranslate's words."""
-    fault = error.errors(include_url=False, include_context=False)[0]
+    """Returns a fault of the first parameter at fault in LibreTranslate's words."""
+    faults = error.errors(include_url=False, include_context=False)
+    alike = [each for each in faults if each["loc"][:1] == faults[0]["loc"][:1]]
+    # Of all that a value may be, what it comes nearest to: the fault lies deepest in that.
+    fault = max(alike, key=lambda each: len(each["loc"]))
     name = _name(fault["loc"])
     given = fault["input"]
     if not name:
         is_ours = fault["type"] == "value_error"
         what = fault["msg"].removeprefix("Value error, ")
         return f"Invalid request: {what}" if is_ours else "Invalid JSON format"
-    if fault["type"] == "missing" or given in (None, "", []):
+    is_missing = fault["type"] == "missing" and isinstance(fault["loc"][-1], str)
+    if is_missing or (given in (None, "", []) and fault["type"] != "extra_forbidden"):
         return f"Invalid request: missing {name} parameter"
     if fault["type"].startswith("int_"):
         return f"Invalid request: {name} parameter is not a number"
     if name == "format" and isinstance(given, str):
         return f"{given[:40]} format is not supported"
-    return f"Invalid request: {name[:40]}: {fault['msg']}"
+    return f"Invalid request: {name[:80]}: {fault['msg']}"
 
 
 def _name(location: Sequence[int | str]) -> str:
-    """Returns a parameter's name; in a glossary with the place: `glossary, term 2, target`."""
-    if not location or location[0] != "glossary":
-        return str(location[0]) if location else ""
-    return ", ".join(f"term {part + 1}" if isinstance(part, int) else part for part in location)
+    """Returns where a parameter is, such as `q`, or `glossary, term 2, target`."""
+    if not location:
+        return ""
+    first = str(location[0])
+    parts = [first[:40]]
+    for part in location[1:]:
+        if isinstance(part, int):
+            # Of a pair, which side it is; else which item of the list.
+            is_side = first == "pairs" and len(parts) > 1
+            parts.append(
+                ("source", "target")[part] if is_side else f"{_ITEMS.get(first, 'item')} {part + 1}"
+            )
+        elif not _BRANCHES.fullmatch(part):
+            parts.append(part[:40])
+    return ", ".join(parts)

@@ -41,10 +41,19 @@ class Step(NamedTuple):
         languages = self.service.model.languages
         return languages.source[self.source], languages.target[self.target]
 
-    def make_request(self, text: str, line: int, prefix: str = "") -> Request:
-        """Returns what the model is asked for a line."""
+    def make_request(
+        self, text: str, line: int, prefix: str = "", sentence: int | None = None
+    ) -> Request:
+        """Returns what the model is asked for a line, or for a sentence of one."""
         source, target = self.tell()
-        return Request(text, prefix, line=line, source_language=source, target_language=target)
+        return Request(
+            text,
+            prefix,
+            line=line,
+            source_language=source,
+            target_language=target,
+            sentence=sentence,
+        )
 
 
 @dataclass(frozen=True)
@@ -224,7 +233,7 @@ class Catalogue:
 
     @property
     def _languages(self) -> _Languages:
-        models = tuple(service.model for service in self.services.values())
+        models = tuple([service.model for service in self.services.values()])
         known = self._known
         if len(models) != len(known.models) or any(map(_is_other, models, known.models)):
             sources = dict.fromkeys(code for model in models for code in model.languages.source)

@@ -61,7 +61,8 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
 
         def on_headers_complete(self) -> None:
             self._is_in_head = False
-            if len(self.pipeline) >= _MAX_PIPELINED:
+            num_hosts = sum(name == b"host" for name, _ in self.headers)
+            if len(self.pipeline) >= _MAX_PIPELINED or num_hosts > 1:
                 raise _RefusedError
             super().on_headers_complete()
 

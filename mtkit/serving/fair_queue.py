@@ -1,7 +1,7 @@
 """Lines of several callers, taken in fair turns."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -108,7 +108,7 @@ class FairQueue:
 
     def __init__(self, max_lines: int) -> None:
         self._max_lines = max_lines
-        self._jobs: deque[Job] = deque()
+        self._jobs: OrderedDict[Job, None] = OrderedDict()
         self._suspects: deque[Line] = deque()
         self._num_lines = 0
 
@@ -129,15 +129,16 @@ class FairQueue:
         """
         if self._num_lines and self._num_lines + len(job.waiting) > self._max_lines:
             raise QueueFullError
-        self._jobs.append(job)
+        self._jobs[job] = None
         self._num_lines += len(job.waiting)
 
     def drop(self, job: Job) -> None:
         """Takes a job's lines out of the queue, if there are any left."""
         if job in self._jobs:
-            self._jobs.remove(job)
+            del self._jobs[job]
             self._num_lines -= len(job.waiting)
-        self._suspects = deque(line for line in self._suspects if line.job is not job)
+        if self._suspects:
+            self._suspects = deque(line for line in self._suspects if line.job is not job)
 
     def take(self, max_lines: int, max_characters: int) -> list[Line]:
         """Returns the lines whose turn it is; none if none wait.
@@ -151,15 +152,16 @@ class FairQueue:
         taken: list[Line] = []
         num_characters = 0
         while self._jobs and len(taken) < max_lines:
-            job = self._jobs[0]
+            job = next(iter(self._jobs))
             num_characters += job.waiting[0].num_characters
             if taken and num_characters > max_characters:
                 break
             taken.append(job.waiting.popleft())
             self._num_lines -= 1
-            self._jobs.popleft()
             if job.waiting:
-                self._jobs.append(job)
+                self._jobs.move_to_end(job)
+            else:
+                del self._jobs[job]
         return taken
 
     def put_back(self, lines: Sequence[Line]) -> None:

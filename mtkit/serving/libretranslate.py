@@ -103,17 +103,18 @@ async def _translate(office: Office, request: Request) -> Response:
 
 async def _answer(office: Office, body: TranslateBody, texts: list[str]) -> dict[str, Any]:
     translation, catalogue = office.translation, office.catalogue
-    target = catalogue.resolve(body.target)
-    source, detected = await translation.choose_source(texts, body.source)
     content: dict[str, Any]
     alternatives: list[list[str]] = [[] for _ in texts]
-    pivot = catalogue.find_way(source, target).pivot
     if body.format == "html":
+        target = catalogue.resolve(body.target)
+        source, detected = await translation.choose_source(texts, body.source)
+        pivot = catalogue.find_way(source, target).pivot
         content = {"translatedText": await translation.translate_markup(texts, source, target)}
     else:
         found = await translation.translate_texts(
-            texts, source, target, num_alternatives=body.alternatives
+            texts, body.source, body.target, num_alternatives=body.alternatives
         )
+        detected, pivot = found.detected, found.pivot
         content = {"translatedText": found.texts}
         if body.scores:
             content["scores"] = found.scores

@@ -1,6 +1,7 @@
 """One model: its queue, its process, and what happens when that dies."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,15 @@ from mtkit.serving.faults import busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
-from mtkit.serving.worker_main import BATCHES_AT_ONCE, ModelSource
+from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.tokenizer import SubwordTokenizer
 
 ChooseSettings = Callable[[Path], Inference]
 """Returns the decoding settings of a model folder, as they are whenever it is opened."""
 
+_MIN_DEALT_LINES = 4
+"""Fewer are given to one thread together: one after the other they take longer by a third."""
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
 """A process that lived so long is started again at once."""
@@ -248,26 +251,41 @@ class ModelService:
 
     def _pump(self) -> None:
         """Gives batches to the process: full ones, and what has waited long enough."""
-        settings, loop = self._settings, asyncio.get_running_loop()
-        while (worker := self._worker) is not None and worker.num_running < BATCHES_AT_ONCE:
+        settings = self._settings
+        while (worker := self._worker) is not None:
+            num_free = worker.loaded.num_batches - worker.num_running
             if worker.death.done():
                 # Whoever watches it hasn't heard yet; no line is to be blamed for a second death.
                 return
-            oldest = self._queue.oldest
-            if len(self._queue) == 0:
+            num_waiting = len(self._queue)
+            if num_free <= 0 or not num_waiting or self._must_wait(num_waiting):
                 return
-            if oldest is not None and len(self._queue) < settings.batch_lines:
-                due = oldest + settings.batch_wait_milliseconds / 1000
-                if due > loop.time():
-                    if self._timer is None:
-                        self._timer = loop.call_at(due, self._pump_on_time)
-                    return
-            lines = self._queue.take(settings.batch_lines, settings.batch_characters)
+            num_lines = settings.batch_lines
+            if worker.loaded.deals_out:
+                share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
+                num_lines = min(num_lines, share)
+            lines = self._queue.take(num_lines, settings.batch_characters)
             # So that the process counts it at once.
             work = worker.work([line.ask for line in lines])
             task = asyncio.create_task(self._run(lines, work))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
+
+    def _must_wait(self, num_waiting: int) -> bool:
+        """Whether lines should wait for others, which they are given time for."""
+        if num_waiting >= self._settings.batch_lines:
+            return False
+        if self._timer is not None:
+            # It was set for lines that came no later.
+            return True
+        oldest, loop = self._queue.oldest, asyncio.get_running_loop()
+        if oldest is None:
+            return False
+        due = oldest + self._settings.batch_wait_milliseconds / 1000
+        if due <= loop.time():
+            return False
+        self._timer = loop.call_at(due, self._pump_on_time)
+        return True
 
     def _pump_on_time(self) -> None:
         self._timer = None

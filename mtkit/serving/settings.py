@@ -16,6 +16,8 @@ class Serving(Section):
     """Characters of one text, and of all text in one file."""
     max_texts: Count = 1_024
     """Texts in one request."""
+    max_sentences: Count = 50_000
+    """Sentences of all texts of a request to `/translate`; four megabytes of prose have fewer."""
     max_body_bytes: Count = 4_000_000
     """Bytes of a request without a file."""
     max_file_bytes: CountFromZero = 20_000_000

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SHORT_CHARACTERS, _FEW_TAGS = 20_000, 200
 """HTML so long, and of so many tags, is read in the server's own process, in milliseconds."""
+_QUICK_CHARACTERS = 4_000
+"""Sentences of so much text are found at once: a thread's turn takes longer than a short text."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,24 @@ class TextTranslation:
         catalogue: The models.
         detector: Detects languages.
         processes: Read files.
+        max_sentences: Of a request's texts.
     """
 
     def __init__(
-        self, catalogue: Catalogue, detector: Detector, processes: DocumentProcesses
+        self,
+        catalogue: Catalogue,
+        detector: Detector,
+        processes: DocumentProcesses,
+        *,
+        max_sentences: int,
     ) -> None:
         self.catalogue, self._detector, self._processes = catalogue, detector, processes
+        self._max_sentences = max_sentences
 
     async def load(self) -> None:
-        """Loads what detects languages, so that no request waits for it."""
+        """Loads what detects languages and finds sentences, so that no request waits for it."""
         await asyncio.to_thread(self._detector.load)
+        await asyncio.to_thread(find_sentences, "A sentence.")
 
     async def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, of all that are served, best first."""
@@ -143,14 +153,26 @@ class TextTranslation:
             paragraphs: Texts without a line break.
             way: The models.
             num_alternatives: Other translations that are asked for.
+
+        Raises:
+            RequestError: They have too many sentences, or one can't be translated.
         """
         language, target, protect = _describe_way(way)
 
         def find(paragraph: str) -> list[Span]:
             return find_sentences(paragraph, language, find_protected(paragraph, protect))
 
-        # A text may be long.
-        spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
+        if sum(map(len, paragraphs)) <= _QUICK_CHARACTERS:
+            spans = list(map(find, paragraphs))
+        else:
+            spans = await asyncio.to_thread(lambda: list(map(find, paragraphs)))
+        num_sentences = sum(map(len, spans))
+        if num_sentences > self._max_sentences:
+            raise RequestError(
+                400,
+                f"Invalid request: request ({num_sentences} sentences) exceeds text limit "
+                f"({self._max_sentences})",
+            )
         sentences = [
             paragraph[start:end]
             for paragraph, of_paragraph in zip(paragraphs, spans, strict=True)
@@ -183,8 +205,7 @@ class TextTranslation:
         texts = list(lines)
         for index, step in enumerate(way.steps):
             requests = [
-                replace(step.make_request(text, number), sentence=0)
-                for number, text in enumerate(texts, 1)
+                step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
             ]
             if num_alternatives:
                 settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)

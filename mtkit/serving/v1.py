@@ -11,7 +11,7 @@ from starlette.routing import Route
 from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
-from mtkit.serving.access import check_lengths
+from mtkit.serving.access import check_lengths, check_number
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody, read_body
 from mtkit.serving.catalogue import Way
@@ -58,6 +58,8 @@ def list_routes(office: Office) -> list[Route]:
 
 async def _translate(office: Office, request: HttpRequest) -> Response:
     body = await read_body(request, LinesBody)
+    # Before anything is made of each.
+    check_number(len(body.lines), office.settings)
     lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
     texts = [line.text + line.prefix for line in lines]
     caller = office.access.admit(request, None, cost=len(lines))
@@ -173,6 +175,7 @@ def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inferenc
 
 async def _score(office: Office, request: HttpRequest) -> Response:
     body = await read_body(request, ScoreBody)
+    check_number(len(body.pairs), office.settings)
     texts = [source + target for source, target in body.pairs]
     caller = office.access.admit(request, None, cost=len(body.pairs))
     check_lengths(texts, caller, office.settings)

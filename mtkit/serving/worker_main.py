@@ -3,6 +3,7 @@
 The process ends with its parent, runs no code but mtkit's, and hears no Ctrl-C.
 """
 
+import gc
 import os
 import sys
 import threading
@@ -17,13 +18,15 @@ from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import LineError, Request
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.fair_queue import Answer, Ask, Given
 from mtkit.serving.faults import LineFault
 from mtkit.serving.messages import pack_message, read_message
 from mtkit.standard_streams import open_standard_streams
 
-BATCHES_AT_ONCE = 2
-"""Batches that a process has: while one is searched, another is cut into tokens."""
+_MIN_BATCHES = 2
+"""While one is searched, another is cut into tokens, or its answers are on their way."""
+_BATCHES_OF_A_CALL = 4
+"""Batches that a thread has in one call of an engine whose threads search side by side."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,25 @@ class ModelSource:
     device: str
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """What a process says once it has its model.
+
+    Attributes:
+        num_batches: How many it takes at once.
+        deals_out: Whether threads search batches of their own: what waits is dealt out among them.
+    """
+
+    num_batches: int = _MIN_BATCHES
+    deals_out: bool = False
+
+    @classmethod
+    def of(cls, translator: Translator) -> "Loaded":
+        """Returns what a translator takes: a batch for each thread, but two at least."""
+        num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
+        return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
+
+
 def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     """Returns the answer to each line; a line at fault spoils no other's.
 
@@ -56,18 +78,9 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     ]
     pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
     try:
-        translated = translator.search([ask for _, ask in requests], warns=False)
-        scored = translator.score(
-            [
-                Request(
-                    ask.text,
-                    prefix=ask.translation,
-                    source_language=ask.source_language,
-                    target_language=ask.target_language,
-                )
-                for _, ask in pairs
-            ]
-        )
+        asked = [ask for _, ask in requests]
+        translated = translator.search(asked, warns=False) if asked else []
+        scored = translator.score([_as_request(ask) for _, ask in pairs]) if pairs else []
     except MtkitError as error:
         if len(asks) > 1:
             return [answer_batch(translator, [ask])[0] for ask in asks]
@@ -75,6 +88,15 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
         answers[index] = found
     return [each for each in answers if each is not None]
+
+
+def _as_request(given: Given) -> Request:
+    return Request(
+        given.text,
+        prefix=given.translation,
+        source_language=given.source_language,
+        target_language=given.target_language,
+    )
 
 
 def _choose_alignments(translator: Translator, request: Request) -> Request:
@@ -115,8 +137,11 @@ def main() -> None:
         except (MtkitError, OSError) as error:
             send(error)
             return
-        send(None)
-        with ThreadPoolExecutor(BATCHES_AT_ONCE) as threads:
+        loaded = Loaded.of(translator)
+        send(loaded)
+        # What is loaded stays: no use looking for garbage in it.
+        gc.freeze()
+        with ThreadPoolExecutor(loaded.num_batches) as threads:
             while True:
                 number, asks = read_message(tasks)
                 running = threads.submit(

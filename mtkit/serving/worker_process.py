@@ -10,7 +10,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.messages import pack_message, receive_message, start_process
-from mtkit.serving.worker_main import ModelSource
+from mtkit.serving.worker_main import Loaded, ModelSource
 
 _STATUS_FILE = "/proc/{}/statm"
 _PAGE_BYTES = 4_096
@@ -28,8 +28,11 @@ class WorkerProcess:
     Answers are matched with batches by number. All its methods belong to one event loop.
 
     Attributes:
+        loaded: What it takes at once.
         death: Becomes how it ended, in words.
     """
+
+    loaded = Loaded()
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -49,7 +52,7 @@ class WorkerProcess:
         worker = cls(process)
         try:
             worker._send(source)
-            fault = await worker._receive()
+            loaded = await worker._receive()
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             how = _describe_end(await process.wait())
             raise MtkitError(
@@ -59,9 +62,10 @@ class WorkerProcess:
         except BaseException:
             await worker.kill()
             raise
-        if fault is not None:
+        if not isinstance(loaded, Loaded):
             await process.wait()
-            raise fault
+            raise loaded
+        worker.loaded = loaded
         worker._reading = asyncio.create_task(worker._read_answers())
         return worker
 

@@ -25,7 +25,7 @@ from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
-from mtkit.serving.worker_main import ModelSource
+from mtkit.serving.worker_main import Loaded, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.languages import ModelLanguages
 
@@ -37,6 +37,7 @@ class FakeWorker:
 
     started: ClassVar[list["FakeWorker"]] = []
     fails_to_start = False
+    loaded: ClassVar[Loaded] = Loaded()
 
     def __init__(self, source: ModelSource) -> None:
         self.source = source

@@ -157,3 +157,12 @@ def test_all_bodies_together_are_bounded(attack: Callable[..., None]) -> None:
         assert (await (await running.connect(request)).read()).startswith(b"HTTP/1.1 200")
 
     attack(act, max_waiting_bytes=100)
+
+
+def test_a_head_with_two_hosts_is_refused(attack: Callable[..., None]) -> None:
+    # RFC 9112, 3.2: a proxy in front may have taken the other.
+    async def act(running: Running) -> None:
+        connection = await running.connect(_GET.replace(b"Host: a", b"Host: a\r\nhost: b"))
+        assert (await connection.read()).startswith(b"HTTP/1.1 400 ")
+
+    attack(act)

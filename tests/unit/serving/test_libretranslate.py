@@ -86,12 +86,31 @@ def test_the_language_is_detected(serve: Serve) -> None:
         ),
         ({"q": "x" * 51}, "Invalid request: request (51) exceeds text limit (50)"),
         ({"q": ["x"] * 4}, "Invalid request: request (4) exceeds text limit (3)"),
+        (
+            {"q": ["Go! No! So!", "Ah! Oh!"]},
+            "Invalid request: request (5 sentences) exceeds text limit (4)",
+        ),
+        ({"q": ["a", 1]}, "Invalid request: q, text 2: Input should be a valid string"),
         ({"q": "FAULT"}, "the prefix is too long"),
     ],
 )
 def test_faults_of_a_request(serve: Serve, changes: dict[str, Any], message: str) -> None:
-    status, found = post(serve(max_characters=50, max_texts=3), **changes)
+    status, found = post(serve(max_characters=50, max_texts=3, max_sentences=4), **changes)
     assert (status, found["error"]) == (400, message)
+
+
+def test_json_without_its_header_is_told(serve: Serve) -> None:
+    # As `curl -d` sends it, and as plain text.
+    client, body = serve(), '{"q": "a", "source": "en", "target": "de"}'
+    for kind in ("application/x-www-form-urlencoded", "text/plain"):
+        response = client.post("/translate", content=body, headers={"content-type": kind})
+        assert response.status_code == 400
+        assert response.json()["error"] == (
+            "Invalid request: missing q parameter; "
+            "JSON needs the header Content-Type: application/json"
+        )
+    short = client.post("/translate", data={"q": "a", "source": "en"}).json()
+    assert short == {"error": "Invalid request: missing target parameter"}
 
 
 @pytest.mark.parametrize(

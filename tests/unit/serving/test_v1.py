@@ -139,7 +139,10 @@ def test_headers_of_answers(serve: Serve) -> None:
         headers = client.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-    assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+    refused = client.get("/health", headers={"host": "evil.example:5000"})
+    assert refused.status_code == 400
+    assert refused.json()["error"].startswith("Invalid host header: evil.example:5000 is not")
+    assert client.get("/health", headers={"host": "LOCALHOST:5000"}).status_code == 200
     for origin, allowed in (("https://cms.example.org", True), ("https://evil.example", False)):
         headers = client.get("/health", headers={"origin": origin}).headers
         assert ("access-control-allow-origin" in headers) is allowed
