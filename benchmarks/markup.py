@@ -1,17 +1,20 @@
 """Tags put back through word alignments, beside Bergamot's way and plain proportional positions.
 
 python benchmarks/markup.py tags DATA [--sentences N]   inline tags placed by the gold alignments
-python benchmarks/markup.py tags DATA --model MODEL     by those of English-French models
+python benchmarks/markup.py tags DATA --model MODEL     by those of models, of either pair of
+                                                        languages; in running text, too
 python benchmarks/markup.py pages FOLDER                pages of HTML: the DOM but for text
 python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside bare lines
 """
 
 import argparse
 import gzip
+import html
 import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -183,16 +186,16 @@ def measure_tags(data: Path, num_sentences: int) -> None:
 
 
 def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: int) -> None:
-    sentences = make_sentences(data, num_sentences, _ENGLISH_FIRST[:1])
-    num_tags = sum(len(sentence.tags) for sentence in sentences)
-    print(f"{len(sentences):,} sentences, {num_tags:,} tags placed exactly by a model's links:")
-    folder = data / "word_alignments"
-    lines = [read_lines(folder / f"enfr.{side}.gz") for side in ("en", "fr")]
     for model in models:
         translator = Translator(model, engine="torch")
         settings = translator.settings.model_copy(update={"alignments": True})
         translator = Translator(model, engine="torch", settings=settings)
-        found = align(translator, lines[0], lines[1], ("en", "fr"))
+        names = translator.resolve_languages()
+        [known] = [each for each in _ENGLISH_FIRST if each[1:] == names]
+        sentences = make_sentences(data, num_sentences, [known])
+        num_tags = sum(len(sentence.tags) for sentence in sentences)
+        lines = [read_lines(data / f"word_alignments/{known[0]}.{side}.gz") for side in known[1:]]
+        found = align(translator, lines[0], lines[1], (known[1], known[2]))
         count = sum(
             place == gold
             for sentence in sentences
@@ -200,7 +203,96 @@ def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: in
                 place_ours(sentence, sorted(found[sentence.pair])), sentence.gold, strict=True
             )
         )
-        print(f"{model}: {count / num_tags:.1%}")
+        print(
+            f"{model}: {len(sentences):,} sentences, {num_tags:,} tags, "
+            f"placed exactly by its links {count / num_tags:.1%}"
+        )
+        measure_running_text(translator, sentences, lines, known[1:])
+
+
+def measure_running_text(
+    translator: Translator,
+    sentences: Sequence[Sentence],
+    lines: Sequence[Sequence[str]],
+    languages: tuple[str, str],
+) -> None:
+    """Prints the share of tags placed exactly in text whose signs stand beside words, as pages do.
+
+    Tags with a sign at their end are told by themselves, and those with one behind them.
+    """
+    joined = [
+        [_join_text(line.split(), language) for line in side]
+        for side, language in zip(lines, languages, strict=True)
+    ]
+    scored = translator.score(
+        [(source[0], target[0]) for source, target in zip(*joined, strict=True)]
+    )
+    counts: Counter[tuple[str, bool]] = Counter()
+    for sentence in sentences:
+        (source, source_spans), (target, target_spans) = (side[sentence.pair] for side in joined)
+        alignment = scored[sentence.pair].candidates[0].alignment
+        assert alignment is not None, "asked for"
+        links = tuple((link.source, link.target) for link in alignment.links)
+        page = _write_tags(source, [_cover(source_spans, tag) for tag in sentence.tags])
+        made = translate_markup(
+            page, "html", lambda _, text=TranslatedText(target, links): [text], Languages()
+        )
+        placed = _read_tags(made)
+        for number, (tag, gold) in enumerate(zip(sentence.tags, sentence.gold, strict=True)):
+            is_exact = placed.get(number) == _cover(target_spans, gold)
+            counts["all", is_exact] += 1
+            end = _cover(source_spans, tag)[1]
+            if not source[end - 1].isalnum():
+                counts["with a sign at the end", is_exact] += 1
+            elif source[end : end + 1].strip() and not source[end].isalnum():
+                counts["with a sign behind", is_exact] += 1
+    for kind in dict.fromkeys(kind for kind, _ in counts):
+        total = counts[kind, True] + counts[kind, False]
+        print(f"  running text, tags {kind}: {counts[kind, True] / total:.1%} of {total:,}")
+
+
+def _join_text(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns words as running text, and where each stands in it."""
+    text, spans = "", []
+    for word in words:
+        is_apart = text and language != "zh" and word not in _CLOSING and text[-1] not in _OPENING
+        text += f" {word}" if is_apart else word
+        spans.append((len(text) - len(word), len(text)))
+    return text, spans
+
+
+_CLOSING, _OPENING = tuple(".,;:!?)]%"), tuple("(['’")
+
+
+def _cover(spans: Sequence[tuple[int, int]], words: tuple[int, int]) -> tuple[int, int]:
+    return spans[words[0]][0], spans[words[1] - 1][1]
+
+
+def _write_tags(text: str, tags: Sequence[tuple[int, int]]) -> str:
+    """Returns HTML with each tag as an element that has its number, around which others stand."""
+    edges = [(end, 0, -start, "</b>") for start, end in tags]
+    edges += [
+        (start, 1, -end, f"<b id={number}>") for number, (start, end) in enumerate(tags)
+    ]
+    parts, done = ["<p>"], 0
+    for position, _, _, tag in sorted(edges):
+        parts += [html.escape(text[done:position], quote=False), tag]
+        done = position
+    return "".join([*parts, html.escape(text[done:], quote=False), "</p>"])
+
+
+def _read_tags(page: str) -> dict[int, tuple[int, int]]:
+    """Returns where each numbered element stands in the text of a page."""
+    length, opened = 0, []
+    found: dict[int, tuple[int, int]] = {}
+    for tag, text in re.findall(r"(<[^>]*>)|([^<]+)", page):
+        if number := re.match(r"<b id=(\d+)>", tag):
+            opened.append((int(number[1]), length))
+        elif tag == "</b>":
+            key, start = opened.pop()
+            found[key] = start, length
+        length += len(html.unescape(text))
+    return found
 
 
 def reverse_words(texts: Sequence[str]) -> list[TranslatedText]:

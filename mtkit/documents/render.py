@@ -235,7 +235,12 @@ class _Renderer:
             if as_it_was is not None:
                 return as_it_was
         if line_break is not None:
-            return [Token("text", line_break)]
+            before_it, _, behind_it = space.partition(" ")
+            return [
+                self._write_text(before_it),
+                Token("text", line_break),
+                self._write_text(behind_it.lstrip(" ")),
+            ]
         if space in SPACE and any(_breaks(event) for event in events):
             space = ""
         before = 0
@@ -295,7 +300,10 @@ class _Renderer:
             gap
             for gap in range(1, len(self._atoms))
             if gap not in tagged
-            and (self._unit.keeps_breaks or self._target[self._atoms[gap - 1][1]] in SPACE)
+            and (
+                self._unit.keeps_breaks
+                or " " in self._target[self._atoms[gap - 1][1] : self._atoms[gap][0]]
+            )
         ]
         shares = [self._atoms[gap - 1][1] / max(1, len(self._target)) for gap in gaps]
         found: dict[int, str] = {}

@@ -22,6 +22,7 @@ PAGES = [
     "<a href=x><div>In block</div></a><b>foo<p>bar</b> baz <!-- c --> q",
     "<title>A & B</title><script>if (a < b) x</script>A&nbsp;b <code>list</code>s<br><br>z",
     '<ul>\r\n <li>one <img alt="A &quot;dog&quot;" src=x>\r\n <li>two <a name=q></a> x\r\n</ul>',
+    "<p>On <code>ls</code>&#8201;&#8212;&#8201;   it lists <i>files</i>, once",
     "<p>Use <code>ls</code> or ls, then <code>ls</code> &lt;dir&gt; 1 < 2 > 0.",
 ]
 
