@@ -23,7 +23,7 @@ from typing import NamedTuple
 from alignment import align, read_lines
 from lxml import html as lxml_html
 
-from mtkit.documents.atoms import find_atoms
+from mtkit.documents.atoms import SignKind, find_atoms, find_sign_kinds
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.sentences import SentenceTranslator
@@ -31,6 +31,7 @@ from mtkit.documents.translate_file import translate_markup
 from mtkit.inference.translate import Translator
 
 Links = list[tuple[int, int]]
+Signs = tuple[list[SignKind], list[SignKind]]
 _ENGLISH_FIRST = (("enfr", "en", "fr"), ("zhen", "zh", "en"))
 _MAX_TAG_WORDS = 5
 
@@ -40,6 +41,7 @@ class Sentence(NamedTuple):
 
     num_source: int
     num_target: int
+    signs: Signs
     links: Links
     tags: list[tuple[int, int]]
     gold: list[tuple[int, int]]
@@ -56,7 +58,8 @@ def make_sentences(
     ]
     made: list[Sentence] = []
     while len(made) < num_sentences:
-        num_source, num_target, links, number = rng.choice(pairs)
+        signs, links, number = rng.choice(pairs)
+        num_source, num_target = map(len, signs)
         tags: list[tuple[int, int]] = []
         gold: list[tuple[int, int]] = []
         wanted = rng.randint(1, 4)
@@ -76,11 +79,11 @@ def make_sentences(
             if len(tags) == wanted:
                 break
         if tags:
-            made.append(Sentence(num_source, num_target, links, tags, gold, number))
+            made.append(Sentence(num_source, num_target, signs, links, tags, gold, number))
     return made
 
 
-def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[int, int, Links]]:
+def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[Signs, Links]]:
     folder = data / "word_alignments"
     source, target, gold = (
         gzip.decompress((folder / f"{name}.{each}.gz").read_bytes()).decode().split("\n")[:-1]
@@ -92,7 +95,11 @@ def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[int, i
             for first, kind, second in re.findall(r"(\d+)([-p])(\d+)", line)
             if kind == "-"
         ]
-        yield len(left.split()), len(right.split()), links
+        yield (_find_signs(left), _find_signs(right)), links
+
+
+def _find_signs(line: str) -> list[SignKind]:
+    return [kind for word in line.split() for kind in find_sign_kinds(word, [(0, len(word))])]
 
 
 def _fit(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -128,7 +135,7 @@ def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
         ]
         inner = min(holders, key=lambda each: each.last - each.first, default=None)
         (roots if inner is None else inner.children).append(mark)
-    Placer(sentence.num_source, sentence.num_target, links).place(roots)
+    Placer(sentence.num_source, sentence.num_target, links, sentence.signs).place(roots)
     return [mark.target for mark in marks]
 
 
@@ -233,11 +240,12 @@ def measure_running_text(
         alignment = scored[sentence.pair].candidates[0].alignment
         assert alignment is not None, "asked for"
         links = tuple((link.source, link.target) for link in alignment.links)
+        made = TranslatedText(target, links)
         page = _write_tags(source, [_cover(source_spans, tag) for tag in sentence.tags])
-        made = translate_markup(
-            page, "html", lambda _, text=TranslatedText(target, links): [text], Languages()
+        answer = translate_markup(
+            page, "html", lambda asked, text=made: [text] * len(asked), Languages()
         )
-        placed = _read_tags(made)
+        placed = _read_tags(answer)
         for number, (tag, gold) in enumerate(zip(sentence.tags, sentence.gold, strict=True)):
             is_exact = placed.get(number) == _cover(target_spans, gold)
             counts["all", is_exact] += 1

@@ -5,7 +5,7 @@ python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are al
                                                        --model measures another model folder
 
 DATA holds multi30k/ and mixed_en_de/. The strings are those of the German .mo files of installed
-packages: those without a placeholder are training text beside mixed_en_de's, up to 5,000 with one
+packages: those without a placeholder are training text beside Multi30k, up to 5,000 with one
 are the test. A second test are lines of newstest2014 that have a number or an address, a third
 plain captions of test2016. Time is the processor's, without loading the model.
 """
@@ -29,7 +29,7 @@ from mtkit.text.protected import PieceFinder
 
 LOCALES = Path("/usr/share/locale/de/LC_MESSAGES")
 MAX_TEST_LINES = 5_000
-MAX_STEPS = 1_200
+MAX_STEPS = 1_000
 Ways = tuple[ProtectionWay, ...]
 WAYS: tuple[Ways | None, ...] = (
     None,
@@ -47,16 +47,17 @@ name = "{name}"
 source_language = "en"
 target_language = "de"
 [[data.train]]
-source = "{data}/mixed_en_de/train.en.gz"
-target = "{data}/mixed_en_de/train.de.gz"
+source = "{data}/multi30k/train.en.gz"
+target = "{data}/multi30k/train.de.gz"
 [[data.train]]
 source = "strings.en"
 target = "strings.de"
-weight = 2.0
 [data.dev]
 source = "{data}/multi30k/val.en.gz"
 target = "{data}/multi30k/val.de.gz"
 {augment}
+[tokenizer]
+vocab_size = 6000
 [model]
 num_encoder_layers = 3
 num_decoder_layers = 3

@@ -4,6 +4,7 @@ import bisect
 import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import regex
 
@@ -22,6 +23,16 @@ _MAX_GROUP_LINKS = 4_096
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
 
+SignKind = Literal["", "end", "pause", "quote", "open", "close"]
+"""What kind of sign an atom is; empty of a word and of any other sign."""
+_SIGNS: dict[str, SignKind] = {
+    **dict.fromkeys(".!?…。！？｡؟।", "end"),
+    **dict.fromkeys(",;:，；：、،؛", "pause"),
+    **dict.fromkeys("\"'«»‹›“”„‟‘’‚‛「」『』《》", "quote"),
+    **dict.fromkeys("([{（［｛【", "open"),
+    **dict.fromkeys(")]}）］｝】", "close"),
+}
+
 
 def find_atoms(text: str) -> list[Span]:
     """Returns where the words and signs of a text are; between them is nothing but space."""
@@ -30,6 +41,11 @@ def find_atoms(text: str) -> list[Span]:
         for found in _ATOM.finditer(text)
         if (first := text[found.start()]).isalnum() or not _BLANK.match(first)
     ]
+
+
+def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
+    """Returns what kind of sign each atom of a text is."""
+    return [_SIGNS.get(text[start:end], "") for start, end in atoms]
 
 
 class AtomIndex:

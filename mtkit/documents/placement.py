@@ -7,6 +7,10 @@ against it, and an atom without a link hardly against it. So the run ends at lin
 unlinked ones in its middle along, and leaves out a word that a wrong link has far away. Elements
 are placed from the outermost in, each inside the one that holds it and beside its neighbours.
 
+Signs at the edges of an element are as its words have them in the source: a full stop or comma
+behind the run is taken in if the element ends with one, and left out if one stands behind the
+element. Aligners link signs badly, and often not at all.
+
 A tag without text goes to the gap that the fewest links cross: from what stands before it to what
 comes behind, or the reverse.
 """
@@ -15,9 +19,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mtkit.documents.atoms import AtomLinks
+from mtkit.documents.atoms import AtomLinks, SignKind
 from mtkit.documents.crossings import Crossings
 from mtkit.documents.document import Span
+from mtkit.documents.sign_edges import SignEdges
 
 _AGAINST = -1.0
 """Of an atom that is linked to words outside of an element alone."""
@@ -74,10 +79,19 @@ class Placer:
         num_source: Source atoms.
         num_target: Target atoms.
         links: Which stand for each other.
+        signs: What kind of sign each atom of the source and of the target is; without them links
+            alone say where signs belong.
     """
 
-    def __init__(self, num_source: int, num_target: int, links: AtomLinks) -> None:
+    def __init__(
+        self,
+        num_source: int,
+        num_target: int,
+        links: AtomLinks,
+        signs: tuple[Sequence[SignKind], Sequence[SignKind]] | None = None,
+    ) -> None:
         self._num_source, self._num_target = num_source, num_target
+        self._edges = None if signs is None else SignEdges(*signs)
         self._of_source: list[list[int]] = [[] for _ in range(num_source)]
         self._num_links = [0] * num_target
         for source, target in links:
@@ -125,7 +139,10 @@ class Placer:
             if mark.fixed is not None and free.holds(mark.fixed):
                 mark.target = mark.fixed
             else:
-                mark.target = self._choose_run(mark, found[mark.first, mark.last], free)
+                run = self._choose_run(mark, found[mark.first, mark.last], free)
+                if self._edges is not None and not _is_empty(run):
+                    run = self._edges.settle((mark.first, mark.last), run, free.is_free)
+                mark.target = run
             free.take(mark.target)
 
     def _find_evidence(self, words: Span, region: Span) -> list[tuple[int, float]]:
@@ -222,6 +239,10 @@ class _FreeAtoms:
 
     def __getitem__(self, index: int) -> int:
         return self._is_free[index - self._start]
+
+    def is_free(self, index: int) -> bool:
+        """Returns whether an atom is in the region, and free."""
+        return self._start <= index < self._end and self._is_free[index - self._start] == 1
 
     def holds(self, run: Span) -> bool:
         """Returns whether all atoms of a run are free."""

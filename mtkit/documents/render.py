@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, link_atoms
+from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, split_atoms
@@ -87,7 +87,11 @@ class _Renderer:
             links = link_atoms(
                 self._source, self._target, (self._plain.atoms, self._atoms), self._links
             )
-            Placer(len(self._plain.atoms), len(self._atoms), links).place(roots)
+            signs = (
+                find_sign_kinds(self._source, self._plain.atoms),
+                find_sign_kinds(self._target, self._atoms),
+            )
+            Placer(len(self._plain.atoms), len(self._atoms), links, signs).place(roots)
         return self._write(self._collect(marks), self._find_swallowed(marks))
 
     def _make_marks(self) -> tuple[list[Mark], dict[int, Mark]]:
