@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from alignment import align, read_lines
 from lxml import html as lxml_html
@@ -29,6 +29,7 @@ from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_markup
 from mtkit.inference.translate import Translator
+from mtkit.recipe.inference import EngineChoice
 
 Links = list[tuple[int, int]]
 Signs = tuple[list[SignKind], list[SignKind]]
@@ -363,20 +364,22 @@ def _list_tags(page: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
 _PARSER = lxml_html.HTMLParser(encoding="utf-8", huge_tree=True)
 
 
-def measure_speed(model: Path, rounds: int) -> None:
+def measure_speed(model: Path, engine: EngineChoice, beam_size: int, rounds: int) -> None:
     lines = [line.rstrip("\n") for line in sys.stdin]
-    translator = Translator(model, forks=True)
+    translator = Translator(model, engine=engine, device="cpu")
+    settings = translator.settings.model_copy(update={"beam_size": beam_size})
+    translator = Translator(model, engine=engine, device="cpu", settings=settings)
     sentences = SentenceTranslator(translator)
     rng = random.Random(1)
     page = "\n".join(f"<p>{_tag_some(line, rng)}</p>" for line in lines)
     ratios = []
     for _ in range(rounds):
-        started_at = time.perf_counter()
+        started_at = time.process_time()
         translator.translate(lines)
-        bare = time.perf_counter() - started_at
-        started_at = time.perf_counter()
+        bare = time.process_time() - started_at
+        started_at = time.process_time()
         translate_markup(page, "html", sentences, Languages())
-        ratios.append(bare / (time.perf_counter() - started_at))
+        ratios.append(bare / (time.process_time() - started_at))
         print(f"{len(lines) / bare:.1f} lines a second bare, ratio with markup {ratios[-1]:.3f}")
     print(f"median of the ratios: {median(ratios):.3f}")
 
@@ -398,6 +401,8 @@ def main() -> None:
     parser.add_argument("--model", type=Path, action="append", help="tags: by its own links")
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", choices=get_args(EngineChoice), default="torch")
+    parser.add_argument("--beam-size", type=int, default=4)
     arguments = parser.parse_args()
     match arguments.what:
         case "tags" if arguments.model:
@@ -407,7 +412,9 @@ def main() -> None:
         case "pages":
             measure_pages(arguments.where)
         case _:
-            measure_speed(arguments.where, arguments.rounds)
+            measure_speed(
+                arguments.where, arguments.engine, arguments.beam_size, arguments.rounds
+            )
 
 
 if __name__ == "__main__":

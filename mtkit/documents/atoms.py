@@ -14,8 +14,7 @@ SPACE = " \t\r\n\f"
 """Characters that a line may be broken at; a no-break space isn't one of them."""
 # Scripts without spaces between words: each character by itself.
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_ATOM = regex.compile(rf"[{_WHOLE}]\p{{M}}*+|[^\W{_WHOLE}]++|[^\w\s]|[^\w ]")
-_BLANK = regex.compile(r"\s")
+_ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
 _MAX_GROUP_LINKS = 4_096
 """Links between the atoms of two words; a word with that many is a line of signs."""
@@ -36,11 +35,7 @@ _SIGNS: dict[str, SignKind] = {
 
 def find_atoms(text: str) -> list[Span]:
     """Returns where the words and signs of a text are; between them is nothing but space."""
-    return [
-        found.span()
-        for found in _ATOM.finditer(text)
-        if (first := text[found.start()]).isalnum() or not _BLANK.match(first)
-    ]
+    return [found.span() for found in _ATOM.finditer(text)]
 
 
 def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
