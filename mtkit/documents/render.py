@@ -248,13 +248,26 @@ class _Renderer:
         if space in SPACE and any(_breaks(event) for event in events):
             space = ""
         before = 0
-        while before < len(events) and not _opens(events[before]):
+        while before < len(events) and not self._leads(events[before]):
             before += 1
         return [
             *map(_as_token, events[:before]),
             self._write_text(space),
             *map(_as_token, events[before:]),
         ]
+
+    def _leads(self, event: Event) -> bool:
+        """Returns whether the space of a gap stands in front of a tag rather than behind it.
+
+        A tag without text, such as a footnote's, stays with the word that it stood behind.
+        """
+        if event.kind != "void":
+            return event.kind == "open"
+        before, behind = (
+            self._source[start : start + 1].strip(SPACE) if start >= 0 else ""
+            for start in (event.position - 1, event.position)
+        )
+        return not before or bool(behind)
 
     def _repeat_gap(self, index: int, events: Sequence[Event], space: str) -> list[Token] | None:
         """Returns the gap of the source that has the same tags, as the document writes it."""
@@ -328,11 +341,6 @@ class _Renderer:
 def _as_token(event: Event) -> Token:
     kind = "text" if event.kind == "space" else event.kind
     return Token(kind, event.raw, event.node)
-
-
-def _opens(event: Event) -> bool:
-    """Returns whether the space of a gap stands in front of a tag rather than behind it."""
-    return event.kind in ("open", "void")
 
 
 def _breaks(event: Event) -> bool:
