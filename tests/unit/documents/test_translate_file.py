@@ -167,6 +167,24 @@ def test_a_footnotes_mark_stays_with_the_word_that_it_stood_behind() -> None:
     assert "zwei.<text:note/> Drei <text:note/>vier" in written
 
 
+def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText(f"({text})") for text in texts]
+
+    for lines, wanted, texts in (
+        ("- Who is\nthere?\n- A dog.", "- (Who is\nthere?)\n- (A dog.)", ["Who is there?", "A dog."]),
+        ("<i>-Yes.</i>\n<i>- 5 men</i>", "<i>-(Yes.)</i>\n<i>- (5 men)</i>", ["Yes.", "5 men"]),
+        ("It is\n-5 degrees - cold", "(It is\n-5 degrees - cold)", ["It is -5 degrees - cold"]),
+    ):
+        seen.clear()
+        written = translate_bytes(cue.format(lines).encode(), "srt", translate, LANGUAGES)
+        assert (written.decode(), seen) == (cue.format(wanted), texts)
+
+
 def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
     translated = translate_bytes(_PO, "po", reverse_words, LANGUAGES)
     # Babel's own reader says what is in the file.
