@@ -166,7 +166,7 @@ def test_terms_of_an_example_dont_overlap_and_are_no_more_than_wanted():
     numbers = set()
     for seed in range(200):
         pair = LinkedPair(text, text.upper(), links, find_aligned_words)
-        made = AlignedTermAnnotator(lexicon, 2).annotate(pair, Random(seed))
+        made = AlignedTermAnnotator(lexicon, Terms(max_terms=2)).annotate(pair, Random(seed))
         parts = made.replace("<term2>", "<term0>").split("<term0>")
         terms = [part.split("<term1>") for part in parts if "<term1>" in part]
         assert all(source.upper().strip() == target.strip() for source, target in terms)
