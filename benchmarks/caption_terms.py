@@ -61,10 +61,7 @@ def find_terms(
     lexicon = TermLexicon.load(lexicon_file)
     translations = json.loads(lexicon_file.read_text(encoding="utf-8"))["translations"]
     texts = [
-        [
-            [side[start:end].casefold() for start, end in find_aligned_words(side)]
-            for side in pair
-        ]
+        [[side[start:end].casefold() for start, end in find_aligned_words(side)] for side in pair]
         for pair in pairs
     ]
     linked = aligner.align([source for source, _ in texts], [target for _, target in texts])

@@ -280,9 +280,7 @@ def _cover(spans: Sequence[tuple[int, int]], words: tuple[int, int]) -> tuple[in
 def _write_tags(text: str, tags: Sequence[tuple[int, int]]) -> str:
     """Returns HTML with each tag as an element that has its number, around which others stand."""
     edges = [(end, 0, -start, "</b>") for start, end in tags]
-    edges += [
-        (start, 1, -end, f"<b id={number}>") for number, (start, end) in enumerate(tags)
-    ]
+    edges += [(start, 1, -end, f"<b id={number}>") for number, (start, end) in enumerate(tags)]
     parts, done = ["<p>"], 0
     for position, _, _, tag in sorted(edges):
         parts += [html.escape(text[done:position], quote=False), tag]
@@ -412,9 +410,7 @@ def main() -> None:
         case "pages":
             measure_pages(arguments.where)
         case _:
-            measure_speed(
-                arguments.where, arguments.engine, arguments.beam_size, arguments.rounds
-            )
+            measure_speed(arguments.where, arguments.engine, arguments.beam_size, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ class Mark:
         follows: Of a tag without text: whether it belongs to the atom before it rather than to the
             one behind.
         fixed: Target atoms that are its own, already found; they are what it takes if they can be.
+        replaces: Whether the atoms that it takes are left out: then it takes none that stand for
+            anything else.
         target: Where it is placed: index of its first target atom, and behind its last.
     """
 
@@ -49,6 +51,7 @@ class Mark:
     children: list["Mark"] = field(default_factory=list)
     follows: bool = False
     fixed: Span | None = None
+    replaces: bool = False
     target: Span = (0, 0)
 
 
@@ -92,6 +95,7 @@ class Placer:
     ) -> None:
         self._num_source, self._num_target = num_source, num_target
         self._edges = None if signs is None else SignEdges(*signs)
+        self._target_signs = [] if signs is None else signs[1]
         self._of_source: list[list[int]] = [[] for _ in range(num_source)]
         self._num_links = [0] * num_target
         for source, target in links:
@@ -132,7 +136,7 @@ class Placer:
             if words not in found:
                 found[words] = self._find_evidence(words, region)
         evidence = {words: sum(weight for _, weight in of_one) for words, of_one in found.items()}
-        free = _FreeAtoms(region, self._num_links)
+        free = _FreeAtoms(region, self._num_links, self._target_signs)
         for mark in sorted(
             elements, key=lambda each: (each.fixed is None, -evidence[each.first, each.last])
         ):
@@ -177,7 +181,7 @@ class Placer:
             return run
         # As an element without links: by its share of the words.
         middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
-        nearest = free.find_nearest(middle - 0.5)
+        nearest = free.find_nearest(middle - 0.5, only_unlinked=mark.replaces)
         return (0, 0) if nearest is None else (nearest, nearest + 1)
 
     def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
@@ -227,11 +231,12 @@ class _FreeAtoms:
     Args:
         region: The region.
         num_links: Links of each target atom.
+        signs: What kind of sign each is; empty where that isn't known.
     """
 
-    def __init__(self, region: Span, num_links: Sequence[int]) -> None:
+    def __init__(self, region: Span, num_links: Sequence[int], signs: Sequence[SignKind]) -> None:
         self._start, self._end = region
-        self._num_links = num_links
+        self._num_links, self._signs = num_links, signs
         self._taken: list[Span] = []
         self._is_free = bytearray(b"\1") * (self._end - self._start)
         self._unlinked: _NearestAtom | None = None
@@ -258,16 +263,19 @@ class _FreeAtoms:
                 for index in range(first, last):
                     nearest.drop(index)
 
-    def find_nearest(self, position: float) -> int | None:
-        """Returns the free atom nearest to a position, one without a link if there is any."""
+    def find_nearest(self, position: float, *, only_unlinked: bool) -> int | None:
+        """Returns the free atom nearest to a position, a word without a link if there is any."""
         position -= self._start
         if self._unlinked is None:
-            num_links = self._num_links[self._start : self._end]
+            is_unlinked = [
+                not self._num_links[index] and not (self._signs and self._signs[index])
+                for index in range(self._start, self._end)
+            ]
             self._unlinked = _NearestAtom(
-                [bool(free) and not num for free, num in zip(self._is_free, num_links, strict=True)]
+                [bool(free) and word for free, word in zip(self._is_free, is_unlinked, strict=True)]
             )
         found = self._unlinked.find(position)
-        if found is None:
+        if found is None and not only_unlinked:
             if self._any is None:
                 self._any = _NearestAtom(list(map(bool, self._is_free)))
             found = self._any.find(position)

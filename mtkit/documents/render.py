@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
-from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
+from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, split_atoms
 from mtkit.documents.protected_places import find_protected
@@ -79,6 +79,8 @@ class _Renderer:
                 self._num_tags[gap] += event.kind != "space"
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
+        self._holders = find_holders(unit.nodes, _is_text)
+        """Nodes that hold more than protected text."""
         self._speller = Speller(unit.escapes, plain.spellings)
 
     def render(self) -> list[Token]:
@@ -119,7 +121,7 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        mark = Mark(first, max(first, last))
+        mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
         if node.kind == "protected" and node.start in self._fixed:
             mark.fixed = self._cover(self._fixed[node.start])
         return mark
@@ -250,10 +252,23 @@ class _Renderer:
         before = 0
         while before < len(events) and not self._leads(events[before]):
             before += 1
+        behind, space_behind = len(events), ""
+        inserted = [number for number, event in enumerate(events) if _ends_protected(event)]
+        if inserted and before <= inserted[-1] and events[before].kind == "open":
+            # Protected text takes no word's place here: it is one more word.
+            behind = inserted[-1] + 1
+            while behind < len(events) and events[behind].kind == "close":
+                behind += 1
+            before_it = self._source[: events[before].position][-1:]
+            is_spaced = " " in self._target and before_it in ("", " ")
+            space_behind = " " if is_spaced and index == 0 else space
+            space = " " if is_spaced and index else space
         return [
             *map(_as_token, events[:before]),
             self._write_text(space),
-            *map(_as_token, events[before:]),
+            *map(_as_token, events[before:behind]),
+            self._write_text(space_behind),
+            *map(_as_token, events[behind:]),
         ]
 
     def _leads(self, event: Event) -> bool:
@@ -338,9 +353,17 @@ class _Renderer:
         return found
 
 
+def _is_text(node: Node) -> bool:
+    return node.kind == "text" and any(each.text.strip(SPACE) for each in node.spelled)
+
+
 def _as_token(event: Event) -> Token:
     kind = "text" if event.kind == "space" else event.kind
     return Token(kind, event.raw, event.node)
+
+
+def _ends_protected(event: Event) -> bool:
+    return event.kind == "close" and event.node is not None and event.node.kind == "protected"
 
 
 def _breaks(event: Event) -> bool:

@@ -38,7 +38,9 @@ class SignEdges:
             run: The target atoms that it has so far.
             is_free: Tells of a target atom whether the run may take it.
         """
-        if not (self._has_signs and _has_word(self._source, words) and _has_word(self._target, run)):
+        if not (
+            self._has_signs and _has_word(self._source, words) and _has_word(self._target, run)
+        ):
             return run
         (first, last), (start, end) = words, run
         num_source, num_target = len(self._source), len(self._target)

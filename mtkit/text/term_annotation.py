@@ -23,9 +23,7 @@ def has_symbols(text: str) -> bool:
     return any(symbol in text for symbol in TERM_SYMBOLS)
 
 
-def annotate(
-    text: str, terms: Sequence[tuple[Span, str]], *, hidden: Collection[Span] = ()
-) -> str:
+def annotate(text: str, terms: Sequence[tuple[Span, str]], *, hidden: Collection[Span] = ()) -> str:
     """Returns a text with translations behind its terms.
 
     Args:

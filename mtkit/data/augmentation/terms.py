@@ -97,9 +97,7 @@ class AlignedTermAnnotator:
         return annotate(pair.source, translated, hidden=hidden)
 
 
-def _choose_hidden(
-    terms: Sequence[tuple[Span, str]], settings: Terms, random: Random
-) -> set[Span]:
+def _choose_hidden(terms: Sequence[tuple[Span, str]], settings: Terms, random: Random) -> set[Span]:
     # Nothing is drawn where none is hidden: examples are those that they were before.
     share = settings.hidden
     return {span for span, _ in terms if random.random() < share} if share else set()

@@ -11,9 +11,7 @@ from mtkit.documents.document import Languages, Span, Spelled
 from mtkit.documents.formats.html import is_inline, is_left
 from mtkit.documents.units import Part
 
-_TAG = re.compile(
-    r"""<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*?)?(/?)>"""
-)
+_TAG = re.compile(r"""<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*?)?(/?)>""")
 _ALONE = ("br", "img", "wbr")
 
 

@@ -190,13 +190,9 @@ def _copy_with_units(text: str, source: list[Span], output: Span) -> Iterator[Un
                 for first, last in ((0, unit.start), (unit.end, len(text)))
             )
             start, end = output
-            yield replace(
-                unit, start=start, end=end, output=output, before=before, after=after
-            )
+            yield replace(unit, start=start, end=end, output=output, before=before, after=after)
             return
-    parts = [
-        _as_message(text, part) for span in source for part in _split_lines(text, *span)
-    ]
+    parts = [_as_message(text, part) for span in source for part in _split_lines(text, *span)]
     spelled = tuple(each for part in parts for each in part.spelled)
     if any(character.isalpha() for each in spelled for character in each.text):
         node = Node("text", source[0][0], source[-1][1], spelled=spelled)

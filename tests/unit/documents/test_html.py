@@ -1,6 +1,7 @@
 """Pages: what stays, what is translated, where tags go."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from lxml import html as lxml_html
@@ -161,6 +162,35 @@ def test_a_protected_text_is_found_as_a_whole_word() -> None:
         return [TranslatedText("Hals ls als")]
 
     assert translate(page, translate_it) == "<p>Hals <code>ls</code> als</p>"
+
+
+@pytest.mark.parametrize(
+    ("page", "target", "wanted"),
+    [
+        ("Run <code>ls -l</code> now", "Lauf jetzt", "Lauf <code>ls -l</code> jetzt"),
+        ("Run <b><code>ls</code></b> now", "Lauf jetzt", "Lauf <b><code>ls</code></b> jetzt"),
+        ("Run <code>ls</code>, now", "Lauf, jetzt", "Lauf <code>ls</code>, jetzt"),
+        ("<code>ls</code> run now", "Lauf jetzt", "<code>ls</code> Lauf jetzt"),
+        # A word that stands for nothing else is what became of it.
+        ("Run <code>ls</code> now.", "Lauf Els jetzt.", "Lauf <code>ls</code> jetzt."),
+        ("Run now: <code>ls</code>", "Lauf jetzt:", "Lauf jetzt: <code>ls</code>"),
+    ],
+)
+def test_a_protected_text_that_was_lost_takes_no_other_words_place(
+    page: str, target: str, wanted: str
+) -> None:
+    def translate_words(texts: Sequence[str]) -> list[TranslatedText]:
+        words = (("un", "Lauf"), ("now", "jetzt"))
+        links = [
+            tuple(
+                (text.index(word), text.index(word) + len(word))
+                for text, word in zip((texts[0], target), pair, strict=True)
+            )
+            for pair in words
+        ]
+        return [TranslatedText(target, tuple(links))]
+
+    assert translate(f"<p>{page}</p>", translate_words) == f"<p>{wanted}</p>"
 
 
 @pytest.mark.parametrize("tag", ["<a{}>", "<a b{}>", "<a b={}c>", "<a{}b>"])

@@ -176,7 +176,11 @@ def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
         return [TranslatedText(f"({text})") for text in texts]
 
     for lines, wanted, texts in (
-        ("- Who is\nthere?\n- A dog.", "- (Who is\nthere?)\n- (A dog.)", ["Who is there?", "A dog."]),
+        (
+            "- Who is\nthere?\n- A dog.",
+            "- (Who is\nthere?)\n- (A dog.)",
+            ["Who is there?", "A dog."],
+        ),
         ("<i>-Yes.</i>\n<i>- 5 men</i>", "<i>-(Yes.)</i>\n<i>- (5 men)</i>", ["Yes.", "5 men"]),
         ("It is\n-5 degrees - cold", "(It is\n-5 degrees - cold)", ["It is -5 degrees - cold"]),
     ):

@@ -152,7 +152,10 @@ def test_hidden_terms_leave_their_translations_alone():
         ]
         for share in (0.5, 1.0)
     }
-    shown, hidden = "The<term0> cats<term1> Katze<term2> sleep.", "The<term0><term1> Katze<term2> sleep."
+    shown, hidden = (
+        "The<term0> cats<term1> Katze<term2> sleep.",
+        "The<term0><term1> Katze<term2> sleep.",
+    )
     assert set(made[1.0]) == {hidden}
     # Of 100 draws, four standard deviations around the half.
     assert set(made[0.5]) == {shown, hidden}
