@@ -18,6 +18,7 @@ comes behind, or the reverse.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mtkit.documents.atoms import AtomLinks, SignKind
 from mtkit.documents.crossings import Crossings
@@ -28,6 +29,10 @@ _AGAINST = -1.0
 """Of an atom that is linked to words outside of an element alone."""
 _UNLINKED = -0.01
 """Of an atom without a link: it bridges, but begins and ends nothing."""
+
+
+_AtomKind = Literal["word", "sign", "linked"]
+"""What an atom is to an element without links: a word or a sign that has none either, or neither."""
 
 
 @dataclass
@@ -181,8 +186,16 @@ class Placer:
             return run
         # As an element without links: by its share of the words.
         middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
-        nearest = free.find_nearest(middle - 0.5, only_unlinked=mark.replaces)
+        nearest = free.find_nearest(middle - 0.5, self._list_kinds(mark))
         return (0, 0) if nearest is None else (nearest, nearest + 1)
+
+    def _list_kinds(self, mark: Mark) -> Sequence[_AtomKind]:
+        """Returns which atoms an element without links may get, the best kind first."""
+        if mark.replaces:
+            return ("word",)
+        if self._edges is not None and self._edges.is_of_signs((mark.first, mark.last)):
+            return ("sign", "word", "linked")
+        return ("word", "sign", "linked")
 
     def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
         """Places tags without text, and elements that no atom is left for."""
@@ -239,8 +252,7 @@ class _FreeAtoms:
         self._num_links, self._signs = num_links, signs
         self._taken: list[Span] = []
         self._is_free = bytearray(b"\1") * (self._end - self._start)
-        self._unlinked: _NearestAtom | None = None
-        self._any: _NearestAtom | None = None
+        self._nearest: dict[_AtomKind, _NearestAtom] = {}
 
     def __getitem__(self, index: int) -> int:
         return self._is_free[index - self._start]
@@ -258,28 +270,29 @@ class _FreeAtoms:
         """Notes that a run has been given away."""
         first, last = run[0] - self._start, run[1] - self._start
         self._is_free[first:last] = bytes(last - first)
-        for nearest in (self._unlinked, self._any):
-            if nearest is not None:
-                for index in range(first, last):
-                    nearest.drop(index)
+        for nearest in self._nearest.values():
+            for index in range(first, last):
+                nearest.drop(index)
 
-    def find_nearest(self, position: float, *, only_unlinked: bool) -> int | None:
-        """Returns the free atom nearest to a position, a word without a link if there is any."""
-        position -= self._start
-        if self._unlinked is None:
-            is_unlinked = [
-                not self._num_links[index] and not (self._signs and self._signs[index])
-                for index in range(self._start, self._end)
-            ]
-            self._unlinked = _NearestAtom(
-                [bool(free) and word for free, word in zip(self._is_free, is_unlinked, strict=True)]
-            )
-        found = self._unlinked.find(position)
-        if found is None and not only_unlinked:
-            if self._any is None:
-                self._any = _NearestAtom(list(map(bool, self._is_free)))
-            found = self._any.find(position)
-        return None if found is None else found + self._start
+    def find_nearest(self, position: float, kinds: Sequence[_AtomKind]) -> int | None:
+        """Returns the free atom nearest to a position, of the first kind that there is one of."""
+        for kind in kinds:
+            if kind not in self._nearest:
+                self._nearest[kind] = _NearestAtom(
+                    [
+                        self._is_free[index - self._start] == 1 and self._find_kind(index) == kind
+                        for index in range(self._start, self._end)
+                    ]
+                )
+            found = self._nearest[kind].find(position - self._start)
+            if found is not None:
+                return found + self._start
+        return None
+
+    def _find_kind(self, index: int) -> _AtomKind:
+        if self._num_links[index]:
+            return "linked"
+        return "sign" if self._signs and self._signs[index] else "word"
 
 
 class _NearestAtom:

@@ -26,6 +26,10 @@ class SignEdges:
         self._source, self._target = source, target
         self._has_signs = any(source) and any(target)
 
+    def is_of_signs(self, words: Span) -> bool:
+        """Returns whether an element has signs alone."""
+        return not _has_word(self._source, words)
+
     def settle(self, words: Span, run: Span, is_free: Tells) -> Span:
         """Returns a run with the signs at its edges that belong to it.
 
