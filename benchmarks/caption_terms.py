@@ -87,7 +87,7 @@ def find_terms(
 def count_forms(
     texts: Sequence[str], terms: Sequence[Sequence[TermOfCaption]], *, only_rare: bool
 ) -> list[str]:
-    """Returns the number of terms, and the shares used, inflected, missed, and in the right form."""
+    """Returns the number of terms, and the shares used, inflected, missed and rightly formed."""
     counts: Counter[str] = Counter()
     for text, of_line in zip(texts, terms, strict=True):
         uses = find_uses(text, [(term.target, False) for term in of_line])

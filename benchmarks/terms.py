@@ -6,9 +6,9 @@ The phrasebook's pairs without every ninth noun are what small models learn, all
 annotated examples (`data.augment.terms`): by a dictionary of the other nouns, the same with half of
 the terms hidden, or with words cut differently each time (`tokenizer.sampling`), or with both, and
 by alignments of the pairs. They translate pairs that hold one of the nouns left out: the first with
-no glossary, and by constraints; the others by annotation. The glossary gives each noun's base form for its singular
-and its plural; the grammar inflects, so the references have the right forms. A right form is one
-that the reference has. Runs lie in FOLDER, and those that are done are not done again.
+no glossary, and by constraints; the others by annotation. The glossary gives each noun's base form
+for its singular and its plural; the grammar inflects, so the references have the right forms. A
+right form is one that the reference has. Runs lie in FOLDER; those that are done aren't done again.
 """
 
 import argparse

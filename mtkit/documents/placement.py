@@ -32,7 +32,7 @@ _UNLINKED = -0.01
 
 
 _AtomKind = Literal["word", "sign", "linked"]
-"""What an atom is to an element without links: a word or a sign that has none either, or neither."""
+"""What an atom is to an element without links: a word or sign without any, or a linked atom."""
 
 
 @dataclass

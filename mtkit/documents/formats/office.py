@@ -287,7 +287,7 @@ class _Joiner:
         self._texts, self._joints = [[]], []
 
     def _write(self, text: str, before: str) -> str:
-        """Returns a text behind what ends in its opening tag, which is to keep space at its ends."""
+        """Returns a text behind what ends in its opening tag, which says to keep space at ends."""
         tag = before[before.rindex("<") :]
         loses_space = self._is_word and text != text.strip() and "xml:space" not in tag
         if loses_space and ":t" in tag and f"{tag}{text}<" not in self._source:

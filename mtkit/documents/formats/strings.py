@@ -57,11 +57,12 @@ def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
     pending = find_string_tags(text, spans)[::-1]
     parts: list[Part] = []
     for start, end in spans:
+        done = start
         while pending and pending[-1].start < end:
             tag = pending.pop()
-            parts += [*_split_lines(text, start, tag.start), tag]
-            start = tag.end
-        parts += _split_lines(text, start, end)
+            parts += [*_split_lines(text, done, tag.start), tag]
+            done = tag.end
+        parts += _split_lines(text, done, end)
     return parts
 
 

@@ -9,7 +9,6 @@ from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
 from mtkit.data.augmentation.augment import Augmenter, Links
 from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.augmentation.terms import AlignedTermAnnotator
-from mtkit.recipe.augment_terms import Terms
 from mtkit.data.word_alignment import find_aligned_words
 from mtkit.recipe.augment import Augment
 from mtkit.recipe.augment_terms import Terms
