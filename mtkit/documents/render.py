@@ -79,8 +79,9 @@ class _Renderer:
                 self._num_tags[gap] += event.kind != "space"
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
-        self._holders = find_holders(unit.nodes, _is_text)
-        """Nodes that hold more than protected text."""
+        has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
+        self._holders = find_holders(unit.nodes, _is_text) if has_protected else None
+        """Nodes that hold more than protected text; None where there is no such text."""
         self._speller = Speller(unit.escapes, plain.spellings)
 
     def render(self) -> list[Token]:
@@ -121,10 +122,14 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
+        mark = Mark(first, max(first, last), replaces=self._is_replacing(node))
         if node.kind == "protected" and node.start in self._fixed:
             mark.fixed = self._cover(self._fixed[node.start])
         return mark
+
+    def _is_replacing(self, node: Node) -> bool:
+        """Returns whether a node has protected text alone, in place of what it is placed at."""
+        return self._holders is not None and id(node) not in self._holders
 
     def _cover(self, span: Span) -> Span:
         index = AtomIndex(self._atoms)
