@@ -22,8 +22,8 @@ _MAX_GROUP_LINKS = 4_096
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
 
-SignKind = Literal["", "end", "pause", "quote", "open", "close"]
-"""What kind of sign an atom is; empty of a word and of any other sign."""
+SignKind = Literal["", "end", "pause", "quote", "open", "close", "other"]
+"""What kind of sign an atom is; empty of a word."""
 _SIGNS: dict[str, SignKind] = {
     **dict.fromkeys(".!?…。！？｡؟।", "end"),
     **dict.fromkeys(",;:，；：、،؛", "pause"),
@@ -40,7 +40,18 @@ def find_atoms(text: str) -> list[Span]:
 
 def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
     """Returns what kind of sign each atom of a text is."""
-    return [_SIGNS.get(text[start:end], "") for start, end in atoms]
+    return [
+        "" if text[start].isalnum() else _SIGNS.get(text[start:end], "other")
+        for start, end in atoms
+    ]
+
+
+def is_symbol(text: str) -> bool:
+    """Returns whether a text is neither words nor what stands between words, such as `¶`."""
+    signs = text.split()
+    return bool(signs) and not any(
+        character.isalnum() or character in _SIGNS for sign in signs for character in sign
+    )
 
 
 class AtomIndex:

@@ -140,7 +140,10 @@ class Placer:
             words = (mark.first, mark.last)
             if words not in found:
                 found[words] = self._find_evidence(words, region)
-        evidence = {words: sum(weight for _, weight in of_one) for words, of_one in found.items()}
+        # Rounded: as much is as much, in whatever order it is added up.
+        evidence = {
+            words: round(sum(weight for _, weight in of_one), 9) for words, of_one in found.items()
+        }
         free = _FreeAtoms(region, self._num_links, self._target_signs)
         for mark in sorted(
             elements, key=lambda each: (each.fixed is None, -evidence[each.first, each.last])

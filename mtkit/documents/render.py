@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import Mark, Placer
-from mtkit.documents.plain_text import Event, PlainText, split_atoms
+from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
 from mtkit.documents.protected_places import find_protected
 from mtkit.documents.spelling import Speller
 
@@ -67,16 +67,24 @@ class _Renderer:
             )
         self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
-        self._atoms = split_atoms(find_atoms(self._target), edges)
+        atoms = find_atoms(self._target)
+        edges |= find_cut_places(self._target, atoms, plain.cuts)
+        self._atoms = split_atoms(atoms, edges)
         self._source_index = AtomIndex(plain.atoms)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
         self._num_tags: Counter[int] = Counter()
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
+        self._alone: set[Event] = set()
+        """Tags without text that have space behind them."""
+        before: Event | None = None
         for event in plain.events:
             gap = self._gap_of(event)
             if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
                 self._of_gap[gap].append(event)
                 self._num_tags[gap] += event.kind != "space"
+            if event.kind == "space" and before and before[:2] == (event.position, "void"):
+                self._alone.add(before)
+            before = event
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
         has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
@@ -258,9 +266,13 @@ class _Renderer:
         while before < len(events) and not self._leads(events[before]):
             before += 1
         behind, space_behind = len(events), ""
-        inserted = [number for number, event in enumerate(events) if _ends_protected(event)]
-        if inserted and before <= inserted[-1] and events[before].kind == "open":
-            # Protected text takes no word's place here: it is one more word.
+        inserted = [
+            number
+            for number, event in enumerate(events)
+            if _ends_protected(event) or (event in self._alone and self._leads(event))
+        ]
+        if inserted and before <= inserted[-1] and events[before].kind in ("open", "void"):
+            # What takes no word's place here is like one more word.
             behind = inserted[-1] + 1
             while behind < len(events) and events[behind].kind == "close":
                 behind += 1

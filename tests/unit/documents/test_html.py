@@ -24,6 +24,7 @@ PAGES = [
     "<title>A & B</title><script>if (a < b) x</script>A&nbsp;b <code>list</code>s<br><br>z",
     '<ul>\r\n <li>one <img alt="A &quot;dog&quot;" src=x>\r\n <li>two <a name=q></a> x\r\n</ul>',
     "<p>On <code>ls</code>&#8201;&#8212;&#8201;   it lists <i>files</i>, once",
+    "<p>The sum <em>x</em><sup>16</sup> + <em>x</em><sup>2</sup> + 1 of x16, <b>b</b><i>i</i>g",
     "<p>Use <code>ls</code> or ls, then <code>ls</code> &lt;dir&gt; 1 < 2 > 0.",
 ]
 
@@ -162,6 +163,31 @@ def test_a_protected_text_is_found_as_a_whole_word() -> None:
         return [TranslatedText("Hals ls als")]
 
     assert translate(page, translate_it) == "<p>Hals <code>ls</code> als</p>"
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted", "text"),
+    [
+        # The mark of a heading and its number are no part of the sentence.
+        (
+            '<h1><b class="n">2.1. </b>The page<a href="#x">\u00b6</a></h1>',
+            '<h1><b class="n">2.1. </b>PAGE THE<a href="#x">\u00b6</a></h1>',
+            "The page",
+        ),
+        ("<p>A <i>\u2192</i> B</p>", "<p><i>\u2192</i> B A</p>", "A B"),
+        # Numbers and signs of the sentence itself are; so is a sign within a word.
+        ("<p><b>3</b> dogs</p>", "<p>DOGS <b>3</b></p>", "3 dogs"),
+        ("<p>Yes<b>,</b> no</p>", "<p>NO <b>,</b> YES</p>", "Yes, no"),
+        ("<p>T<b>-</b>Shirt</p>", "<p>SHIRT <b>-</b> T</p>", "T-Shirt"),
+        # An image that has space on both sides keeps it.
+        ("<p>A <img src=x> B</p>", "<p><img src=x> B A</p>", "A B"),
+    ],
+)
+def test_what_is_no_text_stays_out_of_the_sentence(page: str, wanted: str, text: str) -> None:
+    seen: list[str] = []
+    take_all_of = translate(page, lambda texts: take_all(texts, seen))
+    assert (take_all_of, seen) == (page, [text])
+    assert translate(page) == wanted
 
 
 @pytest.mark.parametrize(
