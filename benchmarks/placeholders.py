@@ -233,7 +233,8 @@ def main() -> None:
     if options.model:
         models = {str(model): model for model in options.model}
     chosen = [
-        None if each == "off" else Protect(ways=each.split(",")).ways for each in options.ways or ()
+        None if each == "off" else Protect(ways=tuple(each.split(","))).ways
+        for each in options.ways or ()
     ]
     measure(data, models, options.lines, chosen or WAYS)
 

@@ -16,6 +16,8 @@ SPACE = " \t\r\n\f"
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
+_JOINING = frozenset("-\u2010\u2011\u2013/_@")
+"""Signs within words, which stand for nothing by themselves."""
 _MAX_GROUP_LINKS = 4_096
 """Links between the atoms of two words; a word with that many is a line of signs."""
 
@@ -162,7 +164,8 @@ def _link_the_same(
     where: list[defaultdict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
     for indices, texts, places in zip(free, (words, others), where, strict=True):
         for index in indices:
-            places[texts[index]].append(index)
+            if texts[index] not in _JOINING:
+                places[texts[index]].append(index)
     return {
         (indices[0], where[1][text][0])
         for text, indices in where[0].items()

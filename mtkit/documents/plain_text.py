@@ -86,9 +86,7 @@ def find_cut_places(text: str, atoms: Sequence[Span], cuts: Mapping[str, set[int
     """Returns where the atoms of a text are cut that are one of some words."""
     if not cuts:
         return set()
-    return {
-        start + offset for start, end in atoms for offset in cuts.get(text[start:end], ())
-    }
+    return {start + offset for start, end in atoms for offset in cuts.get(text[start:end], ())}
 
 
 def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:

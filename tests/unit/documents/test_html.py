@@ -174,6 +174,12 @@ def test_a_protected_text_is_found_as_a_whole_word() -> None:
             '<h1><b class="n">2.1. </b>PAGE THE<a href="#x">\u00b6</a></h1>',
             "The page",
         ),
+        ("<p><a>The page</a> |</p>", "<p><a>PAGE THE</a> |</p>", "The page"),
+        (
+            "<p>A dog<a href=#n><b>[</b>1<b>]</b></a>, b</p>",
+            "<p><a href=#n><b>[</b>1<b>]</b></a>B , DOG A</p>",
+            "A dog, b",
+        ),
         ("<p>A <i>\u2192</i> B</p>", "<p><i>\u2192</i> B A</p>", "A B"),
         # Numbers and signs of the sentence itself are; so is a sign within a word.
         ("<p><b>3</b> dogs</p>", "<p>DOGS <b>3</b></p>", "3 dogs"),
@@ -188,6 +194,25 @@ def test_what_is_no_text_stays_out_of_the_sentence(page: str, wanted: str, text:
     take_all_of = translate(page, lambda texts: take_all(texts, seen))
     assert (take_all_of, seen) == (page, [text])
     assert translate(page) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "is_left"),
+    [
+        ("--format=&lt;fmt&gt;", True),
+        ("-o &lt;file&gt;", True),
+        ("-n &lt;num&gt;, --[no-]all", True),
+        ("-&lt;number&gt;", True),
+        ("--list all files", False),
+        ("-Yes, he does", False),
+        ("- an item", False),
+    ],
+)
+def test_options_of_a_command_are_no_text(text: str, is_left: bool) -> None:
+    seen: list[str] = []
+    page = f"<dl><dt>{text}</dt></dl>"
+    assert translate(page, lambda texts: take_all(texts, seen)) == page
+    assert (not seen) == is_left
 
 
 @pytest.mark.parametrize(
