@@ -27,6 +27,3 @@ class Terms(Section):
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
     """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
     three words that are aligned."""
-    hidden: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """Share of annotated terms that are left out of the source, so that their translation stands
-    alone: what they mean can then be learned only by reading it."""

@@ -1,16 +1,13 @@
 """Sources that name translations of some of their words, which their targets have in some form."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from mtkit.data.augmentation.aligned_terms import LinkedPair, LinkedTerm, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.recipe.augment_terms import Terms
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_annotation import annotate, has_symbols
 from mtkit.text.term_forms import find_uses
-from mtkit.text.words import Span
 
 
 class TermAnnotator:
@@ -18,16 +15,16 @@ class TermAnnotator:
 
     Args:
         dictionary: Its file.
-        settings: How many terms an example has, and how many of them are hidden.
+        max_terms: Terms of an example, at most.
 
     Raises:
         MtkitError: The dictionary can't be read.
     """
 
-    def __init__(self, dictionary: Path, settings: Terms) -> None:
+    def __init__(self, dictionary: Path, max_terms: int) -> None:
         read = read_glossary(dictionary)
         self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
-        self._settings = settings
+        self._max_terms = max_terms
 
     def annotate(self, source: str, target: str, random: Random) -> str | None:
         """Returns a source with translations that its target has; None where there are none.
@@ -49,9 +46,8 @@ class TermAnnotator:
         ]
         if not there:
             return None
-        number = random.randint(1, min(len(there), self._settings.max_terms))
-        chosen = random.sample(there, number)
-        return annotate(source, chosen, hidden=_choose_hidden(chosen, self._settings, random))
+        number = random.randint(1, min(len(there), self._max_terms))
+        return annotate(source, random.sample(there, number))
 
 
 class AlignedTermAnnotator:
@@ -59,11 +55,11 @@ class AlignedTermAnnotator:
 
     Args:
         lexicon: The terms of the corpora.
-        settings: How many terms an example has, and how many of them are hidden.
+        max_terms: Terms of an example, at most.
     """
 
-    def __init__(self, lexicon: TermLexicon, settings: Terms) -> None:
-        self._lexicon, self._settings = lexicon, settings
+    def __init__(self, lexicon: TermLexicon, max_terms: int) -> None:
+        self._lexicon, self._max_terms = lexicon, max_terms
 
     def annotate(self, pair: LinkedPair, random: Random) -> str | None:
         """Returns a source with translations of some of its terms; None where it has none.
@@ -79,28 +75,23 @@ class AlignedTermAnnotator:
             return None
         # A run of words is chosen less often than each of them.
         drawn = sorted(terms, key=lambda term: random.random() * term.num_words)
-        number = random.randint(1, self._settings.max_terms)
+        number = random.randint(1, self._max_terms)
         chosen: list[LinkedTerm] = []
         for term in drawn:
             if len(chosen) < number and not any(_overlap(term, other) for other in chosen):
                 chosen.append(term)
-        translated = [
-            (
-                term.source,
-                self._lexicon.find_base(
-                    pair.source[slice(*term.source)], pair.target[slice(*term.target)]
-                ),
-            )
-            for term in chosen
-        ]
-        hidden = _choose_hidden(translated, self._settings, random)
-        return annotate(pair.source, translated, hidden=hidden)
-
-
-def _choose_hidden(terms: Sequence[tuple[Span, str]], settings: Terms, random: Random) -> set[Span]:
-    # Nothing is drawn where none is hidden: examples are those that they were before.
-    share = settings.hidden
-    return {span for span, _ in terms if random.random() < share} if share else set()
+        return annotate(
+            pair.source,
+            [
+                (
+                    term.source,
+                    self._lexicon.find_base(
+                        pair.source[slice(*term.source)], pair.target[slice(*term.target)]
+                    ),
+                )
+                for term in chosen
+            ],
+        )
 
 
 def _overlap(first: LinkedTerm, second: LinkedTerm) -> bool:

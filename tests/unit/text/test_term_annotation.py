@@ -11,10 +11,6 @@ def test_translations_stand_behind_their_terms():
     )
     assert annotate("cat", [((0, 3), "Katze")]) == "<term0>cat<term1> Katze<term2>"
     assert annotate(text, []) == text
-    assert (
-        annotate(text, terms, hidden={(4, 7)})
-        == "The<term0><term1> Katze<term2> and (<term0>cats<term1> Katze<term2>)."
-    )
 
 
 def test_who_knows_the_symbols():
