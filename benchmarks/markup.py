@@ -1,33 +1,38 @@
 """Tags put back through word alignments, beside Bergamot's way and plain proportional positions.
 
 python benchmarks/markup.py tags DATA [--sentences N]   inline tags placed by the gold alignments
-python benchmarks/markup.py tags DATA --model MODEL     by those of English-French models
+python benchmarks/markup.py tags DATA --model MODEL     by those of models, of either pair of
+                                                        languages; in running text, too
 python benchmarks/markup.py pages FOLDER                pages of HTML: the DOM but for text
 python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside bare lines
 """
 
 import argparse
 import gzip
+import html
 import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from alignment import align, read_lines
 from lxml import html as lxml_html
 
-from mtkit.documents.atoms import find_atoms
+from mtkit.documents.atoms import SignKind, find_atoms, find_sign_kinds
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_markup
 from mtkit.inference.translate import Translator
+from mtkit.recipe.inference import EngineChoice
 
 Links = list[tuple[int, int]]
+Signs = tuple[list[SignKind], list[SignKind]]
 _ENGLISH_FIRST = (("enfr", "en", "fr"), ("zhen", "zh", "en"))
 _MAX_TAG_WORDS = 5
 
@@ -37,6 +42,7 @@ class Sentence(NamedTuple):
 
     num_source: int
     num_target: int
+    signs: Signs
     links: Links
     tags: list[tuple[int, int]]
     gold: list[tuple[int, int]]
@@ -53,7 +59,8 @@ def make_sentences(
     ]
     made: list[Sentence] = []
     while len(made) < num_sentences:
-        num_source, num_target, links, number = rng.choice(pairs)
+        signs, links, number = rng.choice(pairs)
+        num_source, num_target = map(len, signs)
         tags: list[tuple[int, int]] = []
         gold: list[tuple[int, int]] = []
         wanted = rng.randint(1, 4)
@@ -73,11 +80,11 @@ def make_sentences(
             if len(tags) == wanted:
                 break
         if tags:
-            made.append(Sentence(num_source, num_target, links, tags, gold, number))
+            made.append(Sentence(num_source, num_target, signs, links, tags, gold, number))
     return made
 
 
-def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[int, int, Links]]:
+def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[Signs, Links]]:
     folder = data / "word_alignments"
     source, target, gold = (
         gzip.decompress((folder / f"{name}.{each}.gz").read_bytes()).decode().split("\n")[:-1]
@@ -89,7 +96,11 @@ def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[int, i
             for first, kind, second in re.findall(r"(\d+)([-p])(\d+)", line)
             if kind == "-"
         ]
-        yield len(left.split()), len(right.split()), links
+        yield (_find_signs(left), _find_signs(right)), links
+
+
+def _find_signs(line: str) -> list[SignKind]:
+    return [kind for word in line.split() for kind in find_sign_kinds(word, [(0, len(word))])]
 
 
 def _fit(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -125,7 +136,7 @@ def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
         ]
         inner = min(holders, key=lambda each: each.last - each.first, default=None)
         (roots if inner is None else inner.children).append(mark)
-    Placer(sentence.num_source, sentence.num_target, links).place(roots)
+    Placer(sentence.num_source, sentence.num_target, links, sentence.signs).place(roots)
     return [mark.target for mark in marks]
 
 
@@ -183,16 +194,16 @@ def measure_tags(data: Path, num_sentences: int) -> None:
 
 
 def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: int) -> None:
-    sentences = make_sentences(data, num_sentences, _ENGLISH_FIRST[:1])
-    num_tags = sum(len(sentence.tags) for sentence in sentences)
-    print(f"{len(sentences):,} sentences, {num_tags:,} tags placed exactly by a model's links:")
-    folder = data / "word_alignments"
-    lines = [read_lines(folder / f"enfr.{side}.gz") for side in ("en", "fr")]
     for model in models:
         translator = Translator(model, engine="torch")
         settings = translator.settings.model_copy(update={"alignments": True})
         translator = Translator(model, engine="torch", settings=settings)
-        found = align(translator, lines[0], lines[1], ("en", "fr"))
+        names = translator.resolve_languages()
+        [known] = [each for each in _ENGLISH_FIRST if each[1:] == names]
+        sentences = make_sentences(data, num_sentences, [known])
+        num_tags = sum(len(sentence.tags) for sentence in sentences)
+        lines = [read_lines(data / f"word_alignments/{known[0]}.{side}.gz") for side in known[1:]]
+        found = align(translator, lines[0], lines[1], (known[1], known[2]))
         count = sum(
             place == gold
             for sentence in sentences
@@ -200,7 +211,95 @@ def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: in
                 place_ours(sentence, sorted(found[sentence.pair])), sentence.gold, strict=True
             )
         )
-        print(f"{model}: {count / num_tags:.1%}")
+        print(
+            f"{model}: {len(sentences):,} sentences, {num_tags:,} tags, "
+            f"placed exactly by its links {count / num_tags:.1%}"
+        )
+        measure_running_text(translator, sentences, lines, known[1:])
+
+
+def measure_running_text(
+    translator: Translator,
+    sentences: Sequence[Sentence],
+    lines: Sequence[Sequence[str]],
+    languages: tuple[str, str],
+) -> None:
+    """Prints the share of tags placed exactly in text whose signs stand beside words, as pages do.
+
+    Tags with a sign at their end are told by themselves, and those with one behind them.
+    """
+    joined = [
+        [_join_text(line.split(), language) for line in side]
+        for side, language in zip(lines, languages, strict=True)
+    ]
+    scored = translator.score(
+        [(source[0], target[0]) for source, target in zip(*joined, strict=True)]
+    )
+    counts: Counter[tuple[str, bool]] = Counter()
+    for sentence in sentences:
+        (source, source_spans), (target, target_spans) = (side[sentence.pair] for side in joined)
+        alignment = scored[sentence.pair].candidates[0].alignment
+        assert alignment is not None, "asked for"
+        links = tuple((link.source, link.target) for link in alignment.links)
+        made = TranslatedText(target, links)
+        page = _write_tags(source, [_cover(source_spans, tag) for tag in sentence.tags])
+        answer = translate_markup(
+            page, "html", lambda asked, text=made: [text] * len(asked), Languages()
+        )
+        placed = _read_tags(answer)
+        for number, (tag, gold) in enumerate(zip(sentence.tags, sentence.gold, strict=True)):
+            is_exact = placed.get(number) == _cover(target_spans, gold)
+            counts["all", is_exact] += 1
+            end = _cover(source_spans, tag)[1]
+            if not source[end - 1].isalnum():
+                counts["with a sign at the end", is_exact] += 1
+            elif source[end : end + 1].strip() and not source[end].isalnum():
+                counts["with a sign behind", is_exact] += 1
+    for kind in dict.fromkeys(kind for kind, _ in counts):
+        total = counts[kind, True] + counts[kind, False]
+        print(f"  running text, tags {kind}: {counts[kind, True] / total:.1%} of {total:,}")
+
+
+def _join_text(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns words as running text, and where each stands in it."""
+    text, spans = "", []
+    for word in words:
+        is_apart = text and language != "zh" and word not in _CLOSING and text[-1] not in _OPENING
+        text += f" {word}" if is_apart else word
+        spans.append((len(text) - len(word), len(text)))
+    return text, spans
+
+
+_CLOSING, _OPENING = tuple(".,;:!?)]%"), tuple("(['’")
+
+
+def _cover(spans: Sequence[tuple[int, int]], words: tuple[int, int]) -> tuple[int, int]:
+    return spans[words[0]][0], spans[words[1] - 1][1]
+
+
+def _write_tags(text: str, tags: Sequence[tuple[int, int]]) -> str:
+    """Returns HTML with each tag as an element that has its number, around which others stand."""
+    edges = [(end, 0, -start, "</b>") for start, end in tags]
+    edges += [(start, 1, -end, f"<b id={number}>") for number, (start, end) in enumerate(tags)]
+    parts, done = ["<p>"], 0
+    for position, _, _, tag in sorted(edges):
+        parts += [html.escape(text[done:position], quote=False), tag]
+        done = position
+    return "".join([*parts, html.escape(text[done:], quote=False), "</p>"])
+
+
+def _read_tags(page: str) -> dict[int, tuple[int, int]]:
+    """Returns where each numbered element stands in the text of a page."""
+    length, opened = 0, []
+    found: dict[int, tuple[int, int]] = {}
+    for tag, text in re.findall(r"(<[^>]*>)|([^<]+)", page):
+        if number := re.match(r"<b id=(\d+)>", tag):
+            opened.append((int(number[1]), length))
+        elif tag == "</b>":
+            key, start = opened.pop()
+            found[key] = start, length
+        length += len(html.unescape(text))
+    return found
 
 
 def reverse_words(texts: Sequence[str]) -> list[TranslatedText]:
@@ -263,20 +362,22 @@ def _list_tags(page: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
 _PARSER = lxml_html.HTMLParser(encoding="utf-8", huge_tree=True)
 
 
-def measure_speed(model: Path, rounds: int) -> None:
+def measure_speed(model: Path, engine: EngineChoice, beam_size: int, rounds: int) -> None:
     lines = [line.rstrip("\n") for line in sys.stdin]
-    translator = Translator(model, forks=True)
+    translator = Translator(model, engine=engine, device="cpu")
+    settings = translator.settings.model_copy(update={"beam_size": beam_size})
+    translator = Translator(model, engine=engine, device="cpu", settings=settings)
     sentences = SentenceTranslator(translator)
     rng = random.Random(1)
     page = "\n".join(f"<p>{_tag_some(line, rng)}</p>" for line in lines)
     ratios = []
     for _ in range(rounds):
-        started_at = time.perf_counter()
+        started_at = time.process_time()
         translator.translate(lines)
-        bare = time.perf_counter() - started_at
-        started_at = time.perf_counter()
+        bare = time.process_time() - started_at
+        started_at = time.process_time()
         translate_markup(page, "html", sentences, Languages())
-        ratios.append(bare / (time.perf_counter() - started_at))
+        ratios.append(bare / (time.process_time() - started_at))
         print(f"{len(lines) / bare:.1f} lines a second bare, ratio with markup {ratios[-1]:.3f}")
     print(f"median of the ratios: {median(ratios):.3f}")
 
@@ -298,6 +399,8 @@ def main() -> None:
     parser.add_argument("--model", type=Path, action="append", help="tags: by its own links")
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", choices=get_args(EngineChoice), default="torch")
+    parser.add_argument("--beam-size", type=int, default=4)
     arguments = parser.parse_args()
     match arguments.what:
         case "tags" if arguments.model:
@@ -307,7 +410,7 @@ def main() -> None:
         case "pages":
             measure_pages(arguments.where)
         case _:
-            measure_speed(arguments.where, arguments.rounds)
+            measure_speed(arguments.where, arguments.engine, arguments.beam_size, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are al
                                                        --model measures another model folder
 
 DATA holds multi30k/ and mixed_en_de/. The strings are those of the German .mo files of installed
-packages: those without a placeholder are training text beside Multi30k, up to 5,000 with one are
-the test. A second test are lines of newstest2014 that have a number or an address. Time is the
-processor's, without loading the model.
+packages: those without a placeholder are training text beside Multi30k, up to 5,000 with one
+are the test. A second test are lines of newstest2014 that have a number or an address, a third
+plain captions of test2016. Time is the processor's, without loading the model.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import sacrebleu
@@ -29,7 +30,7 @@ from mtkit.text.protected import PieceFinder
 
 LOCALES = Path("/usr/share/locale/de/LC_MESSAGES")
 MAX_TEST_LINES = 5_000
-MAX_STEPS = 500
+MAX_STEPS = 1_000
 Ways = tuple[ProtectionWay, ...]
 WAYS: tuple[Ways | None, ...] = (
     None,
@@ -56,6 +57,8 @@ target = "strings.de"
 source = "{data}/multi30k/val.en.gz"
 target = "{data}/multi30k/val.de.gz"
 {augment}
+[tokenizer]
+vocab_size = 6000
 [model]
 num_encoder_layers = 3
 num_decoder_layers = 3
@@ -112,7 +115,7 @@ def split_strings() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     return free, held[:MAX_TEST_LINES]
 
 
-def train(data: Path, work: Path, names: list[str]) -> None:
+def train(data: Path, work: Path, names: list[str], changes: list[str]) -> None:
     free, held = split_strings()
     print(f"{len(free):,} strings without a placeholder, {len(held):,} with one", file=sys.stderr)
     for name in names:
@@ -123,10 +126,13 @@ def train(data: Path, work: Path, names: list[str]) -> None:
             (folder / f"strings.{language}").write_text("".join(f"{line}\n" for line in lines))
         recipe = RECIPE.format(name=name, data=data, augment=augment, max_steps=MAX_STEPS)
         (folder / "mtkit.toml").write_text(recipe)
-        for command in (["prepare"], ["train"], ["average"]):
-            started_at = time.process_time(), time.monotonic()
-            subprocess.run([sys.executable, "-m", "mtkit", *command], cwd=folder, check=True)
-            print(f"{name} {command}: {time.monotonic() - started_at[1]:.0f} s", file=sys.stderr)
+        for command in ("prepare", "train", "average"):
+            started_at = time.monotonic()
+            settings = [part for change in changes for part in ("--set", change)]
+            subprocess.run(
+                [sys.executable, "-m", "mtkit", command, *settings], cwd=folder, check=True
+            )
+            print(f"{name} {command}: {time.monotonic() - started_at:.0f} s", file=sys.stderr)
 
 
 def translate(translator: Translator, lines: list[str], ways: Ways | None) -> list[Translation]:
@@ -158,8 +164,24 @@ def read_news(data: Path) -> list[tuple[str, str]]:
     return [(source, target) for source, target in pairs if finder.find(source).pieces]
 
 
-def measure(data: Path, models: dict[str, Path], num_lines: int) -> None:
-    tests = {"strings": split_strings()[1][:num_lines], "news": read_news(data)[:num_lines]}
+def read_captions(data: Path) -> list[tuple[str, str]]:
+    """Returns the pairs of Multi30k's test2016, which is plain text."""
+    sides = (
+        gzip.decompress((data / f"multi30k/test_2016_flickr.{language}.gz").read_bytes())
+        for language in ("en", "de")
+    )
+    return list(zip(*(side.decode().split("\n")[:-1] for side in sides), strict=True))
+
+
+def measure(
+    data: Path, models: dict[str, Path], num_lines: int, chosen: Sequence[Ways | None]
+) -> None:
+    tests = {
+        "strings": split_strings()[1],
+        "news": read_news(data),
+        "captions": read_captions(data),
+    }
+    tests = {test: pairs[:num_lines] for test, pairs in tests.items()}
     print(
         "| model | text | ways | placeholders kept | numbers and addresses kept "
         "| plain, masked, constrained, n-best, lost | BLEU | processor seconds |"
@@ -170,7 +192,7 @@ def measure(data: Path, models: dict[str, Path], num_lines: int) -> None:
         for test, pairs in tests.items():
             sources, references = map(list, zip(*pairs, strict=True))
             translate(translator, sources[:8], None)
-            for ways in WAYS:
+            for ways in chosen:
                 started_at = time.process_time()
                 found = translate(translator, sources, ways)
                 seconds = time.process_time() - started_at
@@ -199,16 +221,22 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--only", choices=RUNS, action="append", help="of the two models")
     parser.add_argument("--model", type=Path, action="append", help="measured in their place")
+    parser.add_argument("--set", action="append", default=[], help="of the recipe, for train")
     parser.add_argument("--lines", type=int, default=MAX_TEST_LINES, help="of each test, at most")
+    parser.add_argument("--ways", action="append", help="as masked,constrained, or off")
     options = parser.parse_args()
     data, work, names = options.data.resolve(), options.work.resolve(), options.only or list(RUNS)
     if options.step == "train":
-        train(data, work, names)
+        train(data, work, names, options.set)
         return
     models = {name: work / name / "runs" / name / "model" for name in names}
     if options.model:
         models = {str(model): model for model in options.model}
-    measure(data, models, options.lines)
+    chosen = [
+        None if each == "off" else Protect(ways=tuple(each.split(","))).ways
+        for each in options.ways or ()
+    ]
+    measure(data, models, options.lines, chosen or WAYS)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import bisect
 import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import regex
 
@@ -13,23 +14,46 @@ SPACE = " \t\r\n\f"
 """Characters that a line may be broken at; a no-break space isn't one of them."""
 # Scripts without spaces between words: each character by itself.
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_ATOM = regex.compile(rf"[{_WHOLE}]\p{{M}}*+|[^\W{_WHOLE}]++|[^\w\s]|[^\w ]")
-_BLANK = regex.compile(r"\s")
+_ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
+_JOINING = frozenset("-\u2010\u2011\u2013/_@")
+"""Signs within words, which stand for nothing by themselves."""
 _MAX_GROUP_LINKS = 4_096
 """Links between the atoms of two words; a word with that many is a line of signs."""
 
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
 
+SignKind = Literal["", "end", "pause", "quote", "open", "close", "other"]
+"""What kind of sign an atom is; empty of a word."""
+_SIGNS: dict[str, SignKind] = {
+    **dict.fromkeys(".!?…。！？｡؟।", "end"),
+    **dict.fromkeys(",;:，；：、،؛", "pause"),
+    **dict.fromkeys("\"'«»‹›“”„‟‘’‚‛「」『』《》", "quote"),
+    **dict.fromkeys("([{（［｛【", "open"),
+    **dict.fromkeys(")]}）］｝】", "close"),
+}
+
 
 def find_atoms(text: str) -> list[Span]:
     """Returns where the words and signs of a text are; between them is nothing but space."""
+    return [found.span() for found in _ATOM.finditer(text)]
+
+
+def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
+    """Returns what kind of sign each atom of a text is."""
     return [
-        found.span()
-        for found in _ATOM.finditer(text)
-        if (first := text[found.start()]).isalnum() or not _BLANK.match(first)
+        "" if text[start].isalnum() else _SIGNS.get(text[start:end], "other")
+        for start, end in atoms
     ]
+
+
+def is_symbol(text: str) -> bool:
+    """Returns whether a text is neither words nor what stands between words, such as `¶`."""
+    signs = text.split()
+    return bool(signs) and not any(
+        character.isalnum() or character in _SIGNS for sign in signs for character in sign
+    )
 
 
 class AtomIndex:
@@ -140,7 +164,8 @@ def _link_the_same(
     where: list[defaultdict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
     for indices, texts, places in zip(free, (words, others), where, strict=True):
         for index in indices:
-            places[texts[index]].append(index)
+            if texts[index] not in _JOINING:
+                places[texts[index]].append(index)
     return {
         (indices[0], where[1][text][0])
         for text, indices in where[0].items()

@@ -7,6 +7,10 @@ against it, and an atom without a link hardly against it. So the run ends at lin
 unlinked ones in its middle along, and leaves out a word that a wrong link has far away. Elements
 are placed from the outermost in, each inside the one that holds it and beside its neighbours.
 
+Signs at the edges of an element are as its words have them in the source: a full stop or comma
+behind the run is taken in if the element ends with one, and left out if one stands behind the
+element. Aligners link signs badly, and often not at all.
+
 A tag without text goes to the gap that the fewest links cross: from what stands before it to what
 comes behind, or the reverse.
 """
@@ -14,15 +18,21 @@ comes behind, or the reverse.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from mtkit.documents.atoms import AtomLinks
+from mtkit.documents.atoms import AtomLinks, SignKind
 from mtkit.documents.crossings import Crossings
 from mtkit.documents.document import Span
+from mtkit.documents.sign_edges import SignEdges
 
 _AGAINST = -1.0
 """Of an atom that is linked to words outside of an element alone."""
 _UNLINKED = -0.01
 """Of an atom without a link: it bridges, but begins and ends nothing."""
+
+
+_AtomKind = Literal["word", "sign", "linked"]
+"""What an atom is to an element without links: a word or sign without any, or a linked atom."""
 
 
 @dataclass
@@ -36,6 +46,8 @@ class Mark:
         follows: Of a tag without text: whether it belongs to the atom before it rather than to the
             one behind.
         fixed: Target atoms that are its own, already found; they are what it takes if they can be.
+        replaces: Whether the atoms that it takes are left out: then it takes none that stand for
+            anything else.
         target: Where it is placed: index of its first target atom, and behind its last.
     """
 
@@ -44,6 +56,7 @@ class Mark:
     children: list["Mark"] = field(default_factory=list)
     follows: bool = False
     fixed: Span | None = None
+    replaces: bool = False
     target: Span = (0, 0)
 
 
@@ -74,10 +87,20 @@ class Placer:
         num_source: Source atoms.
         num_target: Target atoms.
         links: Which stand for each other.
+        signs: What kind of sign each atom of the source and of the target is; without them links
+            alone say where signs belong.
     """
 
-    def __init__(self, num_source: int, num_target: int, links: AtomLinks) -> None:
+    def __init__(
+        self,
+        num_source: int,
+        num_target: int,
+        links: AtomLinks,
+        signs: tuple[Sequence[SignKind], Sequence[SignKind]] | None = None,
+    ) -> None:
         self._num_source, self._num_target = num_source, num_target
+        self._edges = None if signs is None else SignEdges(*signs)
+        self._target_signs = [] if signs is None else signs[1]
         self._of_source: list[list[int]] = [[] for _ in range(num_source)]
         self._num_links = [0] * num_target
         for source, target in links:
@@ -117,15 +140,21 @@ class Placer:
             words = (mark.first, mark.last)
             if words not in found:
                 found[words] = self._find_evidence(words, region)
-        evidence = {words: sum(weight for _, weight in of_one) for words, of_one in found.items()}
-        free = _FreeAtoms(region, self._num_links)
+        # Rounded: as much is as much, in whatever order it is added up.
+        evidence = {
+            words: round(sum(weight for _, weight in of_one), 9) for words, of_one in found.items()
+        }
+        free = _FreeAtoms(region, self._num_links, self._target_signs)
         for mark in sorted(
             elements, key=lambda each: (each.fixed is None, -evidence[each.first, each.last])
         ):
             if mark.fixed is not None and free.holds(mark.fixed):
                 mark.target = mark.fixed
             else:
-                mark.target = self._choose_run(mark, found[mark.first, mark.last], free)
+                run = self._choose_run(mark, found[mark.first, mark.last], free)
+                if self._edges is not None and not _is_empty(run):
+                    run = self._edges.settle((mark.first, mark.last), run, free.is_free)
+                mark.target = run
             free.take(mark.target)
 
     def _find_evidence(self, words: Span, region: Span) -> list[tuple[int, float]]:
@@ -160,8 +189,16 @@ class Placer:
             return run
         # As an element without links: by its share of the words.
         middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
-        nearest = free.find_nearest(middle - 0.5)
+        nearest = free.find_nearest(middle - 0.5, self._list_kinds(mark))
         return (0, 0) if nearest is None else (nearest, nearest + 1)
+
+    def _list_kinds(self, mark: Mark) -> Sequence[_AtomKind]:
+        """Returns which atoms an element without links may get, the best kind first."""
+        if mark.replaces:
+            return ("word",)
+        if self._edges is not None and self._edges.is_of_signs((mark.first, mark.last)):
+            return ("sign", "word", "linked")
+        return ("word", "sign", "linked")
 
     def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
         """Places tags without text, and elements that no atom is left for."""
@@ -210,18 +247,22 @@ class _FreeAtoms:
     Args:
         region: The region.
         num_links: Links of each target atom.
+        signs: What kind of sign each is; empty where that isn't known.
     """
 
-    def __init__(self, region: Span, num_links: Sequence[int]) -> None:
+    def __init__(self, region: Span, num_links: Sequence[int], signs: Sequence[SignKind]) -> None:
         self._start, self._end = region
-        self._num_links = num_links
+        self._num_links, self._signs = num_links, signs
         self._taken: list[Span] = []
         self._is_free = bytearray(b"\1") * (self._end - self._start)
-        self._unlinked: _NearestAtom | None = None
-        self._any: _NearestAtom | None = None
+        self._nearest: dict[_AtomKind, _NearestAtom] = {}
 
     def __getitem__(self, index: int) -> int:
         return self._is_free[index - self._start]
+
+    def is_free(self, index: int) -> bool:
+        """Returns whether an atom is in the region, and free."""
+        return self._start <= index < self._end and self._is_free[index - self._start] == 1
 
     def holds(self, run: Span) -> bool:
         """Returns whether all atoms of a run are free."""
@@ -232,25 +273,29 @@ class _FreeAtoms:
         """Notes that a run has been given away."""
         first, last = run[0] - self._start, run[1] - self._start
         self._is_free[first:last] = bytes(last - first)
-        for nearest in (self._unlinked, self._any):
-            if nearest is not None:
-                for index in range(first, last):
-                    nearest.drop(index)
+        for nearest in self._nearest.values():
+            for index in range(first, last):
+                nearest.drop(index)
 
-    def find_nearest(self, position: float) -> int | None:
-        """Returns the free atom nearest to a position, one without a link if there is any."""
-        position -= self._start
-        if self._unlinked is None:
-            num_links = self._num_links[self._start : self._end]
-            self._unlinked = _NearestAtom(
-                [bool(free) and not num for free, num in zip(self._is_free, num_links, strict=True)]
-            )
-        found = self._unlinked.find(position)
-        if found is None:
-            if self._any is None:
-                self._any = _NearestAtom(list(map(bool, self._is_free)))
-            found = self._any.find(position)
-        return None if found is None else found + self._start
+    def find_nearest(self, position: float, kinds: Sequence[_AtomKind]) -> int | None:
+        """Returns the free atom nearest to a position, of the first kind that there is one of."""
+        for kind in kinds:
+            if kind not in self._nearest:
+                self._nearest[kind] = _NearestAtom(
+                    [
+                        self._is_free[index - self._start] == 1 and self._find_kind(index) == kind
+                        for index in range(self._start, self._end)
+                    ]
+                )
+            found = self._nearest[kind].find(position - self._start)
+            if found is not None:
+                return found + self._start
+        return None
+
+    def _find_kind(self, index: int) -> _AtomKind:
+        if self._num_links[index]:
+            return "linked"
+        return "sign" if self._signs and self._signs[index] else "word"
 
 
 class _NearestAtom:

@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from mtkit.documents.atoms import SPACE, find_atoms
+from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
 from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
 
 _RUN = re.compile(f"[{SPACE}]+|[^{SPACE}]+")
@@ -43,6 +43,7 @@ class PlainText:
         spellings: How the document spells characters that it escapes, in order.
         spans: Where each node but texts lies in `text`, by its start in the document.
         atoms: Words and signs of `text`.
+        cuts: Where words are cut in two atoms because one tag ends and another begins inside them.
     """
 
     text: str = ""
@@ -50,6 +51,7 @@ class PlainText:
     spellings: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     spans: dict[int, Span] = field(default_factory=dict)
     atoms: list[Span] = field(default_factory=list)
+    cuts: dict[str, set[int]] = field(default_factory=dict)
 
 
 def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
@@ -59,8 +61,32 @@ def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
     plain = reader.plain
     plain.text = "".join(reader.pieces)
     edges = {edge for start, end in reader.protected for edge in (start, end)}
-    plain.atoms = split_atoms(find_atoms(plain.text), edges)
+    atoms = find_atoms(plain.text)
+    plain.cuts = _find_cuts(plain, atoms)
+    plain.atoms = split_atoms(atoms, edges | find_cut_places(plain.text, atoms, plain.cuts))
     return plain
+
+
+def _find_cuts(plain: PlainText, atoms: Sequence[Span]) -> dict[str, set[int]]:
+    """Returns the words that one tag's end and another's beginning part, such as x<sup>2</sup>."""
+    ends = {event.position for event in plain.events if event.kind == "close"}
+    cuts: dict[str, set[int]] = {}
+    index: AtomIndex | None = None
+    for event in plain.events:
+        if event.kind == "open" and event.position in ends:
+            index = index or AtomIndex(atoms)
+            number = index.find_ending_behind(event.position)
+            if number < len(atoms) and atoms[number][0] < event.position:
+                start, end = atoms[number]
+                cuts.setdefault(plain.text[start:end], set()).add(event.position - start)
+    return cuts
+
+
+def find_cut_places(text: str, atoms: Sequence[Span], cuts: Mapping[str, set[int]]) -> set[int]:
+    """Returns where the atoms of a text are cut that are one of some words."""
+    if not cuts:
+        return set()
+    return {start + offset for start, end in atoms for offset in cuts.get(text[start:end], ())}
 
 
 def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, link_atoms
-from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit
+from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
+from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import Mark, Placer
-from mtkit.documents.plain_text import Event, PlainText, split_atoms
+from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
 from mtkit.documents.protected_places import find_protected
 from mtkit.documents.spelling import Speller
 
@@ -67,18 +67,29 @@ class _Renderer:
             )
         self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
-        self._atoms = split_atoms(find_atoms(self._target), edges)
+        atoms = find_atoms(self._target)
+        edges |= find_cut_places(self._target, atoms, plain.cuts)
+        self._atoms = split_atoms(atoms, edges)
         self._source_index = AtomIndex(plain.atoms)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
         self._num_tags: Counter[int] = Counter()
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
+        self._alone: set[Event] = set()
+        """Tags without text that have space behind them."""
+        before: Event | None = None
         for event in plain.events:
             gap = self._gap_of(event)
             if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
                 self._of_gap[gap].append(event)
                 self._num_tags[gap] += event.kind != "space"
+            if event.kind == "space" and before and before[:2] == (event.position, "void"):
+                self._alone.add(before)
+            before = event
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
+        has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
+        self._holders = find_holders(unit.nodes, _is_text) if has_protected else None
+        """Nodes that hold more than protected text; None where there is no such text."""
         self._speller = Speller(unit.escapes, plain.spellings)
 
     def render(self) -> list[Token]:
@@ -87,7 +98,11 @@ class _Renderer:
             links = link_atoms(
                 self._source, self._target, (self._plain.atoms, self._atoms), self._links
             )
-            Placer(len(self._plain.atoms), len(self._atoms), links).place(roots)
+            signs = (
+                find_sign_kinds(self._source, self._plain.atoms),
+                find_sign_kinds(self._target, self._atoms),
+            )
+            Placer(len(self._plain.atoms), len(self._atoms), links, signs).place(roots)
         return self._write(self._collect(marks), self._find_swallowed(marks))
 
     def _make_marks(self) -> tuple[list[Mark], dict[int, Mark]]:
@@ -115,10 +130,14 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        mark = Mark(first, max(first, last))
+        mark = Mark(first, max(first, last), replaces=self._is_replacing(node))
         if node.kind == "protected" and node.start in self._fixed:
             mark.fixed = self._cover(self._fixed[node.start])
         return mark
+
+    def _is_replacing(self, node: Node) -> bool:
+        """Returns whether a node has protected text alone, in place of what it is placed at."""
+        return self._holders is not None and id(node) not in self._holders
 
     def _cover(self, span: Span) -> Span:
         index = AtomIndex(self._atoms)
@@ -235,17 +254,52 @@ class _Renderer:
             if as_it_was is not None:
                 return as_it_was
         if line_break is not None:
-            return [Token("text", line_break)]
+            before_it, _, behind_it = space.partition(" ")
+            return [
+                self._write_text(before_it),
+                Token("text", line_break),
+                self._write_text(behind_it.lstrip(" ")),
+            ]
         if space in SPACE and any(_breaks(event) for event in events):
             space = ""
         before = 0
-        while before < len(events) and not _opens(events[before]):
+        while before < len(events) and not self._leads(events[before]):
             before += 1
+        behind, space_behind = len(events), ""
+        inserted = [
+            number
+            for number, event in enumerate(events)
+            if _ends_protected(event) or (event in self._alone and self._leads(event))
+        ]
+        if inserted and before <= inserted[-1] and events[before].kind in ("open", "void"):
+            # What takes no word's place here is like one more word.
+            behind = inserted[-1] + 1
+            while behind < len(events) and events[behind].kind == "close":
+                behind += 1
+            before_it = self._source[: events[before].position][-1:]
+            is_spaced = " " in self._target and before_it in ("", " ")
+            space_behind = " " if is_spaced and index == 0 else space
+            space = " " if is_spaced and index else space
         return [
             *map(_as_token, events[:before]),
             self._write_text(space),
-            *map(_as_token, events[before:]),
+            *map(_as_token, events[before:behind]),
+            self._write_text(space_behind),
+            *map(_as_token, events[behind:]),
         ]
+
+    def _leads(self, event: Event) -> bool:
+        """Returns whether the space of a gap stands in front of a tag rather than behind it.
+
+        A tag without text, such as a footnote's, stays with the word that it stood behind.
+        """
+        if event.kind != "void":
+            return event.kind == "open"
+        before, behind = (
+            self._source[start : start + 1].strip(SPACE) if start >= 0 else ""
+            for start in (event.position - 1, event.position)
+        )
+        return not before or bool(behind)
 
     def _repeat_gap(self, index: int, events: Sequence[Event], space: str) -> list[Token] | None:
         """Returns the gap of the source that has the same tags, as the document writes it."""
@@ -295,7 +349,10 @@ class _Renderer:
             gap
             for gap in range(1, len(self._atoms))
             if gap not in tagged
-            and (self._unit.keeps_breaks or self._target[self._atoms[gap - 1][1]] in SPACE)
+            and (
+                self._unit.keeps_breaks
+                or " " in self._target[self._atoms[gap - 1][1] : self._atoms[gap][0]]
+            )
         ]
         shares = [self._atoms[gap - 1][1] / max(1, len(self._target)) for gap in gaps]
         found: dict[int, str] = {}
@@ -313,14 +370,17 @@ class _Renderer:
         return found
 
 
+def _is_text(node: Node) -> bool:
+    return node.kind == "text" and any(each.text.strip(SPACE) for each in node.spelled)
+
+
 def _as_token(event: Event) -> Token:
     kind = "text" if event.kind == "space" else event.kind
     return Token(kind, event.raw, event.node)
 
 
-def _opens(event: Event) -> bool:
-    """Returns whether the space of a gap stands in front of a tag rather than behind it."""
-    return event.kind in ("open", "void")
+def _ends_protected(event: Event) -> bool:
+    return event.kind == "close" and event.node is not None and event.node.kind == "protected"
 
 
 def _breaks(event: Event) -> bool:

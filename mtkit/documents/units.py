@@ -4,10 +4,12 @@ A unit ends where a block does, at a tag that has no partner within its block, a
 breaks in a row. So the tags in a unit are always well-formed, whatever the document is.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mtkit.documents.atoms import find_sign_kinds, is_symbol
 from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
 from mtkit.errors import MtkitError
 
@@ -15,6 +17,17 @@ MAX_DEPTH = 1_000
 """Elements inside one another at most; deeper ones are no document that a person wrote."""
 _MAX_SEARCHED = 100
 """Open inline tags among which a closing one looks for its partner."""
+
+_NUMBER = re.compile(r"\s*(?:\(?\d+(?:\.\d+)*[.)]|\d+(?:\.\d+)+)\s*")
+"""What numbers a heading or a paragraph."""
+_NOTE = re.compile(r"\[\d{1,4}\]|\(\d{1,4}\)")
+"""The mark of a note."""
+_MAX_SYMBOL_TEXTS = 4
+_OPTIONS = re.compile(
+    r"\s*(?:--[\[A-Za-z][^\s,]*|-[A-Za-z0-9<]\S{0,1}|-<[^<>]*>)"
+    r"(?:[\s,|=]+(?:-[^\s,]*|[<\[][^<>\[\]]*[>\]]\S*|\S*>))*\s*"
+)
+"""Options of a command, with what they take: `-o <file>`, `--format=<fmt>`."""
 
 RUN = "run"
 """The name of tags that begin and end a run with formatting of its own."""
@@ -147,7 +160,8 @@ def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list
             case "close":
                 children, begin = levels.pop(), opened.pop()
                 inner = (begin.end, part.start)
-                if children:
+                is_left = part.name != RUN and _ends_word(parts, index - offset)
+                if children and not (is_left and _is_symbol(children)):
                     kind: Literal["run", "element"] = "run" if part.name == RUN else "element"
                     node = Node(kind, begin.start, part.end, inner, tuple(children))
                 else:
@@ -162,14 +176,65 @@ def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list
     return levels[0]
 
 
+def _is_symbol(nodes: Sequence[Node]) -> bool:
+    """Returns whether an element is a symbol or the mark of a note: nothing to translate."""
+    inner = [child for node in nodes for child in (node.children or (node,))]
+    if len(inner) > _MAX_SYMBOL_TEXTS or any(node.kind != "text" for node in inner):
+        return False
+    text = _read(inner)
+    return text == text.strip() and (is_symbol(text) or _NOTE.fullmatch(text) is not None)
+
+
+def _ends_word(parts: Sequence[Part], close: int) -> bool:
+    """Returns whether there is space, or nothing more, behind a closing tag."""
+    if close + 1 == len(parts):
+        return True
+    following = parts[close + 1]
+    if following.kind != "text":
+        return False
+    first = _read_spelled(following.spelled)[:1].strip()
+    return not first or find_sign_kinds(first, [(0, 1)])[0] in ("end", "pause", "close")
+
+
+def _read_spelled(spelled: Sequence[Spelled]) -> str:
+    return "".join(each.text for each in spelled)
+
+
+def _read(nodes: Sequence[Node]) -> str:
+    return "".join(_read_spelled(node.spelled) for node in nodes)
+
+
+def _is_number(node: Node) -> bool:
+    """Returns whether an element is the number of a heading or the like: `2.1.`, `(3)`."""
+    texts = node.children
+    return (
+        node.kind == "element"
+        and all(each.kind == "text" for each in texts)
+        and _NUMBER.fullmatch(_read(texts)) is not None
+    )
+
+
 def _trim(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Returns nodes without what stands around the text: space, tags, elements that hold it all."""
+    """Returns nodes without what stands around the text: space, tags, elements that hold it all.
+
+    The number of a heading is left out, too, where it is an element of its own.
+    """
     holders = find_holders(nodes, _is_text)
+
+    def is_beside(index: int, inward: int) -> bool:
+        node = nodes[index]
+        if id(node) not in holders:
+            return True
+        # An entity is a text of its own, though it is part of a word.
+        neighbour = index + inward
+        is_apart = not 0 <= neighbour < len(nodes) or nodes[neighbour].kind != "text"
+        return node.kind == "text" and is_apart and is_symbol(_read((node,)))
+
     while True:
         first, last = 0, len(nodes)
-        while first < last and id(nodes[first]) not in holders:
+        while first < last and (is_beside(first, 1) or _is_number(nodes[first])):
             first += 1
-        while first < last and id(nodes[last - 1]) not in holders:
+        while first < last and is_beside(last - 1, -1):
             last -= 1
         nodes = nodes[first:last]
         if len(nodes) != 1 or nodes[0].kind != "element":
@@ -184,7 +249,9 @@ def _is_text(node: Node) -> bool:
 
 
 def _has_letters(nodes: Sequence[Node]) -> bool:
-    """Returns whether there is a word to translate."""
+    """Returns whether there is a word to translate; options of a command are none."""
+    if all(node.kind == "text" for node in nodes) and _OPTIONS.fullmatch(_read(nodes)):
+        return False
     pending = list(nodes)
     while pending:
         node = pending.pop()

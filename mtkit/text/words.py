@@ -78,12 +78,13 @@ def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:
         pieces: Where pieces stand, in order.
         words: Where words do.
     """
-    ends = [end for _, end in words]
     owners = []
+    index, num_words = 0, len(words)
     for start, end in pieces:
-        index = bisect_left(ends, start + 1)
-        is_inside = index < len(words) and words[index][0] < end
-        owners.append(index if is_inside and start < end else -1)
+        while index < num_words and words[index][1] <= start:
+            index += 1
+        is_inside = index < num_words and words[index][0] < end and start < end
+        owners.append(index if is_inside else -1)
     return owners
 
 

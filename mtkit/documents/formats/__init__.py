@@ -11,5 +11,6 @@ plain.py      plain text
 subtitles.py  SubRip and WebVTT
 bilingual.py  a text and its translation side by side: XLIFF, TMX
 strings.py    strings of programs: PO files, JSON
+string_tags.py  inline HTML in these
 yaml_strings.py  strings of YAML
 """

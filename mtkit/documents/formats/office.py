@@ -208,10 +208,14 @@ class _Joiner:
         self._current: _Piece | None = within[0][0]
         self._is_first = True
         self._last = within[-1][0]
+        self._source = text[within[0][0].tag : self._last.end + 1]
         self._plain = [piece for piece, is_run in within if not is_run] or [within[0][0]]
         self._used = int(self._current is self._plain[0])
         self._pieces: list[str] = []
-        self._run: list[str] = []
+        self._texts: list[list[str]] = [[]]
+        """Texts of the current run, and of those that joints part from it."""
+        self._joints: list[str] = []
+        self._is_word = "wordprocessingml" in text[:4_000]
 
     def join(self, tokens: Sequence[Token]) -> str:
         """Returns what takes the unit's place."""
@@ -240,13 +244,14 @@ class _Joiner:
         if self._current is None or self._current.look != look:
             self._close()
             self._open(runs[-1] if runs else self._next_plain())
-        self._run.append(raw)
+        self._texts[-1].append(raw)
 
     def _add_joint(self, raw: str, runs: Sequence[_Piece]) -> None:
         """Adds what stood between two runs of the same formatting, where it still does."""
         look = runs[-1].look if runs else self._plain[0].look
         if self._current is not None and self._current.look == look:
-            self._run.append(raw)
+            self._joints.append(raw)
+            self._texts.append([])
         if not runs:
             self._used += 1
 
@@ -273,12 +278,18 @@ class _Joiner:
             self._current = None
 
     def _flush(self) -> None:
-        """Writes the current run, with its text's space kept where it stands at an end."""
+        """Writes the current run."""
         assert self._current is not None
-        run = "".join(self._run)
-        tag = self._text[self._current.tag : self._current.start]
-        is_word = ":t" in tag and "wordprocessingml" in self._text[:4_000]
-        if is_word and run != run.strip() and "xml:space" not in tag:
-            tag = tag[:-1] + ' xml:space="preserve">'
-        self._pieces += [*([] if self._is_first else [self._current.opening]), tag, run]
-        self._run = []
+        first = self._text[self._current.tag : self._current.start]
+        self._pieces += [] if self._is_first else [self._current.opening]
+        for before, texts in zip([first, *self._joints], self._texts, strict=True):
+            self._pieces.append(self._write("".join(texts), before))
+        self._texts, self._joints = [[]], []
+
+    def _write(self, text: str, before: str) -> str:
+        """Returns a text behind what ends in its opening tag, which says to keep space at ends."""
+        tag = before[before.rindex("<") :]
+        loses_space = self._is_word and text != text.strip() and "xml:space" not in tag
+        if loses_space and ":t" in tag and f"{tag}{text}<" not in self._source:
+            before = before[:-1] + ' xml:space="preserve">'
+        return before + text

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mtkit.documents.document import (
@@ -15,6 +16,7 @@ from mtkit.documents.document import (
     Unit,
     fail_at,
 )
+from mtkit.documents.formats.string_tags import find_string_tags
 from mtkit.documents.units import Part, make_units
 from mtkit.errors import MtkitError
 
@@ -45,9 +47,23 @@ def read_json_strings(text: str, _: Languages) -> Document:
 
     for found in _JSON_STRING.finditer(text):
         if found.group(1) is None:
-            parts = _split_lines(text, found.start() + 1, found.end() - 1)
+            parts = _read_string(text, [(found.start() + 1, found.end() - 1)])
             document.units += make_units(parts, Escapes(escape))
     return document
+
+
+def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
+    """Returns the text and the tags of a string that is written in some spans."""
+    pending = find_string_tags(text, spans)[::-1]
+    parts: list[Part] = []
+    for start, end in spans:
+        done = start
+        while pending and pending[-1].start < end:
+            tag = pending.pop()
+            parts += [*_split_lines(text, done, tag.start), tag]
+            done = tag.end
+        parts += _split_lines(text, done, end)
+    return parts
 
 
 def _split_lines(text: str, start: int, end: int) -> list[Part]:
@@ -165,15 +181,30 @@ def _translate_message(text: str, message: dict[str, list[Span]]) -> Iterator[Un
 
 def _copy_with_units(text: str, source: list[Span], output: Span) -> Iterator[Unit]:
     """Yields one unit: a message's text, written into its empty translation."""
-    spelled: list[Spelled] = []
-    for start, end in source:
-        for part in _split_lines(text, start, end):
-            raw = text[part.start : part.end]
-            spelled += part.spelled if part.kind == "text" else (Spelled("\n", raw),)
-    node = Node("text", source[0][0], source[-1][1], spelled=tuple(spelled))
-    if not any(character.isalpha() for each in spelled for character in each.text):
-        return
-    yield Unit((node,), output[0], output[1], Escapes(_escape_c), output=output, keeps_breaks=True)
+    parts = [_as_message(text, part) for part in _read_string(text, source)]
+    if any(part.kind != "text" for part in parts):
+        units = make_units(parts, Escapes(_escape_c), keeps_breaks=True)
+        if len(units) == 1:
+            [unit] = units
+            before, after = (
+                "".join(text[max(start, first) : min(end, last)] for start, end in source)
+                for first, last in ((0, unit.start), (unit.end, len(text)))
+            )
+            start, end = output
+            yield replace(unit, start=start, end=end, output=output, before=before, after=after)
+            return
+    parts = [_as_message(text, part) for span in source for part in _split_lines(text, *span)]
+    spelled = tuple(each for part in parts for each in part.spelled)
+    if any(character.isalpha() for each in spelled for character in each.text):
+        node = Node("text", source[0][0], source[-1][1], spelled=spelled)
+        yield Unit((node,), *output, Escapes(_escape_c), output=output, keeps_breaks=True)
+
+
+def _as_message(text: str, part: Part) -> Part:
+    """Returns a part of a message, in which a line break is no end of a block."""
+    if part.kind != "edge":
+        return part
+    return replace(part, kind="text", spelled=(Spelled("\n", text[part.start : part.end]),))
 
 
 def _escape_c(text: str) -> str:

@@ -1,7 +1,8 @@
 r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
 
-Each cue's text is a unit, with as many lines in translation as before. Identifiers, times, notes,
-styles and regions stay as they are, and so do tags, `{\an8}` among them.
+Each cue's text is a unit, with as many lines in translation as before; where lines begin with a
+dash, each is another speaker's and a unit of its own. Identifiers, times, notes, styles and regions
+stay as they are, and so do tags, `{\an8}` among them.
 """
 
 import re
@@ -18,6 +19,12 @@ _TIMES = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
+_DASH = "[-\u2010\u2013\u2014]"
+_SPEAKER = re.compile(
+    r"(?:^|(?<=\n))(?:[ \t]|<[^<>\n]*>|\{\\[^{}\n]*\})*"
+    rf"({_DASH}(?:[ \t]+(?!{_DASH}|\s)|(?!{_DASH}|[\s\d])))"
+)
+"""The dash in front of what a speaker says."""
 _OTHERS = ("WEBVTT", "NOTE", "STYLE", "REGION")
 
 
@@ -59,12 +66,18 @@ def read_subtitles(text: str, _: Languages) -> Document:
 def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]:
     parts = []
     done = start
+    first_line = start + text[start:end].find("\n") + 1
+    dashes = [found.span(1) for found in _SPEAKER.finditer(text[:end], first_line)]
 
     def add_text(first: int, last: int) -> None:
-        if first < last:
-            raw = text[first:last]
-            spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
-            parts.append(Part("text", first, last, spelled=spelled))
+        for dash in (*(each for each in dashes if first <= each[0] < last), (last, last)):
+            if first < dash[0]:
+                raw = text[first : dash[0]]
+                spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
+                parts.append(Part("text", first, dash[0], spelled=spelled))
+            if dash[0] < dash[1]:
+                parts.append(Part("edge", *dash))
+            first = dash[1]
 
     for found in _TAG.finditer(text, start, end):
         add_text(done, found.start())

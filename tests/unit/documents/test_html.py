@@ -1,6 +1,7 @@
 """Pages: what stays, what is translated, where tags go."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from lxml import html as lxml_html
@@ -22,6 +23,8 @@ PAGES = [
     "<a href=x><div>In block</div></a><b>foo<p>bar</b> baz <!-- c --> q",
     "<title>A & B</title><script>if (a < b) x</script>A&nbsp;b <code>list</code>s<br><br>z",
     '<ul>\r\n <li>one <img alt="A &quot;dog&quot;" src=x>\r\n <li>two <a name=q></a> x\r\n</ul>',
+    "<p>On <code>ls</code>&#8201;&#8212;&#8201;   it lists <i>files</i>, once",
+    "<p>The sum <em>x</em><sup>16</sup> + <em>x</em><sup>2</sup> + 1 of x16, <b>b</b><i>i</i>g",
     "<p>Use <code>ls</code> or ls, then <code>ls</code> &lt;dir&gt; 1 < 2 > 0.",
 ]
 
@@ -160,6 +163,85 @@ def test_a_protected_text_is_found_as_a_whole_word() -> None:
         return [TranslatedText("Hals ls als")]
 
     assert translate(page, translate_it) == "<p>Hals <code>ls</code> als</p>"
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted", "text"),
+    [
+        # The mark of a heading and its number are no part of the sentence.
+        (
+            '<h1><b class="n">2.1. </b>The page<a href="#x">\u00b6</a></h1>',
+            '<h1><b class="n">2.1. </b>PAGE THE<a href="#x">\u00b6</a></h1>',
+            "The page",
+        ),
+        ("<p><a>The page</a> |</p>", "<p><a>PAGE THE</a> |</p>", "The page"),
+        (
+            "<p>A dog<a href=#n><b>[</b>1<b>]</b></a>, b</p>",
+            "<p><a href=#n><b>[</b>1<b>]</b></a>B , DOG A</p>",
+            "A dog, b",
+        ),
+        ("<p>A <i>\u2192</i> B</p>", "<p><i>\u2192</i> B A</p>", "A B"),
+        # Numbers and signs of the sentence itself are; so is a sign within a word.
+        ("<p><b>3</b> dogs</p>", "<p>DOGS <b>3</b></p>", "3 dogs"),
+        ("<p>Yes<b>,</b> no</p>", "<p>NO <b>,</b> YES</p>", "Yes, no"),
+        ("<p>T<b>-</b>Shirt</p>", "<p>SHIRT <b>-</b> T</p>", "T-Shirt"),
+        # An image that has space on both sides keeps it.
+        ("<p>A <img src=x> B</p>", "<p><img src=x> B A</p>", "A B"),
+    ],
+)
+def test_what_is_no_text_stays_out_of_the_sentence(page: str, wanted: str, text: str) -> None:
+    seen: list[str] = []
+    take_all_of = translate(page, lambda texts: take_all(texts, seen))
+    assert (take_all_of, seen) == (page, [text])
+    assert translate(page) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "is_left"),
+    [
+        ("--format=&lt;fmt&gt;", True),
+        ("-o &lt;file&gt;", True),
+        ("-n &lt;num&gt;, --[no-]all", True),
+        ("-&lt;number&gt;", True),
+        ("--list all files", False),
+        ("-Yes, he does", False),
+        ("- an item", False),
+    ],
+)
+def test_options_of_a_command_are_no_text(text: str, is_left: bool) -> None:
+    seen: list[str] = []
+    page = f"<dl><dt>{text}</dt></dl>"
+    assert translate(page, lambda texts: take_all(texts, seen)) == page
+    assert (not seen) == is_left
+
+
+@pytest.mark.parametrize(
+    ("page", "target", "wanted"),
+    [
+        ("Run <code>ls -l</code> now", "Lauf jetzt", "Lauf <code>ls -l</code> jetzt"),
+        ("Run <b><code>ls</code></b> now", "Lauf jetzt", "Lauf <b><code>ls</code></b> jetzt"),
+        ("Run <code>ls</code>, now", "Lauf, jetzt", "Lauf <code>ls</code>, jetzt"),
+        ("<code>ls</code> run now", "Lauf jetzt", "<code>ls</code> Lauf jetzt"),
+        # A word that stands for nothing else is what became of it.
+        ("Run <code>ls</code> now.", "Lauf Els jetzt.", "Lauf <code>ls</code> jetzt."),
+        ("Run now: <code>ls</code>", "Lauf jetzt:", "Lauf jetzt: <code>ls</code>"),
+    ],
+)
+def test_a_protected_text_that_was_lost_takes_no_other_words_place(
+    page: str, target: str, wanted: str
+) -> None:
+    def translate_words(texts: Sequence[str]) -> list[TranslatedText]:
+        words = (("un", "Lauf"), ("now", "jetzt"))
+        links = [
+            tuple(
+                (text.index(word), text.index(word) + len(word))
+                for text, word in zip((texts[0], target), pair, strict=True)
+            )
+            for pair in words
+        ]
+        return [TranslatedText(target, tuple(links))]
+
+    assert translate(f"<p>{page}</p>", translate_words) == f"<p>{wanted}</p>"
 
 
 @pytest.mark.parametrize("tag", ["<a{}>", "<a b{}>", "<a b={}c>", "<a{}b>"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import Languages, TextTranslator, TranslatedText
 from mtkit.documents.translate_file import translate_bytes, translate_file
 from mtkit.documents.xml_tokens import read_xml_tokens
 from mtkit.errors import MtkitError
@@ -126,6 +126,67 @@ def test_bold_stays_with_its_words_in_word() -> None:
     ]
     assert [each for each in bold if each] == ["SINGS"]
     assert unpack(translated)["word/vbaProject.bin"] == b"macro"
+
+
+def read_runs(paragraph: str, translate: TextTranslator) -> list[tuple[str, str | None]]:
+    """Returns the texts of a translated paragraph of Word, and whether each keeps its space."""
+    page = f'<w:document xmlns:w="{_W}"><w:body><w:p>{paragraph}</w:p></w:body></w:document>'
+    translated = translate_bytes(pack(**{"word/document.xml": page}), "docx", translate, LANGUAGES)
+    root = ET.fromstring(unpack(translated)["word/document.xml"])
+    space = "{http://www.w3.org/XML/1998/namespace}space"
+    return [(each.text or "", each.get(space)) for each in root.iter(f"{{{_W}}}t")]
+
+
+def test_words_cut_by_runs_that_look_alike_keep_the_space_between_them() -> None:
+    # Word drops space at the ends of a text that doesn't say that it is to be kept.
+    runs = "".join(f"<w:r><w:t>{text}</w:t></w:r>" for text in ("The wom", "an sin", "gs."))
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        assert texts == ["The woman sings."]
+        links = (((0, 3), (0, 3)), ((4, 9), (4, 8)), ((10, 16), (9, 15)))
+        return [TranslatedText("Die Frau singt.", links)]
+
+    found = read_runs(runs, translate)
+    assert "".join(text for text, _ in found) == "Die Frau singt."
+    assert all(text == text.strip() or kept == "preserve" for text, kept in found)
+    dropped = "<w:r><w:t>no space </w:t></w:r>"
+    assert read_runs(dropped, keep_text) == [("no space ", None)]
+
+
+def test_a_footnotes_mark_stays_with_the_word_that_it_stood_behind() -> None:
+    text = (
+        f'<o:x xmlns:o="o" xmlns:text="{_T}"><text:p>One two.<text:note/> Three <text:note/>four'
+        "</text:p></o:x>"
+    )
+    content = pack(mimetype="application/vnd.oasis.opendocument.text", **{"content.xml": text})
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        return [TranslatedText("Eins und zwei. Drei vier", None) for _ in texts]
+
+    written = unpack(translate_bytes(content, "odt", translate, LANGUAGES))["content.xml"].decode()
+    assert "zwei.<text:note/> Drei <text:note/>vier" in written
+
+
+def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText(f"({text})") for text in texts]
+
+    for lines, wanted, texts in (
+        (
+            "- Who is\nthere?\n- A dog.",
+            "- (Who is\nthere?)\n- (A dog.)",
+            ["Who is there?", "A dog."],
+        ),
+        ("<i>-Yes.</i>\n<i>- 5 men</i>", "<i>-(Yes.)</i>\n<i>- (5 men)</i>", ["Yes.", "5 men"]),
+        ("It is\n-5 degrees - cold", "(It is\n-5 degrees - cold)", ["It is -5 degrees - cold"]),
+    ):
+        seen.clear()
+        written = translate_bytes(cue.format(lines).encode(), "srt", translate, LANGUAGES)
+        assert (written.decode(), seen) == (cue.format(wanted), texts)
 
 
 def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
