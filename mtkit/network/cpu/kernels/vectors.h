@@ -11,6 +11,13 @@
 #include <immintrin.h>
 #endif
 
+// Lanes of two vectors, by their indices: GCC has had the one longer, Clang has the other alone.
+#if defined(__clang__)
+#define MTKIT_SHUFFLE(first, second, ...) __builtin_shufflevector(first, second, __VA_ARGS__)
+#else
+#define MTKIT_SHUFFLE(first, second, ...) __builtin_shuffle(first, second, mtkit::Ints{__VA_ARGS__})
+#endif
+
 namespace mtkit {
 
 #if defined(__AVX512F__)
@@ -43,16 +50,16 @@ inline Floats absolute(Floats values) {
 // Neighbouring lanes added up: those of the first, then those of the second.
 inline Floats add_neighbours(Floats first, Floats second) {
 #if defined(__AVX512F__)
-  return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+  return MTKIT_SHUFFLE(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
                                  28, 30) +
-         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+         MTKIT_SHUFFLE(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
                                  29, 31);
 #elif defined(__AVX2__)
-  return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14) +
-         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15);
+  return MTKIT_SHUFFLE(first, second, 0, 2, 4, 6, 8, 10, 12, 14) +
+         MTKIT_SHUFFLE(first, second, 1, 3, 5, 7, 9, 11, 13, 15);
 #else
-  return __builtin_shufflevector(first, second, 0, 2, 4, 6) +
-         __builtin_shufflevector(first, second, 1, 3, 5, 7);
+  return MTKIT_SHUFFLE(first, second, 0, 2, 4, 6) +
+         MTKIT_SHUFFLE(first, second, 1, 3, 5, 7);
 #endif
 }
 
@@ -71,22 +78,22 @@ template <int kWidth, class Vector>
 inline Vector upper_half(Vector values) {
 #if defined(__AVX512F__)
   if constexpr (kWidth == 8)
-    return __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12,
+    return MTKIT_SHUFFLE(values, values, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12,
                                    13, 14, 15);
   if constexpr (kWidth == 4)
-    return __builtin_shufflevector(values, values, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+    return MTKIT_SHUFFLE(values, values, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
   if constexpr (kWidth == 2)
-    return __builtin_shufflevector(values, values, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
-  return __builtin_shufflevector(values, values, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+    return MTKIT_SHUFFLE(values, values, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);
+  return MTKIT_SHUFFLE(values, values, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
 #elif defined(__AVX2__)
   if constexpr (kWidth == 4)
-    return __builtin_shufflevector(values, values, 4, 5, 6, 7, 4, 5, 6, 7);
+    return MTKIT_SHUFFLE(values, values, 4, 5, 6, 7, 4, 5, 6, 7);
   if constexpr (kWidth == 2)
-    return __builtin_shufflevector(values, values, 2, 3, 2, 3, 2, 3, 2, 3);
-  return __builtin_shufflevector(values, values, 1, 1, 1, 1, 1, 1, 1, 1);
+    return MTKIT_SHUFFLE(values, values, 2, 3, 2, 3, 2, 3, 2, 3);
+  return MTKIT_SHUFFLE(values, values, 1, 1, 1, 1, 1, 1, 1, 1);
 #else
-  if constexpr (kWidth == 2) return __builtin_shufflevector(values, values, 2, 3, 2, 3);
-  return __builtin_shufflevector(values, values, 1, 1, 1, 1);
+  if constexpr (kWidth == 2) return MTKIT_SHUFFLE(values, values, 2, 3, 2, 3);
+  return MTKIT_SHUFFLE(values, values, 1, 1, 1, 1);
 #endif
 }
 
