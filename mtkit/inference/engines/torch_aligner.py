@@ -72,9 +72,49 @@ class TorchAligner:
 
         Args:
             sources: What was searched together.
-            found: The hypotheses of each.
+            found: The hypotheses of each; those of a search that watched the head have its weights
+                at each step.
             members: The models, which have read the sources and kept them.
         """
+        watched = [[self._take_watched(hypothesis) for hypothesis in each] for each in found]
+        lacking = [
+            [hypothesis for hypothesis in each if hypothesis.alignment_weights is None]
+            for each in watched
+        ]
+        read = iter(
+            [each for of_one in self._read_again(sources, lacking, members) for each in of_one]
+        )
+        return [
+            [next(read) if each.alignment_weights is None else each for each in of_one]
+            for of_one in watched
+        ]
+
+    def find_heads(self) -> Sequence[AlignmentHead]:
+        """Returns what each network's alignments are read from."""
+        return self._heads or [default_head(model.model) for model in self._models]
+
+    def _take_watched(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Returns a hypothesis with the rows of its tokens, or with none where some are lacking."""
+        weights = hypothesis.alignment_weights
+        if weights is None:
+            return hypothesis
+        first_row = self.find_heads()[0].first_row
+        num_rows = len(hypothesis.token_ids) - int(hypothesis.is_finished)
+        if first_row + num_rows > len(weights):
+            # The last token before a length limit was never an input.
+            return replace(hypothesis, alignment_weights=None)
+        rows = fill_rows(weights[first_row : first_row + num_rows], len(hypothesis.token_ids))
+        return replace(hypothesis, alignment_weights=rows)
+
+    def _read_again(
+        self,
+        sources: Sequence[EncodedSource],
+        found: Sequence[Sequence[Hypothesis]],
+        members: Sequence[StepModel],
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with weights that are read from outputs, given as a whole."""
+        if not any(found):
+            return [[] for _ in found]
         of_rows = [index for index, each in enumerate(found) for _ in each]
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
         tokens = [source.tokens for source in sources]
@@ -110,7 +150,7 @@ class TorchAligner:
         target_batch: Sequence[Sequence[int]],
     ) -> list[NDArray[np.float32]]:
         """Returns what `align` does, given what each model's encoder made of the sources."""
-        heads = self._heads or [default_head(model.model) for model in self._models]
+        heads = self.find_heads()
         inputs = [list_aligned_inputs(target, self._max_tokens) for target in target_batch]
         targets, target_layout = self._pad(inputs)
         found = []

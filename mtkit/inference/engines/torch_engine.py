@@ -40,6 +40,7 @@ from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compil
 from mtkit.network.cpu.quantized import WIDTH_MULTIPLE, is_quantized
 from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.inference import Inference
 from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, PAD
@@ -266,7 +267,12 @@ class TorchEngine:
                 case EncoderDecoder():
                     tokens, layout = self._pad([source.tokens for source in sources])
                     open_steps = (
-                        partial(CompiledSteps, self._compiled[model], model)
+                        partial(
+                            CompiledSteps,
+                            self._compiled[model],
+                            model,
+                            watched=self._watch(settings),
+                        )
                         if model in self._compiled
                         else partial(EncoderDecoderSteps, model)
                     )
@@ -283,6 +289,13 @@ class TorchEngine:
                     texts, layout = self._pad([(BOS, *source.tokens) for source in sources])
                     members.append(CausalSteps(model, texts, layout))
         return members
+
+    def _watch(self, settings: Inference) -> WatchedHead | None:
+        """Returns the head whose attention a search keeps, where alignments are asked for."""
+        if not settings.alignments or len(self._models) > 1 or not self.aligns:
+            return None
+        head = self._aligner.find_heads()[0]
+        return WatchedHead(head.layer, head.head)
 
     def _join(
         self, members: Sequence[StepModel], sources: Sequence[EncodedSource], settings: Inference

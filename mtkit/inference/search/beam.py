@@ -22,13 +22,15 @@ Where an output must contain phrases, constraints.py says which candidates come 
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.inference.search.compiled_steps import CompiledSteps
+from mtkit.inference.search.compiled_steps import CompiledSteps, FindAttention, find_watched
 from mtkit.inference.search.constraints import RequiredPhrases, Selection
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
@@ -84,7 +86,7 @@ def beam_search(
         candidates = _find_candidates(model, beam, rules, beam_size)
         if coverage > 0.0:
             beam.attend(model.source_attention(), model.source_is_token(), coverage)
-        parents_BW = beam.advance(candidates, beam_size)
+        parents_BW = beam.advance(candidates, beam_size, find_watched(model))
         model.select(*beam.drop_finished(parents_BW))
     return [pool.hypotheses for pool in pools]
 
@@ -179,7 +181,9 @@ class _Beam:
         self._coverage_BWS = attention_BWS + so_far
         self.penalties_BW = coverage_penalty(self._coverage_BWS, source_is_token_BS, beta)
 
-    def advance(self, candidates: _Candidates, beam_size: int) -> Int[Tensor, "batch new_beam"]:
+    def advance(
+        self, candidates: _Candidates, beam_size: int, find_attention: FindAttention | None = None
+    ) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, puts ended ones into pools; returns the parents."""
         candidates_BK, chosen = candidates.values, candidates.chosen
         parents_BK, tokens_BK = candidates.parents, candidates.tokens
@@ -202,14 +206,16 @@ class _Beam:
         # -inf marks what is no candidate at all: a token never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
         entering = may_enter_BK.nonzero(as_tuple=True)
-        for row, tokens, cumulative, adjustment in zip(
+        for row, parent, tokens, cumulative, adjustment in zip(
             entering[0].tolist(),
+            parents_BK[entering].tolist(),
             history_BKT[entering].tolist(),
             cumulative_BKT[entering].tolist(),
             self.penalties_BW.gather(1, parents_BK)[entering].tolist(),
             strict=True,
         ):
-            self.pools[row].add(tokens, cumulative, adjustment)
+            weights = None if find_attention is None else find_attention(row, parent)
+            self.pools[row].add(tokens, cumulative, adjustment, weights)
 
         unfinished_BK = candidates_BK.masked_fill(~may_live_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
@@ -264,9 +270,11 @@ class _Pool:
         tokens: list[int],
         cumulative_log_probabilities: list[float],
         adjustment: float,
+        weights: NDArray[np.float32] | None,
     ) -> None:
         """Takes an output in, and lets the worst go where there are too many."""
         hypothesis = end_output(tokens, cumulative_log_probabilities, self._penalty, adjustment)
+        hypothesis = replace(hypothesis, alignment_weights=weights)
         bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
         del self.hypotheses[self._size :]
 

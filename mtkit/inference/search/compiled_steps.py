@@ -1,15 +1,18 @@
 """A translator whose steps are compiled, as a search sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.inference.search.batch_vocabulary import BatchVocabulary
-from mtkit.inference.search.step_model import log_softmax
+from mtkit.inference.search.step_model import StepModel, log_softmax
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.compiled_translator import CompiledTranslator
+from mtkit.network.watched_head import WatchedHead
 
 
 class CompiledSteps:
@@ -24,8 +27,10 @@ class CompiledSteps:
         keeps_memory: Whether `memory` will be.
         vocabulary: The tokens that may come next, by whose order they are counted; all where it
             isn't given.
+        watched: A head whose attention to the source `find_attention` tells.
 
     Attributes:
+        watches: Whether a head is watched.
         memory: The encoded sources, [batch, src_len, d_model]; None where they aren't kept.
         vocab_size: Tokens of the target's vocabulary.
     """
@@ -40,7 +45,9 @@ class CompiledSteps:
         keeps_attention: bool = False,
         keeps_memory: bool = False,
         vocabulary: BatchVocabulary | None = None,
+        watched: WatchedHead | None = None,
     ) -> None:
+        self.watches = watched is not None
         self._is_token_BS = source_layout.is_token
         lengths_B = self._is_token_BS.sum(dim=1)
         starts = torch.cat((lengths_B.new_zeros(1), lengths_B.cumsum(dim=0)))
@@ -50,7 +57,9 @@ class CompiledSteps:
             self.memory = memory.new_zeros(*source_tokens.shape, memory.shape[1])
             self.memory[self._is_token_BS] = memory
         self.vocab_size = translator.vocab_size
-        self._search = translator.start(memory, starts)
+        self._search = translator.start(memory, starts, watched)
+        self._lengths = lengths_B.tolist()
+        self._num_hypotheses = 1
         self._keeps_attention = keeps_attention
         self._attention_BWS: Tensor | None = None
         self._vocabulary = vocabulary
@@ -86,9 +95,21 @@ class CompiledSteps:
         attention = self._prepare_attention(tokens)
         return self._search.find_best(tokens, totals, num_best, never, attention)
 
+    def find_attention(self, sentence: int, hypothesis: int) -> NDArray[np.float32]:
+        """Returns the watched head's attention to the source, [steps, src_len].
+
+        Args:
+            sentence: Index in the batch so far.
+            hypothesis: Index among the sentence's, before `select`.
+        """
+        row = sentence * self._num_hypotheses + hypothesis
+        return self._search.copy_attention(row, self._lengths[sentence]).numpy()
+
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
         self._search.select(sentences, parents)
+        self._lengths = [self._lengths[sentence] for sentence in sentences]
+        self._num_hypotheses = parents.shape[1]
         if list(sentences) != list(range(len(self._is_token_BS))):
             self._is_token_BS = self._is_token_BS[list(sentences)]
         if self._vocabulary is not None:
@@ -111,3 +132,12 @@ class CompiledSteps:
             return None
         self._attention_BWS = torch.zeros(*tokens.shape, self._is_token_BS.shape[1])
         return self._attention_BWS
+
+
+FindAttention = Callable[[int, int], NDArray[np.float32]]
+"""Returns the watched attention of a sentence's hypothesis; see `CompiledSteps.find_attention`."""
+
+
+def find_watched(model: StepModel) -> FindAttention | None:
+    """Returns what tells the attention that a model watches; None where it watches none."""
+    return model.find_attention if isinstance(model, CompiledSteps) and model.watches else None

@@ -1,12 +1,13 @@
 """The likeliest token at each step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from mtkit.inference.search.compiled_steps import CompiledSteps
+from mtkit.inference.search.compiled_steps import CompiledSteps, find_watched
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel, compact
@@ -47,11 +48,13 @@ def greedy_search(
         ]
         if all(is_alive):
             continue
+        find_attention = find_watched(model)
         for row, sentence in enumerate(sentences):
             if not is_alive[row]:
-                found[sentence].append(
-                    end_output(history_BT[row].tolist(), cumulative_BT[row].tolist(), penalty)
-                )
+                ended = end_output(history_BT[row].tolist(), cumulative_BT[row].tolist(), penalty)
+                if find_attention is not None:
+                    ended = replace(ended, alignment_weights=find_attention(row, 0))
+                found[sentence].append(ended)
         kept = compact(is_alive)
         sentences = [sentences[row] for row in kept]
         kept_B = torch.tensor(kept, dtype=torch.int64, device=max_lengths.device)

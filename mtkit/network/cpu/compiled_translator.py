@@ -30,6 +30,7 @@ from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.stack import TransformerStack
+from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")
@@ -79,9 +80,20 @@ class CompiledTranslator:
         return memory
 
     def start(
-        self, memory: Float[Tensor, "all_tokens d_model"], starts: Int[Tensor, " batch_and_end"]
+        self,
+        memory: Float[Tensor, "all_tokens d_model"],
+        starts: Int[Tensor, " batch_and_end"],
+        watched: WatchedHead | None = None,
     ) -> "CompiledSearch":
-        """Returns a search over encoded sources, one hypothesis for each."""
+        """Returns a search over encoded sources, one hypothesis for each.
+
+        Args:
+            memory: The sources, as `encode` returns them.
+            starts: As `encode` takes them.
+            watched: A head whose attention to the source will be asked for.
+        """
+        layer = -1 if watched is None else watched.layer - 1
+        head = -1 if watched is None or watched.head is None else watched.head - 1
         handle = Handle(
             self._library.mtkit_new_search(
                 self._decoder.pointer,
@@ -89,6 +101,8 @@ class CompiledTranslator:
                 address(memory),
                 address(starts, torch.int64),
                 len(starts) - 1,
+                layer,
+                head,
                 torch.get_num_threads(),
             ),
             self._library.mtkit_free_search,
@@ -223,6 +237,17 @@ class CompiledSearch:
             byref(wanted),
             torch.get_num_threads(),
         )
+
+    def copy_attention(self, row: int, src_len: int) -> Float[Tensor, "steps src_len"]:
+        """Returns the attention to the source that was watched at each step so far.
+
+        Args:
+            row: Index of the hypothesis among those of all sentences.
+            src_len: Tokens of its source.
+        """
+        found = torch.empty(self._num_steps, src_len)
+        self._library.mtkit_copy_attention(self._handle.pointer, row, address(found))
+        return found
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""

@@ -135,9 +135,11 @@ int32_t mtkit_encode(const Stack* encoder, const int64_t* tokens, const int64_t*
 }
 
 Search* mtkit_new_search(const Stack* decoder, const Linear* projection, const float* memory,
-                         const int64_t* starts, int64_t num_sentences, int32_t num_threads) {
+                         const int64_t* starts, int64_t num_sentences, int64_t watched_layer,
+                         int64_t watched_head, int32_t num_threads) {
   return make_or_null([&] {
-    return new Search(*decoder, *projection, memory, starts, num_sentences, num_threads);
+    return new Search(*decoder, *projection, memory, starts, num_sentences, watched_layer,
+                      watched_head, num_threads);
   });
 }
 
@@ -146,6 +148,10 @@ void mtkit_free_search(Search* search) { delete search; }
 int32_t mtkit_step(Search* search, const int64_t* tokens, const float* position,
                    const Wanted* wanted, int32_t num_threads) {
   return run([&] { search->step(tokens, position, *wanted, num_threads); });
+}
+
+void mtkit_copy_attention(const Search* search, int64_t row, float* to) {
+  search->copy_attention(row, to);
 }
 
 int32_t mtkit_select(Search* search, const int64_t* sentences, int64_t num_kept,

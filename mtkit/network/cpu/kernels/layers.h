@@ -215,13 +215,28 @@ inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt v
   }
 }
 
+// Where the weights of a position's attention to its source are asked for; either may be null.
+struct Watched {
+  float* mean = nullptr;  // Of all heads.
+  float* weights = nullptr;
+  int64_t head = -1;  // Whose weights; -1 for the mean of all.
+};
+
+inline void average(const float* weights, int64_t num_heads, int64_t stride, int64_t length,
+                    float* result) {
+  for (int64_t i = 0; i < length; ++i) {
+    float total = 0.0f;
+    for (int64_t head = 0; head < num_heads; ++head) total += weights[head * stride + i];
+    result[i] = total / float(num_heads);
+  }
+}
+
 // Scaled dot-product attention of one position to a source (section 3.2.1).
 //
 // Args: `queries` of all heads; room for `scores`, a source's width for each head; `result`, all
-// heads' values; `mean_weights`, to which each head's weights over the number of heads are added; may
-// be null.
+// heads' values.
 inline void attend(const float* queries, const Source& source, const Shape& shape, float* scores,
-                   float* result, float* mean_weights) {
+                   float* result, const Watched& watched = {}) {
   const float scale = 1.0f / std::sqrt(float(shape.d_key));
   for (int64_t head = 0; head < shape.num_heads; ++head) {
     const float* query = queries + head * shape.d_key;
@@ -238,11 +253,14 @@ inline void attend(const float* queries, const Source& source, const Shape& shap
     }
   }
   softmax(scores, shape.num_heads, source.width, source.length);
+  if (watched.mean != nullptr)
+    average(scores, shape.num_heads, source.width, source.length, watched.mean);
+  if (watched.weights != nullptr && watched.head < 0)
+    average(scores, shape.num_heads, source.width, source.length, watched.weights);
+  if (watched.weights != nullptr && watched.head >= 0)
+    std::copy_n(scores + watched.head * source.width, source.length, watched.weights);
   for (int64_t head = 0; head < shape.num_heads; ++head) {
     const float* weights = scores + head * source.width;
-    if (mean_weights != nullptr)
-      for (int64_t i = 0; i < source.length; ++i)
-        mean_weights[i] += weights[i] / float(shape.num_heads);
     const float* values = source.values + head * shape.d_value;
     mix(
         weights, source.length, shape.d_value,

@@ -105,7 +105,7 @@ inline void encode_block(const Stack& encoder, const int64_t* tokens, const int6
       float* scores = space.scores.reserve(shape.num_heads * source.width);
       for (int64_t row = 0; row < length; ++row)
         attend(of_sentence + row * projected_width, source, shape, scores,
-               attended + (begin + row) * values_width, nullptr);
+               attended + (begin + row) * values_width);
     }
     add_output(attended, values_width, num_rows, *layer.self_output, layer.self_norm, shape, rows,
                space, num_threads);
@@ -126,12 +126,16 @@ inline void encode(const Stack& encoder, const int64_t* tokens, const int64_t* s
       });
 }
 
-// Keys and values of positions in the target, in slots: each step adds one for each hypothesis, and
-// one that no hypothesis descends from any more is used again.
+// Keys and values of positions in the target, and the attention to the source that is watched, in
+// slots: each step adds one for each hypothesis, and one that no hypothesis descends from any more is
+// used again.
 class Slots {
  public:
-  Slots(int64_t num_layers, int64_t keys_width, int64_t values_width)
-      : num_layers_(num_layers), keys_width_(keys_width), values_width_(values_width) {}
+  Slots(int64_t num_layers, int64_t keys_width, int64_t values_width, int64_t attention_width)
+      : num_layers_(num_layers),
+        keys_width_(keys_width),
+        values_width_(values_width),
+        attention_width_(attention_width) {}
 
   int32_t take() {
     if (free_.empty()) grow();
@@ -152,17 +156,23 @@ class Slots {
            (layer * (keys_width_ + values_width_) + keys_width_) * kSlotsOfBlock +
            slot % kSlotsOfBlock * values_width_;
   }
+  float* attention(int32_t slot) const {
+    return blocks_[size_t(slot / kSlotsOfBlock)].data() +
+           num_layers_ * (keys_width_ + values_width_) * kSlotsOfBlock +
+           slot % kSlotsOfBlock * attention_width_;
+  }
 
  private:
   static constexpr int32_t kSlotsOfBlock = 256;
 
   void grow() {
     const int32_t first = int32_t(count());
-    blocks_.emplace_back(num_layers_ * (keys_width_ + values_width_) * kSlotsOfBlock);
+    blocks_.emplace_back((num_layers_ * (keys_width_ + values_width_) + attention_width_) *
+                         kSlotsOfBlock);
     for (int32_t slot = kSlotsOfBlock; slot-- > 0;) free_.push_back(first + slot);
   }
 
-  const int64_t num_layers_, keys_width_, values_width_;
+  const int64_t num_layers_, keys_width_, values_width_, attention_width_;
   std::vector<Buffer<float>> blocks_;
   std::vector<int32_t> free_;
 };
@@ -171,7 +181,8 @@ class Slots {
 struct Wanted {
   float* log_probabilities;  // [rows, vocab], or null.
   float* states;             // [rows, d_model], what a projection takes; or null.
-  float* source_attention;   // [rows, attention_width], the mean of the last layer's heads; or null.
+  // [rows, attention_width], the mean of the last layer's heads, zeros so far; or null.
+  float* source_attention;
   int64_t attention_width;
   // The best continuations of each sentence, by a hypothesis's total plus the token's log-probability;
   // of equals the one of the earlier hypothesis, then that of the lower token id; or null.
@@ -187,12 +198,17 @@ struct Wanted {
 class Search {
  public:
   // Args: `memory`, the encoded sources one behind the other, [tokens, d_model]; sentence s from row
-  // starts[s] to starts[s + 1].
+  // starts[s] to starts[s + 1]; `watched_layer`, whose attention to the source is kept, -1 for none;
+  // `watched_head`, of which head, -1 for the mean.
   Search(const Stack& decoder, const Linear& projection, const float* memory,
-         const int64_t* starts, int64_t num_sentences, int num_threads)
+         const int64_t* starts, int64_t num_sentences, int64_t watched_layer, int64_t watched_head,
+         int num_threads)
       : decoder_(decoder),
         projection_(projection),
-        slots_(int64_t(decoder.layers.size()), keys_width(), values_width()),
+        watched_layer_(watched_layer),
+        watched_head_(watched_head),
+        slots_(int64_t(decoder.layers.size()), keys_width(), values_width(),
+               watched_layer < 0 ? 0 : find_longest(starts, num_sentences)),
         num_sentences_(num_sentences),
         chains_(size_t(num_sentences)) {
     sources_.reserve(size_t(num_sentences));
@@ -205,8 +221,14 @@ class Search {
         });
   }
 
-  int64_t num_sentences() const { return num_sentences_; }
-  int64_t beam() const { return beam_; }
+  // Writes the attention that was watched at each step so far, [steps, src_len], of a row.
+  void copy_attention(int64_t row, float* to) const {
+    const int64_t length = sources_[size_t(row / beam_)].length;
+    for (const int32_t slot : chains_[size_t(row)]) {
+      std::copy_n(slots_.attention(slot), length, to);
+      to += length;
+    }
+  }
 
   // Passes each hypothesis's newest token through the decoder.
   void step(const int64_t* tokens, const float* position, const Wanted& wanted, int num_threads) {
@@ -254,6 +276,13 @@ class Search {
     int64_t length;
     Buffer<float> numbers;  // Of each layer: keys, laid across, then values.
   };
+
+  static int64_t find_longest(const int64_t* starts, int64_t num_sentences) {
+    int64_t longest = 0;
+    for (int64_t sentence = 0; sentence < num_sentences; ++sentence)
+      longest = std::max(longest, starts[sentence + 1] - starts[sentence]);
+    return longest;
+  }
 
   int64_t keys_width() const { return decoder_.shape.num_heads * decoder_.shape.d_key; }
   int64_t values_width() const { return decoder_.shape.num_heads * decoder_.shape.d_value; }
@@ -324,12 +353,16 @@ class Search {
       const bool is_last = number + 1 == decoder_.layers.size();
       for (int64_t row = 0; row < num_rows; ++row) {
         const Source source = source_of(first + row / beam_, int64_t(number));
-        float* weights = nullptr;
+        Watched watched;
         if (is_last && wanted.source_attention != nullptr)
-          weights = wanted.source_attention + (first_row + row) * wanted.attention_width;
+          watched.mean = wanted.source_attention + (first_row + row) * wanted.attention_width;
+        if (int64_t(number) == watched_layer_) {
+          watched.weights = slots_.attention(chains_[size_t(first_row + row)].back());
+          watched.head = watched_head_;
+        }
         float* scores = space.scores.reserve(shape.num_heads * source.width);
         attend(projected + row * keys_width(), source, shape, scores,
-               attended + row * values_width(), weights);
+               attended + row * values_width(), watched);
       }
       add_output(attended, values_width(), num_rows, *layer.cross_output, layer.cross_norm, shape,
                  states, space, num_threads);
@@ -479,6 +512,7 @@ class Search {
 
   const Stack& decoder_;
   const Linear& projection_;
+  const int64_t watched_layer_, watched_head_;
   Slots slots_;
   int64_t num_sentences_, beam_ = 1;
   std::vector<SourceOfSentence> sources_;

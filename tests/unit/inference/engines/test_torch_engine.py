@@ -15,6 +15,7 @@ from mtkit.inference.engines import open_torch_engine, torch_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
+from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network.cpu.compiled import can_multiply
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
@@ -249,6 +250,42 @@ def test_a_compiled_network_finds_the_same(make_recipe, make_model, keys: dict) 
                 np.testing.assert_allclose(
                     one.alignment_weights, other.alignment_weights, atol=1e-4
                 )
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize(
+    "head",
+    [
+        AlignmentHead(layer=1, at="output"),
+        AlignmentHead(layer=1, head=1, at="input"),
+        AlignmentHead(layer=1, head=2, at="output"),
+    ],
+    ids=str,
+)
+def test_alignments_of_a_compiled_search_are_those_of_reading_again(
+    make_recipe, make_model, monkeypatch, beam_size: int, head: AlignmentHead
+) -> None:
+    if not can_multiply("fp32"):
+        pytest.skip("mtkit's kernels aren't compiled here")
+    settings = Inference(
+        max_extra_tokens=5, precision="fp32", beam_size=beam_size, n_best=beam_size, alignments=True
+    )
+    sources = encoded(_SOURCES)
+    network, compiled = make_model(make_recipe()), make_model(make_recipe())
+    for each in (network, compiled):
+        with torch.no_grad():
+            # So that some outputs end: a token that the network likes, and </s>, are nearly one.
+            each.output_embedding.weight[EOS] = each.output_embedding.weight[46] * 1.02
+    expected = TorchEngine(network, "cpu", alignment_heads=[head]).search(sources, settings)
+    compiled.compile_products("fp32")
+    found = TorchEngine(compiled, "cpu", alignment_heads=[head]).search(sources, settings)
+    finished = 0
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.token_ids == other.token_ids
+            finished += one.is_finished
+            np.testing.assert_allclose(one.alignment_weights, other.alignment_weights, atol=1e-5)
+    assert finished > 0
 
 
 def test_phrases_that_an_output_must_contain_are_found_by_a_compiled_network(
