@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ class WorkerProcess:
             return answers
         self._running[number] = answers
         answers.add_done_callback(lambda _: self._running.pop(number, None))
-        self._send((number, list(asks)))
+        # A pipe that is closed already: whoever reads the answers hears of the death next.
+        with suppress(OSError, RuntimeError):
+            self._send((number, list(asks)))
         return answers
 
     async def stop(self) -> None:

@@ -1,6 +1,8 @@
 """How waiting lines are shared out among the batches of a model's process."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from mtkit.inference.translate import Translator
 from mtkit.serving.app import make_office
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import Loaded
+from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 
 from .conftest import FakeWorker, make_model
 
@@ -68,3 +71,27 @@ def test_a_process_takes_a_batch_for_each_thread(batches_at_once: int, loaded: L
     translator = Translator.__new__(Translator)
     translator.batches_at_once = batches_at_once
     assert Loaded.of(translator) == loaded
+
+
+def test_a_batch_for_a_pipe_that_is_closed_waits_for_the_death() -> None:
+    class Closed:
+        def write(self, _: bytes) -> None:
+            # As uvloop says it.
+            raise RuntimeError("unable to perform operation; the handler is closed")
+
+    async def main() -> None:
+        ended = asyncio.StreamReader()
+        ended.feed_eof()
+
+        async def wait() -> int:
+            return -9
+
+        process: Any = SimpleNamespace(stdin=Closed(), stdout=ended, wait=wait, pid=1)
+        worker = WorkerProcess(process)
+        answers = worker.work([])
+        assert not answers.done()
+        await worker._read_answers()
+        with pytest.raises(WorkerDiedError, match="SIGKILL"):
+            await answers
+
+    asyncio.run(main())
