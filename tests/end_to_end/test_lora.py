@@ -174,7 +174,10 @@ def test_two_processes_learn_what_one_does(adapt_base) -> None:
     one = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="dropout=0.0", name="one")
     two = adapt_base(*no_dropout, "training.schedule.peak=1e-2", more="dropout=0.0", name="two")
     assert one.train()
-    subprocess.run(two.command("train", "--processes", "2"), check=True, capture_output=True)
+    done = subprocess.run(
+        two.command("train", "--processes", "2"), check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
     weights = [
         load_file(run.workspace.checkpoints / "step-00000012" / "model.safetensors")
         for run in (one, two)
