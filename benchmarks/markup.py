@@ -8,6 +8,7 @@ python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside
 """
 
 import argparse
+import gc
 import gzip
 import html
 import random
@@ -371,6 +372,8 @@ def measure_speed(model: Path, engine: EngineChoice, beam_size: int, rounds: int
     rng = random.Random(1)
     page = "\n".join(f"<p>{_tag_some(line, rng)}</p>" for line in lines)
     ratios = []
+    # As `mtkit translate` does.
+    gc.freeze()
     for _ in range(rounds):
         started_at = time.process_time()
         translator.translate(lines)

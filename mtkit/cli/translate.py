@@ -4,6 +4,8 @@ import gc
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -196,12 +198,23 @@ def translate(
         if form is not Form.JSONL:
             # Before a line is waited for; each JSON object may name its own.
             translator.resolve_languages()
-    if is_document:
-        _translate_document(translator, file, output, form)
-    else:
-        input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
-        _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+    with _keeping_what_is_loaded():
+        if is_document:
+            _translate_document(translator, file, output, form)
+        else:
+            input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
+            _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
     _tell_terms(translator)
+
+
+@contextmanager
+def _keeping_what_is_loaded() -> Iterator[None]:
+    """Spares the collector of garbage what is there already, as lines make more objects."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _open_remote(
@@ -254,18 +267,13 @@ def _answer_stdin(
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
     run = score_stream if score_only else translate_stream
-    # What is loaded stays: it needn't be gone through for garbage as lines make more objects.
-    gc.freeze()
-    try:
-        run(
-            translator,
-            sys.stdin.buffer,
-            sys.stdout.buffer,
-            input_format=input_format,
-            as_json=as_json,
-        )
-    finally:
-        gc.unfreeze()
+    run(
+        translator,
+        sys.stdin.buffer,
+        sys.stdout.buffer,
+        input_format=input_format,
+        as_json=as_json,
+    )
 
 
 def _translate_document(
