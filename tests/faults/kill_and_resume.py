@@ -30,7 +30,7 @@ import psutil
 from mtkit.training.metrics import read_metrics
 
 RECIPE = Path(__file__).parent.parent / "tiny.toml"
-NUM_STEPS = 60
+NUM_STEPS = 100
 SETTINGS = (
     f"training.max_steps={NUM_STEPS}",
     "training.checkpoint_every=4",
