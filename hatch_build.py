@@ -3,6 +3,7 @@
 Without one, and on Windows, mtkit is installed without them, and PyTorch does their work.
 """
 
+import hashlib
 import os
 import platform
 import shutil
@@ -38,8 +39,8 @@ class KernelsHook(BuildHookInterface):
         libraries = compile_kernels(Path(self.root))
         if not libraries:
             self.app.display_warning(
-                "mtkit: no C++ compiler (g++ or clang++, or the one that CXX names): 8-bit "
-                "translation will be slower"
+                "mtkit: no C++ compiler (g++ or clang++, or the one that CXX names): "
+                "translation on a processor will be slower"
             )
             return
         build_data["pure_python"] = False
@@ -58,7 +59,10 @@ def compile_kernels(root: Path) -> list[Path]:
     if compiler is None or sys.platform == "win32":
         return []
     folder = root / _SOURCES
-    newest = max(path.stat().st_mtime for path in [*folder.glob("*.h"), *folder.glob("*.cpp")])
+    sources = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
+    newest = max(path.stat().st_mtime for path in [Path(__file__), *sources])
+    # A library is loaded only beside the sources that it was made of (compiled.py).
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     # The library finds what it needs on older systems, too.
     portable = ["-static-libstdc++", "-static-libgcc"] if sys.platform == "linux" else []
     running = {}
@@ -75,6 +79,7 @@ def compile_kernels(root: Path) -> list[Path]:
             *_OPTIONS,
             *portable,
             *options,
+            f'-DMTKIT_SOURCES="{digest}"',
             str(folder / "kernels.cpp"),
             "-o",
             str(new),

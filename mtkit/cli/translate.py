@@ -267,13 +267,7 @@ def _answer_stdin(
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
     run = score_stream if score_only else translate_stream
-    run(
-        translator,
-        sys.stdin.buffer,
-        sys.stdout.buffer,
-        input_format=input_format,
-        as_json=as_json,
-    )
+    run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
 
 
 def _translate_document(

@@ -1,10 +1,12 @@
 """Kernels in C++ for a processor: the library that is compiled when mtkit is installed.
 
 `kernels/` has their source, `hatch_build.py` compiles it once for each kind of processor. Where no
-compiler was there, or a processor is of no such kind, there is no library, and PyTorch does all.
+compiler was there, a processor is of no such kind, or the source has changed since, there is no
+library, and PyTorch does all.
 """
 
 import ctypes
+import hashlib
 import math
 import weakref
 from collections.abc import Callable
@@ -99,6 +101,7 @@ def _check_status(status: int) -> None:
 
 
 _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "mtkit_sources": ([], c_char_p),
     "mtkit_instructions": ([], c_char_p),
     "mtkit_supports": ([c_char_p], c_int32),
     "mtkit_new_linear": (
@@ -139,7 +142,15 @@ def open_library(kind: str) -> ctypes.CDLL | None:
     except (OSError, AttributeError):
         # Not compiled, for another system, or by another version of mtkit.
         return None
-    return library
+    # Structures are as the sources say: a library of others would read and write where it mustn't.
+    return library if library.mtkit_sources() == _digest_sources() else None
+
+
+def _digest_sources() -> bytes:
+    """Returns the digest that a library of the sources beside it was compiled with."""
+    sources = sorted([*FOLDER.glob("*.h"), *FOLDER.glob("*.cpp")])
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    return digest.hexdigest().encode()
 
 
 def library_path(kind: str) -> Path:

@@ -37,6 +37,9 @@ auto make_or_null(Make make) -> decltype(make()) {
 
 extern "C" {
 
+// The digest of the sources that this was compiled from.
+const char* mtkit_sources() { return MTKIT_SOURCES; }
+
 // A kind of processor that this was compiled for, by the instructions it uses.
 const char* mtkit_instructions() {
 #if defined(__AVX512BF16__)

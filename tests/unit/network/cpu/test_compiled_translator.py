@@ -308,3 +308,14 @@ def test_memory_that_ends_is_told() -> None:
         translator._library.mtkit_select(
             search._handle.pointer, starts.data_ptr(), 2**62, starts.data_ptr(), 1
         )
+
+
+@needs_library
+def test_a_library_of_other_sources_is_not_loaded(monkeypatch, tmp_path) -> None:
+    for path in compiled.FOLDER.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path)
+    assert open_library("plain") is not None
+    header = tmp_path / "network.h"
+    header.write_bytes(header.read_bytes() + b"// changed since\n")
+    assert open_library("plain") is None
