@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +16,7 @@ from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
+from mtkit.recipe.precision import Precision
 
 Projection = Callable[[Tensor], Tensor]
 """From states to logits."""
@@ -50,9 +50,7 @@ class TokenEmbedding(nn.Module):
         """Makes `project`, always with this bias, faster on a processor, and inference only."""
         self.projection = PrepackedLinear(self.weight, bias)
 
-    def compile_products(
-        self, bias: Float[Tensor, " vocab"] | None, arithmetic: Literal["fp32", "bf16"]
-    ) -> None:
+    def compile_products(self, bias: Float[Tensor, " vocab"] | None, arithmetic: Precision) -> None:
         """Has `project`, always with this bias, be compiled, inference only."""
         self.projection = CompiledLinear(self.weight, bias, arithmetic)
 

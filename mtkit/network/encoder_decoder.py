@@ -1,7 +1,5 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -16,6 +14,7 @@ from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
 from mtkit.network.stack import TransformerStack
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
+from mtkit.recipe.precision import Precision
 
 _MIN_PADDING = 0.1
 """Share of padding from which on it is left out; with less there is little to gain."""
@@ -117,7 +116,7 @@ class EncoderDecoder(nn.Module):
         prepack_linear_maps(self)
         self.output_embedding.prepack(self.output_bias)
 
-    def compile_products(self, arithmetic: Literal["fp32", "bf16"]) -> None:
+    def compile_products(self, arithmetic: Precision) -> None:
         """Has all products be compiled; from now on it can neither learn nor be saved.
 
         Args:

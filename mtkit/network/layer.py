@@ -55,7 +55,7 @@ class TransformerLayer(nn.Module):
 
         `watched` is a head of this layer.
         """
-        attention, norm = self._find_self_attention()
+        attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout))
         if self.has_cross_attention:
             states = self._add(
@@ -74,7 +74,7 @@ class TransformerLayer(nn.Module):
         watched: WatchedHead,
     ) -> None:
         """Passes states as far as a head of this layer; see `TransformerStack.watch`."""
-        attention, norm = self._find_self_attention()
+        attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout))
         inputs = self.cross_attention_norm(states) if self.norm_first else states
         self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
@@ -87,7 +87,7 @@ class TransformerLayer(nn.Module):
         For a layer without cross-attention.
         """
         layer_cache = LayerCache()
-        attention, norm = self._find_self_attention()
+        attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout, layer_cache))
         return self._add(states, self.feed_forward_norm, self.feed_forward), layer_cache
 
@@ -98,7 +98,7 @@ class TransformerLayer(nn.Module):
         layer_cache: LayerCache,
     ) -> Float[Tensor, "batch beam d_model"]:
         """Returns the layer's output for the newest position, and adds it to the cache."""
-        attention, norm = self._find_self_attention()
+        attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention.step(inputs, cache, layer_cache))
         if self.has_cross_attention:
             states = self._add(
@@ -108,7 +108,8 @@ class TransformerLayer(nn.Module):
             )
         return self._add(states, self.feed_forward_norm, self.feed_forward)
 
-    def _find_self_attention(self) -> tuple[SelfAttention, LayerNorm]:
+    def find_self_attention(self) -> tuple[SelfAttention, LayerNorm]:
+        """Returns the layer's attention to its own sequence, and the norm beside it."""
         if self.has_cross_attention:
             return self.self_attention, self.self_attention_norm
         return self.attention, self.attention_norm

@@ -215,10 +215,10 @@ def _check_short(config: ModelConfig, input_bytes: int | None) -> None:
     """
     if input_bytes is None or input_bytes < _MANY_BYTES:
         return
-    from mtkit.network.cpu.compiled import has_vnni  # noqa: PLC0415
-    from mtkit.network.cpu.compiled_translator import can_compile_model  # noqa: PLC0415
+    from mtkit.network.cpu.compiled_translator import can_compile  # noqa: PLC0415
+    from mtkit.network.cpu.quantized import is_compiled_fastest  # noqa: PLC0415
 
-    if has_vnni() and can_compile_model(config.model):
+    if is_compiled_fastest() and can_compile(config.model):
         raise MtkitError(f"its compiled passes are faster for {input_bytes / 1e6:,.1f} MB of text")
 
 

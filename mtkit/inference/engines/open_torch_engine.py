@@ -130,7 +130,7 @@ def make_ready(
     if (
         device.type == "cpu"
         and isinstance(model, EncoderDecoder)
-        and can_compile(model)
+        and can_compile(model.model)
         and gains_by_compiling(precision)
     ):
         model.compile_products(precision)

@@ -36,7 +36,7 @@ from mtkit.inference.search.step_model import (
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
-from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
+from mtkit.network.cpu.compiled_translator import CompiledTranslator, is_compiled
 from mtkit.network.cpu.quantized import WIDTH_MULTIPLE, is_quantized
 from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
@@ -84,7 +84,7 @@ class TorchEngine:
         self._compiled = {
             model: CompiledTranslator(model)
             for model in self._models
-            if isinstance(model, EncoderDecoder) and can_compile(model) and is_compiled(model)
+            if isinstance(model, EncoderDecoder) and is_compiled(model)
         }
         # A network has one mode, training or evaluation, and tables that grow.
         self._lock = threading.Lock()

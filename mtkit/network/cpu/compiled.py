@@ -13,11 +13,13 @@ from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from mtkit.recipe.precision import InferencePrecision, Precision
 
 FOLDER = Path(__file__).parent / "kernels"
 KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
@@ -201,7 +203,7 @@ def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
 
 
 def new_linear(
-    arithmetic: Literal["fp32", "bf16", "int8"],
+    arithmetic: InferencePrecision,
     weight: Tensor,
     bias: Float[Tensor, " outputs"] | None,
     scales: Float[Tensor, " outputs"] | None = None,
@@ -261,13 +263,13 @@ class CompiledLinear(nn.Module):
         self,
         weight: Float[Tensor, "outputs inputs"],
         bias: Float[Tensor, " outputs"] | None = None,
-        arithmetic: Literal["fp32", "bf16"] = "fp32",
+        arithmetic: Precision = "fp32",
     ) -> None:
         super().__init__()
         handle = new_linear(arithmetic, weight, bias)
         if handle is None:
             raise RuntimeError(f"no compiled products in {arithmetic} here")
-        self.arithmetic: Literal["fp32", "bf16"] = arithmetic
+        self.arithmetic: Precision = arithmetic
         self.handle = handle
         self._num_outputs = len(weight)
 
@@ -280,12 +282,12 @@ class CompiledLinear(nn.Module):
         return outputs.view(*inputs.shape[:-1], self._num_outputs)
 
 
-def can_multiply(arithmetic: Literal["fp32", "bf16"]) -> bool:
+def can_multiply(arithmetic: Precision) -> bool:
     """Checks that products in this arithmetic are compiled for this processor."""
     return new_linear(arithmetic, torch.zeros(1, 1), None) is not None
 
 
-def compile_linear_maps(network: nn.Module, arithmetic: Literal["fp32", "bf16"]) -> None:
+def compile_linear_maps(network: nn.Module, arithmetic: Precision) -> None:
     """Replaces a network's linear maps by compiled ones, and drops their own weights."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.network.attention import SelfAttention
 from mtkit.network.cpu.compiled import (
     CompiledLinear,
     Embedding,
@@ -41,7 +40,7 @@ class CompiledTranslator:
     """An encoder-decoder whose passes are compiled.
 
     Args:
-        network: The network, with compiled products; see `can_compile` and `is_compiled`.
+        network: The network, with compiled products; see `is_compiled`.
     """
 
     def __init__(self, network: EncoderDecoder) -> None:
@@ -116,7 +115,7 @@ class CompiledTranslator:
         layers = [_describe_layer(layer) for layer in stack.layers]
         first = stack.layers[0]
         assert isinstance(first, TransformerLayer)
-        attention, _ = _find_self_attention(first)
+        attention, _ = first.find_self_attention()
         keys, _, values = attention.widths
         shape = Shape(
             d_model=self.d_model,
@@ -262,12 +261,7 @@ class CompiledSearch:
         )
 
 
-def can_compile(network: EncoderDecoder) -> bool:
-    """Checks that a network's layers are all of kinds that are compiled."""
-    return can_compile_model(network.model)
-
-
-def can_compile_model(model: Model) -> bool:
+def can_compile(model: Model) -> bool:
     """Checks that a translator's layers are of kinds that are compiled, and a library is there."""
     return (
         choose_library() is not None
@@ -278,22 +272,20 @@ def can_compile_model(model: Model) -> bool:
 
 
 def is_compiled(network: EncoderDecoder) -> bool:
-    """Checks that a network's products are compiled ones."""
+    """Checks that a network's layers can be compiled, and that its products are compiled ones."""
     projection = network.output_embedding.projection
-    return isinstance(projection, CompiledLinear) or (
-        isinstance(projection, QuantizedLinear) and isinstance(projection.product, CompiledProduct)
+    return can_compile(network.model) and (
+        isinstance(projection, CompiledLinear)
+        or (
+            isinstance(projection, QuantizedLinear)
+            and isinstance(projection.product, CompiledProduct)
+        )
     )
-
-
-def _find_self_attention(layer: TransformerLayer) -> tuple[SelfAttention, nn.LayerNorm]:
-    if layer.has_cross_attention:
-        return layer.self_attention, layer.self_attention_norm
-    return layer.attention, layer.attention_norm
 
 
 def _describe_layer(layer: nn.Module) -> Layer:
     assert isinstance(layer, TransformerLayer)
-    attention, norm = _find_self_attention(layer)
+    attention, norm = layer.find_self_attention()
     described = Layer(
         self_norm=_describe_norm(norm),
         feed_forward_norm=_describe_norm(layer.feed_forward_norm),

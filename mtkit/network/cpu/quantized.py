@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int8
@@ -318,7 +318,7 @@ def choose_kernel() -> type[IntegerProduct]:
     Compiled passes save more than products alone, and need the compiled kernel: it is taken if it
     isn't much slower, and at once where no other can be so.
     """
-    if has_vnni() and not _has_amx() and is_exact(CompiledProduct):
+    if is_compiled_fastest() and is_exact(CompiledProduct):
         return CompiledProduct
     rows, weight = _draw_extremes(_TIMED_SHAPE)
     exact = [kind for kind in KERNELS if is_exact(kind)] or [PlainProduct]
@@ -335,14 +335,14 @@ def choose_kernel() -> type[IntegerProduct]:
 
 
 @cache
-def gains_by_compiling(precision: Literal["fp32", "bf16"]) -> bool:
+def gains_by_compiling(precision: Precision) -> bool:
     """Checks that products in this precision are compiled, and not much slower than PyTorch's.
 
     Compiled passes save more than products alone. Tried once a process.
     """
     if not can_multiply(precision):
         return False
-    if has_vnni() and not _has_amx():
+    if is_compiled_fastest():
         return True
     rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
     with torch.no_grad():
@@ -364,7 +364,7 @@ def gains_by_quantizing(precision: Precision) -> bool:
     rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
     with torch.no_grad():
         plain = _time_pytorch(precision, weight, rows)
-        if precision in ("fp32", "bf16") and gains_by_compiling(precision):
+        if gains_by_compiling(precision):
             plain = min(plain, _time(CompiledLinear(weight, arithmetic=precision), rows))
         return plain > _MIN_GAIN * _time(QuantizedLinear(weight), rows)
 
@@ -393,6 +393,14 @@ def is_exact(kind: type[IntegerProduct]) -> bool:
     exact = (rows.double() @ weight.double().t()).float()
     # The plain one serves where no other does, however slow.
     return (seconds < _MAX_SECONDS or kind is PlainProduct) and torch.equal(found, exact)
+
+
+def is_compiled_fastest() -> bool:
+    """Checks, without a trial, that no other kernel here is as fast as the compiled ones.
+
+    With AMX another may be.
+    """
+    return has_vnni() and not _has_amx()
 
 
 def _has_amx() -> bool:

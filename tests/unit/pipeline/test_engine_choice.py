@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from mtkit.cli.app import app
 from mtkit.inference.engines import open_torch_engine
 from mtkit.model.config import open_model_folder
-from mtkit.network.cpu.compiled import has_vnni
+from mtkit.network.cpu.quantized import is_compiled_fastest
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
 
@@ -57,7 +57,7 @@ def test_an_export_of_the_runs_model_is_taken_and_said_once(trained) -> None:
     assert "engine" not in translate(trained, "inference.engine=torch").stderr
 
 
-@pytest.mark.skipif(not has_vnni(), reason="no kernels compiled for this processor")
+@pytest.mark.skipif(not is_compiled_fastest(), reason="no kernels compiled for this processor")
 def test_much_text_goes_to_compiled_passes(trained) -> None:
     call("export", trained.options)
     recipe, workspace = trained.recipe, trained.workspace
