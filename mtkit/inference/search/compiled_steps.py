@@ -59,7 +59,6 @@ class CompiledSteps:
         self.vocab_size = translator.vocab_size
         self._search = translator.start(memory, starts, watched)
         self._lengths = lengths_B.tolist()
-        self._num_hypotheses = 1
         self._keeps_attention = keeps_attention
         self._attention_BWS: Tensor | None = None
         self._vocabulary = vocabulary
@@ -102,14 +101,13 @@ class CompiledSteps:
             sentence: Index in the batch so far.
             hypothesis: Index among the sentence's, before `select`.
         """
-        row = sentence * self._num_hypotheses + hypothesis
-        return self._search.copy_attention(row, self._lengths[sentence]).numpy()
+        length = self._lengths[sentence]
+        return self._search.copy_attention(sentence, hypothesis, length).numpy()
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
         self._search.select(sentences, parents)
         self._lengths = [self._lengths[sentence] for sentence in sentences]
-        self._num_hypotheses = parents.shape[1]
         if list(sentences) != list(range(len(self._is_token_BS))):
             self._is_token_BS = self._is_token_BS[list(sentences)]
         if self._vocabulary is not None:

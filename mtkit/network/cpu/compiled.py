@@ -126,7 +126,7 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
         [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int32],
         c_void_p,
     ),
-    "mtkit_copy_attention": ([c_void_p, c_int64, c_void_p], None),
+    "mtkit_copy_attention": ([c_void_p, c_int64, c_int64, c_void_p], None),
     "mtkit_free_search": ([c_void_p], None),
     "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(Wanted), c_int32], _check_status),
     "mtkit_select": ([c_void_p, c_void_p, c_int64, c_void_p, c_int64], _check_status),

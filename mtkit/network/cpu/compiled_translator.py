@@ -24,7 +24,8 @@ from mtkit.network.cpu.compiled import (
     address,
     choose_library,
 )
-from mtkit.network.cpu.quantized import CompiledProduct, QuantizedLinear
+from mtkit.network.cpu.integer_products import CompiledProduct
+from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.layer import TransformerLayer
@@ -237,15 +238,20 @@ class CompiledSearch:
             torch.get_num_threads(),
         )
 
-    def copy_attention(self, row: int, src_len: int) -> Float[Tensor, "steps src_len"]:
+    def copy_attention(
+        self, sentence: int, hypothesis: int, src_len: int
+    ) -> Float[Tensor, "steps src_len"]:
         """Returns the attention to the source that was watched at each step so far.
 
         Args:
-            row: Index of the hypothesis among those of all sentences.
-            src_len: Tokens of its source.
+            sentence: Index in the batch so far.
+            hypothesis: Index among the sentence's, before `select`.
+            src_len: Tokens of the sentence's source.
         """
         found = torch.empty(self._num_steps, src_len)
-        self._library.mtkit_copy_attention(self._handle.pointer, row, address(found))
+        self._library.mtkit_copy_attention(
+            self._handle.pointer, sentence, hypothesis, address(found)
+        )
         return found
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:

@@ -153,8 +153,8 @@ int32_t mtkit_step(Search* search, const int64_t* tokens, const float* position,
   return run([&] { search->step(tokens, position, *wanted, num_threads); });
 }
 
-void mtkit_copy_attention(const Search* search, int64_t row, float* to) {
-  search->copy_attention(row, to);
+void mtkit_copy_attention(const Search* search, int64_t sentence, int64_t hypothesis, float* to) {
+  search->copy_attention(sentence, hypothesis, to);
 }
 
 int32_t mtkit_select(Search* search, const int64_t* sentences, int64_t num_kept,

@@ -177,7 +177,7 @@ class Slots {
   std::vector<int32_t> free_;
 };
 
-// Where a row of the output goes: at most one of the two is asked for.
+// What a step is asked for, and where it goes: of log-probabilities, states and the best one.
 struct Wanted {
   float* log_probabilities;  // [rows, vocab], or null.
   float* states;             // [rows, d_model], what a projection takes; or null.
@@ -221,10 +221,11 @@ class Search {
         });
   }
 
-  // Writes the attention that was watched at each step so far, [steps, src_len], of a row.
-  void copy_attention(int64_t row, float* to) const {
-    const int64_t length = sources_[size_t(row / beam_)].length;
-    for (const int32_t slot : chains_[size_t(row)]) {
+  // Writes the attention of a sentence's hypothesis that was watched at each step so far, [steps,
+  // src_len].
+  void copy_attention(int64_t sentence, int64_t hypothesis, float* to) const {
+    const int64_t length = sources_[size_t(sentence)].length;
+    for (const int32_t slot : chains_[size_t(sentence * beam_ + hypothesis)]) {
       std::copy_n(slots_.attention(slot), length, to);
       to += length;
     }

@@ -43,7 +43,6 @@ class Buffer {
     return values_;
   }
   Value* data() const { return values_; }
-  bool empty() const { return size_ == 0; }
 
  private:
   static constexpr std::align_val_t kAlignment{64};

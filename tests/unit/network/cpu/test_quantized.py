@@ -11,15 +11,17 @@ from torch import nn
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu import quantized
 from mtkit.network.cpu.compiled import choose_library
-from mtkit.network.cpu.quantized import (
+from mtkit.network.cpu.integer_products import (
     KERNELS,
     CompiledProduct,
     IntegerProduct,
     IntMmProduct,
     OneDnnProduct,
     PlainProduct,
-    QuantizedLinear,
     as_rows,
+)
+from mtkit.network.cpu.quantized import (
+    QuantizedLinear,
     choose_kernel,
     gains_by_compiling,
     gains_by_quantizing,

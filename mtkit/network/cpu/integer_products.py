@@ -1,0 +1,208 @@
+"""Products of 8-bit integers, a class for each kernel that a processor may have.
+
+Their sums are exact, in int32; scales and a bias follow in fp32. Which one a processor takes is
+decided in quantized.py.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor, nn
+
+from mtkit.network.cpu.compiled import address, apply_linear, choose_library, new_linear
+from mtkit.network.cpu.prepacked import pad_height
+
+MAX_INTEGER = 127
+_ROUNDER = 1.5 * 2**23
+"""Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
+_UINT8_OFFSET = 128
+
+
+class IntegerProduct(ABC):
+    """A matrix of 8-bit integers, as a kernel reads it.
+
+    Args:
+        weight: The integers.
+        scales: What a unit of each output is worth.
+        bias: A number for each output; none where it isn't given.
+
+    Attributes:
+        name: Name of the kernel, for people.
+        dtype: Type of the rows that it is multiplied by: int8, or uint8 with 128 for 0.
+    """
+
+    name: ClassVar[str]
+    dtype: ClassVar[torch.dtype]
+
+    def __init__(
+        self,
+        weight: Int8[Tensor, "outputs inputs"],
+        scales: Float[Tensor, " outputs"],
+        bias: Float[Tensor, " outputs"] | None = None,
+    ) -> None:
+        self._bias = bias
+        offset = _UINT8_OFFSET if self.dtype == torch.uint8 else 0
+        self._rounder = torch.full((weight.shape[1],), _ROUNDER + offset)
+        self._lay_out(weight, scales)
+
+    @abstractmethod
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        """Keeps the matrix as the kernel reads it."""
+
+    @abstractmethod
+    def multiply(self, rows: Tensor) -> Float[Tensor, "rows outputs"]:
+        """Returns the sums of products, times each output's scale, in fp32."""
+
+    def transform(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        num_rows = len(rows)
+        largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
+        # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
+        rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
+        # What stands in the rows beyond is multiplied, too, and left out.
+        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self.dtype)
+        integers[:num_rows] = rounded.view(torch.int32)
+        product = self.multiply(integers)[:num_rows]
+        if self._bias is None:
+            return product.mul_(largest)
+        return torch.addcmul(self._bias, product, largest, out=product)
+
+
+class CompiledProduct(IntegerProduct):
+    """mtkit's own kernel: it quantises, multiplies and scales at once, with exact sums.
+
+    Attributes:
+        handle: The matrix, for what else is compiled.
+    """
+
+    name = "compiled"
+    dtype = torch.int8
+
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        handle = new_linear("int8", weight, self._bias, scales)
+        if handle is None:
+            raise RuntimeError("no compiled products in int8 here, or sums might overflow")
+        self.handle = handle
+        self._num_outputs = len(weight)
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        library = choose_library()
+        assert library is not None, "it made the map"
+        outputs = torch.empty(len(rows), self._num_outputs)
+        library.mtkit_multiply(
+            self.handle.pointer,
+            address(rows.contiguous(), torch.int8),
+            len(rows),
+            address(outputs),
+            torch.get_num_threads(),
+        )
+        return outputs
+
+    def transform(self, rows: Tensor) -> Tensor:
+        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        return apply_linear(self.handle, rows, self._num_outputs)
+
+
+class OneDnnProduct(IntegerProduct):
+    """oneDNN's kernel, which lays the matrix out once and scales the sums itself.
+
+    It adds up products with rows of 0 to 255, and takes what is too much off at the end. With AMX
+    that happens in fp32, and sums of many inputs are rounded.
+    """
+
+    name = "oneDNN"
+    dtype = torch.uint8
+    _ZERO: ClassVar[int] = _UINT8_OFFSET
+
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        self._weight = torch.ops.onednn.qlinear_prepack(weight, None)
+        self._scales = scales
+        self._zeros = torch.zeros(len(scales), dtype=torch.int64)
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            rows,
+            1.0,
+            self._ZERO,
+            self._weight,
+            self._scales,
+            self._zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+        return product
+
+
+class SignedOneDnnProduct(OneDnnProduct):
+    """The same with rows of -127 to 127: exact with AMX, and thousands of times slower without."""
+
+    name = "oneDNN, signed"
+    dtype = torch.int8
+    _ZERO: ClassVar[int] = 0
+
+
+class IntMmProduct(IntegerProduct):
+    """PyTorch's `_int_mm`, whose sums are scaled afterwards."""
+
+    name = "_int_mm"
+    dtype = torch.int8
+
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        self._columns = weight.t()
+        if weight.shape[1] == 1:
+            # With the strides of a transposed matrix nothing is multiplied at all.
+            self._columns = self._columns.clone(memory_format=torch.contiguous_format)
+        self._scales = scales
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        return torch._int_mm(rows, self._columns).float().mul_(self._scales)
+
+
+class PlainProduct(IntegerProduct):
+    """Products in fp32 of whole numbers, with exact sums: for processors without a kernel."""
+
+    name = "fp32"
+    dtype = torch.int8
+    _MAX_INPUTS = 2**24 // MAX_INTEGER**2
+    """Inputs whose sums fp32 holds exactly."""
+
+    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
+        self._parts = [part.float() for part in torch.split(weight, self._MAX_INPUTS, dim=1)]
+        self._scales = scales
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Returns the sums of products, times each output's scale."""
+        parts = torch.split(rows.float(), self._MAX_INPUTS, dim=1)
+        sums = [
+            nn.functional.linear(part, weight)
+            for part, weight in zip(parts, self._parts, strict=True)
+        ]
+        if len(sums) == 1:
+            return sums[0].mul_(self._scales)
+        return torch.stack([each.int() for each in sums]).sum(dim=0).float().mul_(self._scales)
+
+
+KERNELS: tuple[type[IntegerProduct], ...] = (
+    CompiledProduct,
+    SignedOneDnnProduct,
+    OneDnnProduct,
+    IntMmProduct,
+    PlainProduct,
+)
+
+
+def as_rows(rows: Int8[Tensor, "rows inputs"], kind: type[IntegerProduct]) -> Tensor:
+    """Returns integers in the type that a kernel takes."""
+    if kind.dtype == torch.int8:
+        return rows
+    return (rows.int() + _UINT8_OFFSET).to(kind.dtype)
