@@ -112,16 +112,22 @@ def to_words(
     }
 
 
+def join_pairs(
+    sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]
+) -> list[tuple[tuple[str, list[int]], tuple[str, list[int]]]]:
+    return [
+        (join_words(source, languages[0]), join_words(target, languages[1]))
+        for source, target in zip(sources, targets, strict=True)
+    ]
+
+
 def align(
     translator: Translator,
     sources: Sequence[str],
     targets: Sequence[str],
     languages: tuple[str, str],
 ) -> list[Pairs]:
-    joined = [
-        (join_words(source, languages[0]), join_words(target, languages[1]))
-        for source, target in zip(sources, targets, strict=True)
-    ]
+    joined = join_pairs(sources, targets, languages)
     scored = translator.score([(source[0], target[0]) for source, target in joined])
     return [
         to_words(each.candidates[0].alignment or WordAlignment((), (), ()), source[1], target[1])
@@ -206,10 +212,7 @@ def align_by_folder(
     languages: tuple[str, str],
 ) -> list[Pairs]:
     """Returns the links that `mtkit align` finds."""
-    joined = [
-        (join_words(source, languages[0]), join_words(target, languages[1]))
-        for source, target in zip(sources, targets, strict=True)
-    ]
+    joined = join_pairs(sources, targets, languages)
     requests = [Request(source[0], prefix=target[0]) for source, target in joined]
     return [
         to_words(each, source[1], target[1])

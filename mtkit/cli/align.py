@@ -3,16 +3,16 @@
 import json
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import (
+    ModelOption,
     RecipeOption,
     SetOption,
     WorkspaceOption,
-    declare_option,
+    check_model_alone,
     open_run,
 )
 from mtkit.standard_streams import check_stdin, check_stdout
@@ -30,10 +30,7 @@ def align(
     recipe: RecipeOption = "",
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
-    model: Annotated[
-        Path | None,
-        declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
-    ] = None,
+    model: ModelOption = None,
     form: Annotated[
         Form,
         typer.Option("--input", help="Input format: tsv (source, tab, translation) or jsonl."),
@@ -51,8 +48,9 @@ def align(
 
     By the word aligner in the model folder (data.word_aligner), and what the pairs themselves show.
     """
-    if model is not None and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
+    if model is not None and overrides:
+        raise typer.BadParameter("--set changes a recipe, and with --model none is read")
     check_stdin("mtkit align")
     check_stdout("mtkit align")
     if model is None:

@@ -11,9 +11,11 @@ import typer
 
 from mtkit.cli.options import (
     DeviceOption,
+    ModelOption,
     RecipeOption,
     SetOption,
     WorkspaceOption,
+    check_model_alone,
     declare_option,
     open_run,
 )
@@ -36,10 +38,7 @@ def attend(
     recipe: RecipeOption = "",
     workspace: WorkspaceOption = None,
     overrides: SetOption = None,
-    model: Annotated[
-        Path | None,
-        declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
-    ] = None,
+    model: ModelOption = None,
     device: DeviceOption = "auto",
     form: Annotated[
         Form,
@@ -75,8 +74,7 @@ def attend(
 
     A table on a terminal, tab-separated lines into a pipe or a file.
     """
-    if model is not None and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
     check_stdin("mtkit attend")
     check_stdout("mtkit attend")
     settings = None

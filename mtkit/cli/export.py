@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
+from mtkit.cli.options import (
+    RecipeOption,
+    SetOption,
+    WorkspaceOption,
+    check_model_alone,
+    declare_option,
+    open_run,
+)
 from mtkit.errors import MtkitError, suggest
 
 if TYPE_CHECKING:
@@ -72,8 +79,7 @@ def export(
     chosen = _find_form(form)
     if form == "transformers" and quantization is not None:
         raise typer.BadParameter("--quantization can't be combined with --format transformers")
-    if model is not None and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
     run = open_run(recipe, workspace, overrides) if model is None else None

@@ -59,6 +59,10 @@ ProcessesOption = Annotated[
     int | None,
     declare_count("--processes", "Train on the CPU in N processes."),
 ]
+ModelOption = Annotated[
+    Path | None,
+    declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
+]
 DeviceOption = Annotated[
     str,
     typer.Option(
@@ -67,6 +71,16 @@ DeviceOption = Annotated[
         help="Device of the model: cpu, cuda, or auto (a GPU if there is one).",
     ),
 ]
+
+
+def check_model_alone(*, has_model: bool, recipe: str, workspace: Path | None) -> None:
+    """Checks that a model folder and a run aren't both named.
+
+    Raises:
+        typer.BadParameter: They are.
+    """
+    if has_model and (recipe or workspace is not None):
+        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
 
 
 def open_run(

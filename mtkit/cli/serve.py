@@ -10,6 +10,7 @@ from mtkit.cli.options import (
     RecipeOption,
     SetOption,
     WorkspaceOption,
+    check_model_alone,
     declare_option,
     open_run,
 )
@@ -55,8 +56,7 @@ def serve(
 
     Limits are keys of their own: --set serve.max_characters=10000.
     """
-    if model and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_model_alone(has_model=bool(model), recipe=recipe, workspace=workspace)
     if new_key is not None:
         if keys is None:
             raise typer.BadParameter("--new-key needs --keys FILE")

@@ -17,6 +17,7 @@ from mtkit.cli.options import (
     RecipeOption,
     SetOption,
     WorkspaceOption,
+    check_model_alone,
     declare_option,
     open_run,
 )
@@ -152,8 +153,7 @@ def translate(
     is_document = file is not None or form not in (None, *_LINES)
     if is_document and (score_only or as_json or errors is not Errors.STRICT):
         raise typer.BadParameter("--score-only, --json and --errors are for lines on stdin")
-    if model and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+    check_model_alone(has_model=bool(model), recipe=recipe, workspace=workspace)
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     if file is None:

@@ -191,3 +191,7 @@ def test_mtkit_align_prints_objects_and_names_what_is_missing(model: Path, tmp_p
     assert "no word aligner here" in refused.stderr
     unpaired = run_align(model, "a\n")
     assert (unpaired.returncode, unpaired.stdout) == (1, "")
+    ignored = run_align(model, "a\tb\n", "--set", "name=x")
+    assert (ignored.returncode, ignored.stdout) == (2, "")
+    nothing = run_align(model, "")
+    assert (nothing.returncode, nothing.stdout) == (0, "")

@@ -2,6 +2,7 @@
 
 engine.py              the interface of an engine
 torch_engine.py        PyTorch, on a CPU or one GPU
+run_search.py          which search settings ask for, and what outputs must be
 torch_aligner.py       attention that alignments are read from, by PyTorch
 open_torch_engine.py   a model folder opened for it: device, precision, processes
 parallel_engine.py     an engine in several processes

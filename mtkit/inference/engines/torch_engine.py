@@ -3,27 +3,24 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
+from mtkit.inference.engines.run_search import Constraints, run_search
 from mtkit.inference.engines.short_lists import list_vocabulary
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.batch_vocabulary import BatchVocabulary
-from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.compiled_steps import CompiledSteps
-from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import leave_out_beginning
-from mtkit.inference.search.rules import OutputRules
-from mtkit.inference.search.sampling import sample
 from mtkit.inference.search.scoring import score_targets, score_text
 from mtkit.inference.search.step_model import (
     CausalSteps,
@@ -117,7 +114,7 @@ class TorchEngine:
             device=self._device,
         )
         vocabulary = self._list_vocabulary(sources)
-        constraints = _Constraints.of(sources, vocabulary)
+        constraints = Constraints.of(sources, vocabulary)
         if any(constraints.required) and settings.sampling is not None:
             raise MtkitError(
                 "phrases that an output must contain need a beam, and inference.sampling has none",
@@ -126,7 +123,7 @@ class TorchEngine:
         with self._lock, _evaluating(self._networks):
             members = self._read(sources, settings, vocabulary)
             steps = self._join(members, sources, settings)
-            found = _search(steps, sources, settings, limits, constraints)
+            found = run_search(steps, sources, settings, limits, constraints)
             if vocabulary is not None:
                 found = [
                     [replace(each, token_ids=vocabulary.restore(each.token_ids)) for each in of_one]
@@ -311,80 +308,6 @@ class TorchEngine:
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
         tokens, layout = pad(batch, multiple=self._width_multiple, max_width=self.max_tokens)
         return send(tokens, self._device), layout.to(self._device)
-
-
-@dataclass(frozen=True)
-class _Constraints:
-    """What each source's output begins with, must contain and may not contain."""
-
-    forced: list[tuple[int, ...]]
-    required: list[list[tuple[int, ...]]]
-    forbidden: list[list[tuple[int, ...]]]
-
-    @classmethod
-    def of(
-        cls, sources: Sequence[EncodedSource], vocabulary: BatchVocabulary | None
-    ) -> "_Constraints":
-        """Returns the constraints of a batch.
-
-        Args:
-            sources: The batch.
-            vocabulary: The tokens that outputs may have, by whose indices constraints are; None for
-                all.
-        """
-        forced = [source.forced for source in sources]
-        required = [list(source.required) for source in sources]
-        forbidden = [list(source.forbidden) for source in sources]
-        if vocabulary is None:
-            return cls(forced, required, forbidden)
-        find = vocabulary.find
-        listed = set(vocabulary.tokens.tolist()) if any(forbidden) else set()
-        # What has a token that isn't listed can't occur.
-        possible = [filter(listed.issuperset, phrases) for phrases in forbidden]
-        return cls(
-            list(map(find, forced)),
-            [list(map(find, phrases)) for phrases in required],
-            [list(map(find, phrases)) for phrases in possible],
-        )
-
-
-def _search(
-    model: StepModel,
-    sources: Sequence[EncodedSource],
-    settings: Inference,
-    limits: Int[Tensor, " batch"],
-    constraints: _Constraints,
-) -> list[list[Hypothesis]]:
-    rules = OutputRules(
-        constraints.forced,
-        num_certain=[len(source.begin) for source in sources],
-        min_length=settings.min_length,
-        no_repeat_ngram=settings.no_repeat_ngram,
-        forbidden=constraints.forbidden,
-    )
-    if settings.sampling is not None:
-        return sample(
-            model,
-            limits,
-            sampling=settings.sampling,
-            num_samples=settings.n_best,
-            draws=[source.draw for source in sources],
-            penalty=settings.length_penalty,
-            rules=rules,
-        )
-    if settings.beam_size == 1 and not any(constraints.required):
-        return greedy_search(model, limits, settings.length_penalty, rules)
-    return beam_search(
-        model,
-        limits,
-        beam_size=settings.beam_size,
-        n_best=settings.n_best,
-        penalty=settings.length_penalty,
-        coverage=settings.coverage_penalty,
-        stop_margin=settings.stop_margin,
-        rules=rules,
-        required=constraints.required,
-    )
 
 
 def pad(

@@ -1,0 +1,100 @@
+"""Which search settings ask for, and what outputs must be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Int
+from torch import Tensor
+
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.search.batch_vocabulary import BatchVocabulary
+from mtkit.inference.search.beam import beam_search
+from mtkit.inference.search.greedy import greedy_search
+from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.sampling import sample
+from mtkit.inference.search.step_model import StepModel
+from mtkit.inference.translation import Hypothesis
+from mtkit.recipe.inference import Inference
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What each source's output begins with, must contain and may not contain."""
+
+    forced: list[tuple[int, ...]]
+    required: list[list[tuple[int, ...]]]
+    forbidden: list[list[tuple[int, ...]]]
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[EncodedSource], vocabulary: BatchVocabulary | None
+    ) -> "Constraints":
+        """Returns the constraints of a batch.
+
+        Args:
+            sources: The batch.
+            vocabulary: The tokens that outputs may have, by whose indices constraints are; None for
+                all.
+        """
+        forced = [source.forced for source in sources]
+        required = [list(source.required) for source in sources]
+        forbidden = [list(source.forbidden) for source in sources]
+        if vocabulary is None:
+            return cls(forced, required, forbidden)
+        find = vocabulary.find
+        listed = set(vocabulary.tokens.tolist()) if any(forbidden) else set()
+        # What has a token that isn't listed can't occur.
+        possible = [filter(listed.issuperset, phrases) for phrases in forbidden]
+        return cls(
+            list(map(find, forced)),
+            [list(map(find, phrases)) for phrases in required],
+            [list(map(find, phrases)) for phrases in possible],
+        )
+
+
+def run_search(
+    model: StepModel,
+    sources: Sequence[EncodedSource],
+    settings: Inference,
+    limits: Int[Tensor, " batch"],
+    constraints: Constraints,
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses, by the search that settings and constraints ask for.
+
+    Args:
+        model: What has read the sources.
+        sources: What is translated together.
+        settings: How to search.
+        limits: Maximum output length of each, `</s>` counted.
+        constraints: What their outputs must be.
+    """
+    rules = OutputRules(
+        constraints.forced,
+        num_certain=[len(source.begin) for source in sources],
+        min_length=settings.min_length,
+        no_repeat_ngram=settings.no_repeat_ngram,
+        forbidden=constraints.forbidden,
+    )
+    if settings.sampling is not None:
+        return sample(
+            model,
+            limits,
+            sampling=settings.sampling,
+            num_samples=settings.n_best,
+            draws=[source.draw for source in sources],
+            penalty=settings.length_penalty,
+            rules=rules,
+        )
+    if settings.beam_size == 1 and not any(constraints.required):
+        return greedy_search(model, limits, settings.length_penalty, rules)
+    return beam_search(
+        model,
+        limits,
+        beam_size=settings.beam_size,
+        n_best=settings.n_best,
+        penalty=settings.length_penalty,
+        coverage=settings.coverage_penalty,
+        stop_margin=settings.stop_margin,
+        rules=rules,
+        required=constraints.required,
+    )
