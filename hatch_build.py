@@ -96,11 +96,10 @@ def compile_kernels(root: Path) -> list[Path]:
 
 
 def _find_compiler() -> list[str] | None:
-    given = os.environ.get("CXX")
-    if given is not None:
-        return given.split() or None
-    found = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
-    return None if found is None else [found]
+    """Returns the command that compiles C++; None where there is none."""
+    given = os.environ.get("CXX", "").split()
+    commands = [given] if given else [["g++"], ["clang++"], ["c++"]]
+    return next((command for command in commands if shutil.which(command[0])), None)
 
 
 def _kinds() -> dict[str, list[str]]:
