@@ -104,7 +104,7 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
     if input_format.needs_target and target is None and source.strip():
         raise LineError(
             line,
-            "a source, but no translation to score",
+            "a source, but no translation beside it",
             "put a tab between source and translation, or use --input jsonl with objects that "
             'have "source" and "target"',
         )

@@ -247,7 +247,7 @@ def test_scores_of_given_translations():
 def test_a_line_without_a_translation_to_score_is_named():
     translator, _ = bracket(length_penalty={"kind": "power", "alpha": 0.0})
     target = io.BytesIO()
-    with pytest.raises(MtkitError, match="input line 2: a source, but no translation to score"):
+    with pytest.raises(MtkitError, match="input line 2: a source, but no translation beside it"):
         score_stream(translator, io.BytesIO(b"a\tb\nc\n"), target, input_format=InputFormat("tsv"))
     # Two tokens a side, each token a hundredth of the source's length.
     assert target.getvalue() == b"-0.04\n"
