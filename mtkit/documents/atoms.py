@@ -2,8 +2,8 @@
 
 import bisect
 import itertools
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Literal
 
 import regex
@@ -66,6 +66,7 @@ class AtomIndex:
     def __init__(self, atoms: Sequence[Span]) -> None:
         self._starts = [start for start, _ in atoms]
         self._ends = [end for _, end in atoms]
+        self._of_span = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
     def find_ending_behind(self, position: int) -> int:
         """Returns the index of the first atom that ends behind a position."""
@@ -77,8 +78,12 @@ class AtomIndex:
 
     def find_overlapping(self, span: Span) -> range:
         """Returns the indices of the atoms that share a character with a span."""
-        first = self.find_ending_behind(span[0])
-        return range(first, max(first, self.find_beginning_at(span[1])))
+        found = self._of_span.get(span)
+        if found is None:
+            first = self.find_ending_behind(span[0])
+            found = range(first, max(first, self.find_beginning_at(span[1])))
+            self._of_span[span] = found
+        return found
 
 
 def link_atoms(
@@ -105,7 +110,7 @@ def link_atoms(
             found.add((of_source[0], of_target[0]))
         else:
             found |= _link_group(of_source, of_target, words, target_words)
-    found.update(_link_the_same(found, words, target_words))
+    found |= _link_the_same(found, words, target_words)
     return sorted(found)
 
 
@@ -119,31 +124,34 @@ def link_words(source: str, target: str) -> list[Link]:
 
 
 def _link_group(
-    source: Iterable[int], target: Iterable[int], words: Sequence[str], others: Sequence[str]
+    source: range, target: range, words: Sequence[str], others: Sequence[str]
 ) -> set[tuple[int, int]]:
     """Returns links between the atoms of two words that stand for each other."""
     left: list[int] = []
     right = dict.fromkeys(target)
-    places: defaultdict[str, deque[int]] = defaultdict(deque)
-    for other in right:
-        places[others[other]].append(other)
+    places: dict[str, list[int]] = {}
+    for other in reversed(target):
+        places.setdefault(others[other], []).append(other)
     found = set()
     for index in source:
         same = places.get(words[index])
         if same:
-            found.add((index, same[0]))
-            del right[same.popleft()]
+            found.add((index, same[-1]))
+            del right[same.pop()]
         else:
             left.append(index)
-    for is_word in (True, False):
-        ours = [index for index in left if words[index].isalnum() == is_word]
-        theirs = [index for index in right if others[index].isalnum() == is_word]
-        found |= _link_all(ours, theirs)
+    if left and right:
+        for is_word in (True, False):
+            ours = [index for index in left if words[index].isalnum() == is_word]
+            theirs = [index for index in right if others[index].isalnum() == is_word]
+            found |= _link_all(ours, theirs)
     return found or _link_all(left, list(right))
 
 
 def _link_all(ours: Sequence[int], theirs: Sequence[int]) -> set[tuple[int, int]]:
     """Returns a link between each two atoms; of very many, between those at the same share."""
+    if len(ours) == len(theirs) == 1:
+        return {(ours[0], theirs[0])}
     if len(ours) * len(theirs) <= _MAX_GROUP_LINKS:
         return {(index, other) for index in ours for other in theirs}
     count = max(len(ours), len(theirs))
@@ -157,15 +165,14 @@ def _link_the_same(
     found: set[tuple[int, int]], words: Sequence[str], others: Sequence[str]
 ) -> set[tuple[int, int]]:
     """Returns links between atoms that have none and are the same, once on each side."""
-    free = [set(range(len(words))), set(range(len(others)))]
-    for source, target in found:
-        free[0].discard(source)
-        free[1].discard(target)
     where: list[defaultdict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
-    for indices, texts, places in zip(free, (words, others), where, strict=True):
-        for index in indices:
-            if texts[index] not in _JOINING:
-                places[texts[index]].append(index)
+    for side, (texts, places) in enumerate(zip((words, others), where, strict=True)):
+        linked = {link[side] for link in found}
+        if len(linked) == len(texts):
+            return set()
+        for index, text in enumerate(texts):
+            if index not in linked and text not in _JOINING:
+                places[text].append(index)
     return {
         (indices[0], where[1][text][0])
         for text, indices in where[0].items()

@@ -76,8 +76,7 @@ PLAIN = Escapes(lambda text: text)
 """Escapes of a format that has none."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A text, an inline element or a tag that stands alone, in a unit.
 
     Attributes:

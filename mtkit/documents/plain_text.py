@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
 from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
 
-_RUN = re.compile(f"[{SPACE}]+|[^{SPACE}]+")
-_SPELLED = re.compile("[^A-Za-z0-9]")
+_SPACES = re.compile(rf"((?:^|(?![ ][^{SPACE}]))[{SPACE}]+)")
+"""Space at the edges of a text, and between words where it isn't a single one."""
+_SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
 """Characters that a format may escape; what stands for others is never noted."""
 
 Slice = Callable[[int, int], str]
@@ -39,7 +40,7 @@ class PlainText:
 
     Attributes:
         text: One line; runs of space are single spaces.
-        events: Tags and space, in the order of the document.
+        events: Tags, and space beside them or unlike a single one, in the order of the document.
         spellings: How the document spells characters that it escapes, in order.
         spans: Where each node but texts lies in `text`, by its start in the document.
         atoms: Words and signs of `text`.
@@ -161,15 +162,15 @@ class _Reader:
                 self.plain.spellings[text].append(raw)
                 self._add(text)
                 continue
-            for run in _RUN.findall(text):
-                if run[0] in SPACE:
+            for character in _SPELLED.findall(text):
+                self.plain.spellings[character].append(character)
+            for run in _SPACES.split(text):
+                if run and run[0] in SPACE:
                     self._note("space", run)
                     if not self._ends_in_space():
                         self._add(" ")
-                    continue
-                for character in _SPELLED.findall(run):
-                    self.plain.spellings[character].append(character)
-                self._add(run)
+                else:
+                    self._add(run)
 
     def _add(self, text: str) -> None:
         if text:

@@ -65,7 +65,12 @@ class _Renderer:
             self._links = tuple(
                 (source, (start - shift, end - shift)) for source, (start, end) in self._links
             )
-        self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
+        has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
+        self._holders = find_holders(unit.nodes, _is_text) if has_protected else None
+        """Nodes that hold more than protected text; None where there is no such text."""
+        self._fixed: dict[int, Span] = {}
+        if has_protected:
+            self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         atoms = find_atoms(self._target)
         edges |= find_cut_places(self._target, atoms, plain.cuts)
@@ -87,9 +92,6 @@ class _Renderer:
             before = event
             if event.node is not None:
                 self._of_node[event.node.start].append(event)
-        has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
-        self._holders = find_holders(unit.nodes, _is_text) if has_protected else None
-        """Nodes that hold more than protected text; None where there is no such text."""
         self._speller = Speller(unit.escapes, plain.spellings)
 
     def render(self) -> list[Token]:
@@ -146,6 +148,8 @@ class _Renderer:
     def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
         """Returns the target atoms whose place protected text takes."""
         swallowed: set[int] = set()
+        if self._holders is None:
+            return swallowed
         for event in self._plain.events:
             if event.node is not None and event.kind == "open" and event.node.kind == "protected":
                 swallowed.update(range(*marks[event.node.start].target))
@@ -213,34 +217,33 @@ class _Renderer:
         tokens: list[Token] = []
         pending = list(placed)[::-1]
         last = len(self._atoms)
-        for index in range(last + 1):
-            is_bare = not pending or pending[-1].position[0] > index
-            if is_bare and 0 < index < last and index not in breaks and not swallowed:
-                start, end = self._atoms[index]
-                tokens.append(self._write_text(self._target[self._atoms[index - 1][1] : start]))
-                tokens.append(self._write_text(self._target[start:end]))
-                continue
+        stops = {0, last, *breaks, *(each.position[0] for each in placed)}
+        for index in swallowed:
+            stops |= {index, index + 1}
+        ordered = sorted(stops)
+        for index, following in zip(ordered, [*ordered[1:], last], strict=True):
             events = []
             while pending and pending[-1].position == (index, 0):
                 events.append(pending.pop().event)
             if not (index in swallowed and index - 1 in swallowed and not events):
                 tokens += self._write_gap(index, events, breaks.get(index))
-            if index == len(self._atoms):
+            if index == last:
                 break
             start, end = self._atoms[index]
             done = start
             while pending and pending[-1].position[0] == index:
                 (_, offset), event = pending.pop()
                 if index not in swallowed:
-                    tokens.append(self._write_text(self._target[done : start + offset]))
+                    tokens += self._write_text(self._target[done : start + offset])
                     done = start + offset
                 tokens.append(_as_token(event))
-            if index not in swallowed:
-                tokens.append(self._write_text(self._target[done:end]))
-        return [token for token in tokens if token.raw or token.kind != "text"]
+            # With the atoms behind it up to the next stop, which are written as they are.
+            done = end if index in swallowed else done
+            tokens += self._write_text(self._target[done : self._atoms[following - 1][1]])
+        return tokens
 
-    def _write_text(self, text: str) -> Token:
-        return Token("text", self._speller.write(text))
+    def _write_text(self, text: str) -> list[Token]:
+        return [Token("text", self._speller.write(text))] if text else []
 
     def _write_gap(
         self, index: int, events: Sequence[Event], line_break: str | None
@@ -249,6 +252,8 @@ class _Renderer:
         start = self._atoms[index - 1][1] if index else 0
         end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
         space = self._target[start:end]
+        if not (events or space or line_break) and self._at_edge(index) not in self._of_gap:
+            return []
         if events or index in (0, len(self._atoms)):
             as_it_was = self._repeat_gap(index, events, space)
             if as_it_was is not None:
@@ -256,9 +261,9 @@ class _Renderer:
         if line_break is not None:
             before_it, _, behind_it = space.partition(" ")
             return [
-                self._write_text(before_it),
+                *self._write_text(before_it),
                 Token("text", line_break),
-                self._write_text(behind_it.lstrip(" ")),
+                *self._write_text(behind_it.lstrip(" ")),
             ]
         if space in SPACE and any(_breaks(event) for event in events):
             space = ""
@@ -282,9 +287,9 @@ class _Renderer:
             space = " " if is_spaced and index else space
         return [
             *map(_as_token, events[:before]),
-            self._write_text(space),
+            *self._write_text(space),
             *map(_as_token, events[before:behind]),
-            self._write_text(space_behind),
+            *self._write_text(space_behind),
             *map(_as_token, events[behind:]),
         ]
 
@@ -303,8 +308,7 @@ class _Renderer:
 
     def _repeat_gap(self, index: int, events: Sequence[Event], space: str) -> list[Token] | None:
         """Returns the gap of the source that has the same tags, as the document writes it."""
-        at_edge = 0 if index == 0 else len(self._plain.atoms)
-        gap = self._gap_of(events[0]) if events else at_edge
+        gap = self._gap_of(events[0]) if events else self._at_edge(index)
         if self._num_tags[gap] != len(events):
             return None
         written = self._of_gap.get(gap, [])
@@ -323,11 +327,15 @@ class _Renderer:
         done = start
         for event in written:
             position = min(max(event.position, start), end)
-            tokens.append(self._write_text(self._source[done:position].strip(SPACE)))
+            tokens += self._write_text(self._source[done:position].strip(SPACE))
             done = position
-            tokens.append(_as_token(event))
-        tokens.append(self._write_text(self._source[done:end].strip(SPACE)))
-        return tokens
+            if event.raw or event.kind != "space":
+                tokens.append(_as_token(event))
+        return tokens + self._write_text(self._source[done:end].strip(SPACE))
+
+    def _at_edge(self, index: int) -> int:
+        """Returns the gap at the source's beginning or end, as one at the translation's is."""
+        return 0 if index == 0 else len(self._plain.atoms)
 
     def _gap_of(self, event: Event) -> int:
         return self._source_index.find_beginning_at(event.position)
@@ -338,10 +346,10 @@ class _Renderer:
         Each goes to the gap that is nearest to it by the share of the text before it.
         """
         wide = []
-        for gap in range(1, len(self._plain.atoms)):
-            events = self._of_gap.get(gap, ())
+        for gap, events in self._of_gap.items():
             raw = "".join(event.raw for event in events)
-            if raw not in ("", " ") and all(event.kind == "space" for event in events):
+            is_inside = 0 < gap < len(self._plain.atoms) and self._num_tags[gap] == 0
+            if is_inside and raw != " ":
                 wide.append((self._plain.atoms[gap - 1][1] / len(self._source), raw))
         if not wide:
             return {}

@@ -42,6 +42,10 @@ class SignEdges:
             run: The target atoms that it has so far.
             is_free: Tells of a target atom whether the run may take it.
         """
+        start, end = run
+        beside = (max(0, start - 1), start, end - 1, min(end, len(self._target) - 1))
+        if not any(self._target[index] for index in beside):
+            return run
         if not (
             self._has_signs and _has_word(self._source, words) and _has_word(self._target, run)
         ):

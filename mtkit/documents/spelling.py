@@ -1,8 +1,11 @@
 """How a unit's characters are written: as its source writes them, else as the format demands."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from mtkit.documents.document import Escapes
+
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 class Speller:
@@ -29,14 +32,23 @@ class Speller:
         """Returns a text as the document writes it."""
         if not text:
             return ""
-        if not self._spellings or self._spellings.keys().isdisjoint(text):
-            return self._escapes.escape(text)
-        written = "".join(map(self._spell, text))
-        read = self._escapes.read
-        # Some spellings are right in some places only: `&` before a space.
-        if read is not None and read(written) != text:
-            return self._escapes.escape(text)
-        return written
+        escape, read = self._escapes.escape, self._escapes.read
+        if self._spellings and not self._spellings.keys().isdisjoint(text):
+            used = dict(self._used)
+            written = "".join(map(self._spell, text))
+            # Some spellings are right in some places only: `&` before a space.
+            if read is None or read(written) == text:
+                return written
+            self._used = used
+        elif escape(text) == text:
+            return text
+        # A sign is often escaped beside another alone.
+        words = _WORDS.findall(text)
+        if len(words) > 1:
+            written = "".join(map(self.write, words))
+            if read is None or read(written) == text:
+                return written
+        return escape(text)
 
     def _spell(self, character: str) -> str:
         raws = self._spellings.get(character)

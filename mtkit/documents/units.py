@@ -6,8 +6,7 @@ breaks in a row. So the tags in a unit are always well-formed, whatever the docu
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import find_sign_kinds, is_symbol
 from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
@@ -33,8 +32,7 @@ RUN = "run"
 """The name of tags that begin and end a run with formatting of its own."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A text, an inline tag or the edge of a block.
 
     Attributes:

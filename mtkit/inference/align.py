@@ -17,6 +17,8 @@ from mtkit.text.words import Span, find_owners, find_words
 
 _MIN_SHARE = 0.35
 """Share of a target word's attention from which on a source word is linked beside the first."""
+_CELLS = 1 << 18
+"""Weights that are added up at a time."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,14 @@ class LineAligner:
             missing, self._attend([rows[index] for index in missing], batch_tokens), strict=True
         ):
             weights[index] = found
-        aligned = []
-        for row, attention in zip(rows, weights, strict=True):
-            assert attention is not None, "found just now"
-            links = align_words(row.of_source, row.of_target, attention)
-            aligned.append(replace(row.hypothesis, alignment=links, alignment_weights=None))
-        return aligned
+        linked = align_words(
+            [(row.of_source, row.of_target) for row in rows],
+            [found for found in weights if found is not None],
+        )
+        return [
+            replace(row.hypothesis, alignment=links, alignment_weights=None)
+            for row, links in zip(rows, linked, strict=True)
+        ]
 
     def _attend(self, rows: Sequence[_Row], batch_tokens: int) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
@@ -169,16 +173,16 @@ class LineAligner:
         """Returns the words of a part of a line; stretches are of the line."""
         start, end = part.span
         text = line[start:end]
-        pieces = self._tokenizer.locate("source", text)
         # A language's token may stand behind `</s>`.
-        num_behind = list(reversed(part.tokens)).index(EOS)
-        num_before = len(part.tokens) - 1 - num_behind - len(pieces)
-        located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
-        return _move(located, start)
+        num_behind = part.tokens[::-1].index(EOS)
+        tokens = part.tokens[: len(part.tokens) - 1 - num_behind]
+        pieces = self._tokenizer.locate("source", text, tokens)
+        located = _locate(text, pieces, num_before=len(tokens) - len(pieces), num_behind=num_behind)
+        return _move(located, start) if start else located
 
     def _locate_output(self, text: str, tokens: Sequence[int]) -> LocatedText:
         """Returns the words of an output's text, given its tokens."""
-        pieces = self._tokenizer.locate_decoded(tokens)
+        pieces = self._tokenizer.locate_decoded(tokens, text)
         words = find_words(text, pieces)
         return LocatedText(tuple(words), tuple(find_owners(pieces, words)))
 
@@ -188,28 +192,71 @@ UNALIGNED = (replace(BLANK.candidates[0], alignment=WordAlignment((), (), ())),)
 
 
 def align_words(
-    source: LocatedText, target: LocatedText, weights: NDArray[np.float32]
-) -> WordAlignment:
-    """Returns the links of a target's words.
+    pairs: Sequence[tuple[LocatedText, LocatedText]], weights: Sequence[NDArray[np.float32]]
+) -> list[WordAlignment]:
+    """Returns the links of targets' words.
 
     A word is linked to the source word that has most of its pieces' attention, and to any other
     that has a good share of it. Attention to `</s>` and tags is to no word; a word none of whose
     attention is known has no link.
 
     Args:
-        source: The source's words.
-        target: The target's.
-        weights: How much each target token attends to each source token, [tgt_len, src_len].
+        pairs: Sources and targets.
+        weights: How much each token of a target attends to each of its source,
+            [tgt_len, src_len].
     """
-    shares = np.zeros((len(target.words) + 1, len(source.words) + 1))
-    # The last row and column are of tokens that belong to no word.
-    np.add.at(shares, np.ix_(target.owners, source.owners), weights)
-    sizes = np.bincount(np.array(target.owners) + 1, minlength=len(target.words) + 1)[1:]
-    to_words = shares[:-1, :-1] / np.maximum(sizes, 1)[:, None]
-    most = to_words.max(axis=1, keepdims=True, initial=0.0)
-    rows, columns = np.nonzero((to_words > 0.0) & (to_words >= np.minimum(most, _MIN_SHARE)))
-    pairs = sorted(zip(columns.tolist(), rows.tolist(), strict=True))
-    return WordAlignment(source.words, target.words, tuple(pairs))
+    aligned: list[WordAlignment] = []
+    first, num_cells = 0, 0
+    for last, of_pair in enumerate(weights, 1):
+        num_cells += of_pair.size
+        if num_cells >= _CELLS or last == len(weights):
+            aligned += _align_words(pairs[first:last], weights[first:last])
+            first, num_cells = last, 0
+    return aligned
+
+
+def _align_words(
+    pairs: Sequence[tuple[LocatedText, LocatedText]], weights: Sequence[NDArray[np.float32]]
+) -> list[WordAlignment]:
+    """Does what `align_words` does for all pairs at once: a call of numpy costs more than a word.
+
+    Attention is added up in one table: a row for each target word, as wide as its source has words.
+    Each row ends in a column, and the rows of each pair in a row, for tokens that are in no word.
+    """
+    num_rows = np.array([len(target.words) + 1 for _, target in pairs])
+    first_rows = np.cumsum(num_rows) - num_rows
+    widths = np.repeat([len(source.words) + 1 for source, _ in pairs], num_rows)
+    starts = np.cumsum(widths) - widths
+    cells, owners = [], []
+    for (source, target), first_row in zip(pairs, first_rows.tolist(), strict=True):
+        # The remainder of -1 is the last.
+        rows = first_row + np.array(target.owners, np.int64) % (len(target.words) + 1)
+        columns = np.array(source.owners, np.int64) % (len(source.words) + 1)
+        owners.append(rows)
+        cells.append(np.add.outer(starts[rows], columns).ravel())
+    sizes = np.bincount(np.concatenate(owners), minlength=len(starts))
+    sizes[first_rows + num_rows - 1] = 0
+    added = np.bincount(
+        np.concatenate(cells),
+        np.concatenate([of_pair.ravel() for of_pair in weights]),
+        minlength=starts[-1] + widths[-1],
+    )
+    shares = added / np.repeat(np.maximum(sizes, 1), widths)
+    shares[starts + widths - 1] = 0.0
+    most = np.maximum.reduceat(shares, starts)
+    # Rows of tokens in no word are linked to nothing.
+    least = np.where(sizes > 0, np.minimum(most, _MIN_SHARE), np.inf)
+    linked = np.flatnonzero((shares > 0.0) & (shares >= np.repeat(least, widths)))
+    of_row = np.searchsorted(starts, linked, side="right") - 1
+    of_pair = np.searchsorted(first_rows, of_row, side="right") - 1
+    columns, rows = linked - starts[of_row], of_row - first_rows[of_pair]
+    order = np.lexsort((rows, columns, of_pair))
+    links = list(zip(columns[order].tolist(), rows[order].tolist(), strict=True))
+    ends = np.cumsum(np.bincount(of_pair, minlength=len(pairs))).tolist()
+    return [
+        WordAlignment(source.words, target.words, tuple(links[first:last]))
+        for (source, target), first, last in zip(pairs, [0, *ends[:-1]], ends, strict=True)
+    ]
 
 
 def _locate(
@@ -223,4 +270,4 @@ def _locate(
 
 def _move(located: LocatedText, start: int) -> LocatedText:
     words = tuple((first + start, last + start) for first, last in located.words)
-    return replace(located, words=words)
+    return LocatedText(words, located.owners)

@@ -22,6 +22,8 @@ Resegment = Callable[[list[int], Random], list[int]]
 MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source again"
 """Hint where a tokenizer is damaged."""
 _MAX_MODEL_BYTES = 32 << 20
+_SPACE = "\u2581"
+"""How pieces write a space; one that isn't in the text stands before it."""
 
 
 class SentencePieceSegmenter:
@@ -131,22 +133,59 @@ class SentencePieceSegmenter:
             ) from error
         return text
 
-    def locate(self, line: str) -> list[Span]:
-        """Returns where each of a line's tokens stands in it, `</s>` left out."""
-        found = self._processor.encode(line, return_type="proto")
-        return _add_up([piece.surface for piece in found.pieces], len(line))
+    def locate(self, line: str, tokens: Sequence[int] = ()) -> list[Span]:
+        """Returns where each of a line's tokens stands in it, `</s>` left out.
 
-    def locate_decoded(self, tokens: Sequence[int]) -> list[Span]:
-        """Returns where each token stands in what `decode` returns; special ones take no room."""
+        Args:
+            line: The line.
+            tokens: Its tokens without `</s>`, behind those of tags, where they are known.
+        """
+        spans = self._spell_out(tokens, line) if tokens else None
+        if spans is not None:
+            return spans
+        found = self._processor.encode(line, return_type="proto")
+        return _find_in_order([piece.surface for piece in found.pieces], line)
+
+    def locate_decoded(self, tokens: Sequence[int], text: str) -> list[Span]:
+        """Returns where each token stands in a text; special ones take no room.
+
+        Args:
+            tokens: The tokens.
+            text: What `decode` returned for them.
+        """
+        num_ended = int(len(tokens) > 0 and tokens[-1] == EOS)
+        spans = self._spell_out(tokens[: len(tokens) - num_ended], text)
+        if spans is not None and len(spans) + num_ended == len(tokens):
+            return spans + [(len(text), len(text))] * num_ended
         kept = [token for token in tokens if token not in (PAD, BOS, EOS)]
         pieces = kept if self._is_native else [self._to_model[token] for token in kept]
         found = self._processor.decode(pieces, return_type="proto")
-        spans = iter(_add_up([piece.surface for piece in found.pieces], len(found.text)))
+        surfaces = [piece.surface for piece in found.pieces]
+        located_pieces = iter(_find_in_order(surfaces, found.text))
         located: list[Span] = []
         for token in tokens:
             end = located[-1][1] if located else 0
-            located.append((end, end) if token in (PAD, BOS, EOS) else next(spans))
+            located.append((end, end) if token in (PAD, BOS, EOS) else next(located_pieces))
         return located
+
+    def _spell_out(self, tokens: Sequence[int], text: str) -> list[Span] | None:
+        """Returns where the last tokens stand in the text that they are spelled like.
+
+        None where they aren't: the text was normalised, or a token is unknown or special.
+        """
+        names = self.vocabulary.pieces
+        pieces = [names[token] for token in tokens]
+        spelled = _SPACE + text.replace(" ", _SPACE)
+        if not "".join(pieces).endswith(spelled):
+            return None
+        ends = list(accumulate(map(len, reversed(pieces))))
+        try:
+            num_pieces = ends.index(len(spelled)) + 1
+        except ValueError:
+            return None
+        # The first begins with a space that isn't in the text.
+        ends = [len(text) - end for end in reversed(ends[:num_pieces])]
+        return list(zip([0, *ends[1:]], [*ends[1:], len(text)], strict=True))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -178,10 +217,16 @@ class SentencePieceSegmenter:
         return self._from_model[piece]
 
 
-def _add_up(surfaces: Sequence[str], length: int) -> list[Span]:
-    """Returns where stretches that follow each other stand in a text of `length` characters."""
-    ends = [min(end, length) for end in accumulate(map(len, surfaces))]
-    return list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []
+def _find_in_order(surfaces: Sequence[str], text: str) -> list[Span]:
+    """Returns where stretches stand in a text, each behind the one before."""
+    spans: list[Span] = []
+    position = 0
+    for surface in surfaces:
+        # Space at the beginning is in none.
+        start = max(position, text.find(surface, position))
+        position = min(start + len(surface), len(text))
+        spans.append((start, position))
+    return spans
 
 
 def read_model(path: Path, *, inside: Path | None = None) -> bytes:

@@ -291,13 +291,18 @@ class SubwordTokenizer:
         """Returns the text of target tokens; special ones but unknown (` ⁇ `) are left out."""
         return self._target.decode(tokens)
 
-    def locate(self, side: str, line: str) -> list[Span]:
+    def locate(self, side: str, line: str, tokens: Sequence[int] = ()) -> list[Span]:
         """Returns where each token of a line without tags stands in it, `</s>` left out.
 
         Where punctuation is normalised first, stretches that differ are matched as a whole.
+
+        Args:
+            side: `source` or `target`.
+            line: The line.
+            tokens: Its tokens without `</s>`, behind those of tags, where they are known.
         """
         if not self._normalizers:
-            return self._of(side).locate(line)
+            return self._of(side).locate(line, tokens)
         normalized = (self.normalize_source if side == "source" else self.normalize_target)([line])
         spans = self._of(side).locate(normalized[0])
         return spans if normalized[0] == line else map_back(spans, normalized[0], line)
@@ -306,9 +311,9 @@ class SubwordTokenizer:
         """Returns where each token of a line that is normalised already stands in it."""
         return self._of(side).locate(line)
 
-    def locate_decoded(self, tokens: Sequence[int]) -> list[Span]:
-        """Returns where each target token stands in what `decode_target` returns."""
-        return self._target.locate_decoded(tokens)
+    def locate_decoded(self, tokens: Sequence[int], text: str) -> list[Span]:
+        """Returns where each target token stands in the text that `decode_target` returned."""
+        return self._target.locate_decoded(tokens, text)
 
     def unknown_pieces(self, side: str, line: str) -> list[str]:
         """Returns the stretches of a normalised line of a side that its vocabulary lacks."""

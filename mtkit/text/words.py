@@ -29,7 +29,7 @@ def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
         text: The text.
         pieces: Where the pieces of a tokenizer stand in it, in order.
     """
-    if not _WITHOUT_SPACES.search(text):
+    if text.isascii() or not _WITHOUT_SPACES.search(text):
         return [found.span() for found in _RUN.finditer(text)]
     words: list[Span] = []
     ends = sorted({end for _, end in pieces})

@@ -113,8 +113,10 @@ Attributes = dict[str, tuple[Span, str]]
 def read_attributes(text: str, start: int, end: int) -> Attributes:
     """Returns the attributes of a tag that stands at these positions of a text."""
     raw = text[start:end]
-    name = re.match(r"<[^\s/>]+", raw)
     found: Attributes = {}
+    if "=" not in raw:
+        return found
+    name = re.match(r"<[^\s/>]+", raw)
     for attribute in _ATTRIBUTE.finditer(raw, name.end() if name else 1):
         group = next((each for each in (2, 3, 4) if attribute.group(each) is not None), None)
         if group is None:
@@ -265,13 +267,15 @@ class _Reader(HTMLParser):
                     if not skipped:
                         self._leave(begin, end, in_sentence=in_sentence)
                 continue
-            self.edits += rewrite_languages(attributes, self._languages)
+            if attributes:
+                self.edits += rewrite_languages(attributes, self._languages)
             if kind == "open" and name not in _VOID and is_left(name, attributes, self._languages):
                 skipped.append(name)
                 begin, in_sentence = start, is_inline(name)
                 continue
             self._add(kind, name, start, end)
-            self.units += read_attribute_units(self._text, name, attributes)
+            if attributes:
+                self.units += read_attribute_units(self._text, name, attributes)
         if skipped:
             self._leave(begin, self._end, in_sentence=False)
 
@@ -284,10 +288,10 @@ class _Reader(HTMLParser):
             self.parts.append(Part("edge", start, end))
 
     def _add(self, kind: str, name: str, start: int, end: int) -> None:
-        raw = self._text[start:end]
         match kind:
             case "text":
-                self.parts.append(Part("text", start, end, spelled=read_spelled(raw)))
+                spelled = read_spelled(self._text[start:end])
+                self.parts.append(Part("text", start, end, spelled=spelled))
             case "comment":
                 self.parts.append(Part("void", start, end))
             case "open" | "selfclosed" | "close" if is_inline(name):

@@ -204,7 +204,7 @@ def _as_message(text: str, part: Part) -> Part:
     """Returns a part of a message, in which a line break is no end of a block."""
     if part.kind != "edge":
         return part
-    return replace(part, kind="text", spelled=(Spelled("\n", text[part.start : part.end]),))
+    return part._replace(kind="text", spelled=(Spelled("\n", text[part.start : part.end]),))
 
 
 def _escape_c(text: str) -> str:

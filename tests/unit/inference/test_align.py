@@ -36,12 +36,19 @@ def test_links_worked_out_by_hand() -> None:
         ],
         np.float32,
     )
-    found = align_words(source, target, weights)
+    (found,) = align_words([(source, target)], [weights])
     assert found.pairs == ((0, 0), (0, 1), (1, 1), (1, 2))
     assert found.links[2] == Link((8, 9), (2, 4))
     assert found.pharaoh == "0-0 0-1 1-1 1-2"
-    nothing = align_words(source, target, np.zeros((5, 5), np.float32))
+    (nothing,) = align_words([(source, target)], [np.zeros((5, 5), np.float32)])
     assert nothing.pairs == ()
+    # Several at once, one of them without a token.
+    empty = LocatedText((), ())
+    three = align_words(
+        [(source, empty), (source, target), (source, target)],
+        [np.zeros((0, 5), np.float32), weights, np.zeros((5, 5), np.float32)],
+    )
+    assert [each.pairs for each in three] == [(), found.pairs, ()]
     assert found.as_json() == {
         "pharaoh": "0-0 0-1 1-1 1-2",
         "links": [[0, 0], [0, 1], [1, 1], [1, 2]],

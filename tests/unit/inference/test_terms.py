@@ -124,10 +124,10 @@ def test_a_model_that_knows_annotations_reads_them(terms_file):
 class _AlignedTokenizer(_AnnotatedTokenizer):
     """Knows where its tokens stand: each is a character."""
 
-    def locate(self, _: str, text: str) -> list[tuple[int, int]]:
+    def locate(self, _: str, text: str, __: Sequence[int] = ()) -> list[tuple[int, int]]:
         return [(index, index + 1) for index in range(len(text))]
 
-    def locate_decoded(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    def locate_decoded(self, tokens: Sequence[int], _: str) -> list[tuple[int, int]]:
         end = len(tokens) - 1
         return [*((index, index + 1) for index in range(end)), (end, end)]
 

@@ -92,6 +92,48 @@ def test_bytes_spell_what_the_vocabulary_lacks() -> None:
     assert tokenizer.decode_target(tokens) == "東京 ☃"
 
 
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_tokens_stand_where_sentencepiece_says(
+    tmp_path: Path, kind: str, *, byte_fallback: bool
+) -> None:
+    settings = Tokenizer(
+        kind=kind, vocab_size=600, byte_fallback=byte_fallback, user_symbols=("<x>",)
+    )
+    tokenizer = train_tokenizer(settings, SOURCES, TARGETS, seed=1)
+    tokenizer.save(tmp_path)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "joint.spm"))
+    # Plain, or with what is normalised, unknown, a symbol, special or spelled like a space.
+    odd = [
+        "",
+        " a",
+        "a  b ",
+        "ｆｕｌｌ",
+        "☃ snow☃",
+        "☃",
+        "<unk>",
+        "a<x>b",
+        "<x>",
+        "</s>",
+        "a▁b",
+        "▁",
+    ]
+    for line in [*SOURCES[:100], *odd]:
+        tokens = tokenizer.encode_source([line])[0][:-1]
+        pieces = model.encode(line, return_type="proto").pieces
+        located = tokenizer.locate("source", line, [*([BOS] if line else []), *tokens])
+        assert [line[start:end] for start, end in located] == [each.surface for each in pieces]
+        starts = [len(line[:start].encode()) for start, end in located if start < end]
+        assert starts == [each.begin for each in pieces if each.surface]
+        text = tokenizer.decode_target([*tokens, EOS])
+        decoded = model.decode(tokens, return_type="proto").pieces
+        located = tokenizer.locate_decoded((*tokens, EOS), text)
+        assert [text[start:end] for start, end in located[:-1]] == [
+            each.surface for each in decoded
+        ]
+        assert located[-1] == (len(text), len(text))
+
+
 def test_a_blank_line_is_only_its_end() -> None:
     tokenizer = train()
     assert tokenizer.encode_source([""]) == [[EOS]]
