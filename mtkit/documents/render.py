@@ -350,7 +350,7 @@ class _Renderer:
             raw = "".join(event.raw for event in events)
             is_inside = 0 < gap < len(self._plain.atoms) and self._num_tags[gap] == 0
             if is_inside and raw != " ":
-                wide.append((self._plain.atoms[gap - 1][1] / len(self._source), raw))
+                wide.append((self._plain.atoms[gap - 1][1] / self._plain.atoms[-1][1], raw))
         if not wide:
             return {}
         gaps = [
@@ -362,7 +362,7 @@ class _Renderer:
                 or " " in self._target[self._atoms[gap - 1][1] : self._atoms[gap][0]]
             )
         ]
-        shares = [self._atoms[gap - 1][1] / max(1, len(self._target)) for gap in gaps]
+        shares = [self._atoms[gap - 1][1] / self._atoms[-1][1] for gap in gaps]
         found: dict[int, str] = {}
         first = 0
         for share, raw in wide:

@@ -189,6 +189,11 @@ def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
         assert (written.decode(), seen) == (cue.format(wanted), texts)
 
 
+def test_a_cues_lines_break_where_they_did_behind_signs() -> None:
+    cue = "1\r\n00:00:01,000 --> 00:00:02,000\r\nHide: {\\a}\r\nhide {Y:long_name}\r\nshow {this}\r\n"
+    assert translate_bytes(cue.encode(), "srt", keep_text, LANGUAGES) == cue.encode()
+
+
 def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
     translated = translate_bytes(_PO, "po", reverse_words, LANGUAGES)
     # Babel's own reader says what is in the file.
