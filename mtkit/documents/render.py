@@ -270,7 +270,7 @@ class _Renderer:
         before = 0
         while before < len(events) and not self._leads(events[before]):
             before += 1
-        behind, space_behind = len(events), ""
+        behind, space_behind, space_between = len(events), "", ""
         inserted = [
             number
             for number, event in enumerate(events)
@@ -282,16 +282,28 @@ class _Renderer:
             while behind < len(events) and events[behind].kind == "close":
                 behind += 1
             before_it = self._source[: events[before].position][-1:]
-            is_spaced = " " in self._target and before_it in ("", " ")
+            space_between = " " if " " in self._target else ""
+            is_spaced = space_between and before_it in ("", " ")
             space_behind = " " if is_spaced and index == 0 else space
             space = " " if is_spaced and index else space
         return [
             *map(_as_token, events[:before]),
             *self._write_text(space),
-            *map(_as_token, events[before:behind]),
+            *self._write_apart(events[before:behind], space_between),
             *self._write_text(space_behind),
             *map(_as_token, events[behind:]),
         ]
+
+    def _write_apart(self, events: Sequence[Event], space: str) -> list[Token]:
+        """Returns tags, with space between elements that had words between them."""
+        tokens: list[Token] = []
+        for number, event in enumerate(events):
+            before = events[max(0, number - 1)]
+            words = self._source[before.position : event.position]
+            if (before.kind, event.kind) == ("close", "open") and " " in words:
+                tokens += self._write_text(space)
+            tokens.append(_as_token(event))
+        return tokens
 
     def _leads(self, event: Event) -> bool:
         """Returns whether the space of a gap stands in front of a tag rather than behind it.

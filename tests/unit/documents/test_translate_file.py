@@ -190,7 +190,9 @@ def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
 
 
 def test_a_cues_lines_break_where_they_did_behind_signs() -> None:
-    cue = "1\r\n00:00:01,000 --> 00:00:02,000\r\nHide: {\\a}\r\nhide {Y:long_name}\r\nshow {this}\r\n"
+    cue = (
+        "1\r\n00:00:01,000 --> 00:00:02,000\r\nHide: {\\a}\r\nhide {Y:long_name}\r\nshow {this}\r\n"
+    )
     assert translate_bytes(cue.encode(), "srt", keep_text, LANGUAGES) == cue.encode()
 
 
