@@ -1,6 +1,5 @@
 """A unit's translation as the document writes it, with its tags put back."""
 
-import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
+from mtkit.documents.line_breaks import spread_breaks
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
 from mtkit.documents.protected_places import find_protected
@@ -213,7 +213,14 @@ class _Renderer:
 
     def _write(self, placed: Sequence[_Placed], swallowed: set[int]) -> list[Token]:
         """Returns the translation's text and tags in order."""
-        breaks = self._spread_breaks({each.position[0] for each in placed if not each.position[1]})
+        tagged = {each.position[0] for each in placed if not each.position[1]}
+        breaks = spread_breaks(
+            self._find_breaks(),
+            self._target,
+            self._atoms,
+            tagged,
+            without_space=self._unit.keeps_breaks,
+        )
         tokens: list[Token] = []
         pending = list(placed)[::-1]
         last = len(self._atoms)
@@ -352,41 +359,17 @@ class _Renderer:
     def _gap_of(self, event: Event) -> int:
         return self._source_index.find_beginning_at(event.position)
 
-    def _spread_breaks(self, tagged: set[int]) -> dict[int, str]:
-        """Returns the space of target gaps that isn't a single one, in the order of the source.
+    def _find_breaks(self) -> list[tuple[float, str]]:
+        """Returns the space of the source's gaps without tags that isn't a single one.
 
-        Each goes to the gap that is nearest to it by the share of the text before it.
+        Each stands behind the share of the text before it, in order.
         """
-        wide = []
+        atoms = self._plain.atoms
+        found = []
         for gap, events in self._of_gap.items():
             raw = "".join(event.raw for event in events)
-            is_inside = 0 < gap < len(self._plain.atoms) and self._num_tags[gap] == 0
-            if is_inside and raw != " ":
-                wide.append((self._plain.atoms[gap - 1][1] / self._plain.atoms[-1][1], raw))
-        if not wide:
-            return {}
-        gaps = [
-            gap
-            for gap in range(1, len(self._atoms))
-            if gap not in tagged
-            and (
-                self._unit.keeps_breaks
-                or " " in self._target[self._atoms[gap - 1][1] : self._atoms[gap][0]]
-            )
-        ]
-        shares = [self._atoms[gap - 1][1] / self._atoms[-1][1] for gap in gaps]
-        found: dict[int, str] = {}
-        first = 0
-        for share, raw in wide:
-            if first >= len(gaps):
-                break
-            nearest = bisect.bisect_left(shares, share, lo=first)
-            if nearest == len(gaps) or (
-                nearest > first and share - shares[nearest - 1] < shares[nearest] - share
-            ):
-                nearest -= 1
-            found[gaps[nearest]] = raw
-            first = nearest + 1
+            if 0 < gap < len(atoms) and self._num_tags[gap] == 0 and raw != " ":
+                found.append((atoms[gap - 1][1] / atoms[-1][1], raw))
         return found
 
 
