@@ -16,6 +16,8 @@ SPACE = " \t\r\n\f"
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
+UNSPACED = regex.compile(f"[{_WHOLE}]")
+"""A character of a script that puts no space between words."""
 _JOINING = frozenset("-\u2010\u2011\u2013/_@")
 """Signs within words, which stand for nothing by themselves."""
 _MAX_GROUP_LINKS = 4_096

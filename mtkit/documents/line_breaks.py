@@ -3,7 +3,7 @@
 import bisect
 from collections.abc import Collection, Sequence
 
-from mtkit.documents.atoms import find_sign_kinds
+from mtkit.documents.atoms import UNSPACED, find_sign_kinds
 from mtkit.documents.document import Span
 
 _NEVER_FIRST = ("end", "pause", "close", "quote")
@@ -30,8 +30,8 @@ def spread_breaks(
         target: The translation.
         atoms: Where its words and signs are.
         tagged: Gaps that have tags; none of these is taken.
-        without_space: Whether lines may also break where there is no space, as between the
-            characters of Chinese; beside signs only if there is no other place.
+        without_space: Whether lines may also break between the characters of scripts without
+            spaces, such as Chinese; and anywhere if there is no other place.
     """
     if not breaks:
         return {}
@@ -41,10 +41,16 @@ def spread_breaks(
         gaps = [gap for gap in gaps if is_spaced[gap]]
     else:
         kinds = find_sign_kinds(target, atoms)
+        is_unspaced = [UNSPACED.match(target, start) is not None for start, _ in atoms]
         good = [
             gap
             for gap in gaps
-            if is_spaced[gap] or not (kinds[gap] in _NEVER_FIRST or kinds[gap - 1] in _NEVER_LAST)
+            if is_spaced[gap]
+            or (
+                (is_unspaced[gap - 1] or is_unspaced[gap])
+                and kinds[gap] not in _NEVER_FIRST
+                and kinds[gap - 1] not in _NEVER_LAST
+            )
         ]
         gaps = good if len(good) >= len(breaks) else gaps
     shares = [atoms[gap - 1][1] / atoms[-1][1] for gap in gaps]

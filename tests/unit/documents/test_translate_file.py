@@ -225,6 +225,7 @@ def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
     [
         ("Eins zwei, drei", "Eins zwei,\ndrei"),
         ("Eins (zwei) drei", "Eins (zwei)\ndrei"),
+        ("Eins zwei-drei", "Eins\nzwei-drei"),
         ("一二三，四五", "一二三，\n四五"),
         ("一二三四五六", "一二三四\n五六"),
         # No better place.
