@@ -68,6 +68,7 @@ class AtomIndex:
     def __init__(self, atoms: Sequence[Span]) -> None:
         self._starts = [start for start, _ in atoms]
         self._ends = [end for _, end in atoms]
+        # Spans that have been looked up, those of atoms among them.
         self._of_span = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
     def find_ending_behind(self, position: int) -> int:

@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
 from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
 
-_SPACES = re.compile(rf"((?:^|(?![ ][^{SPACE}]))[{SPACE}]+)")
-"""Space at the edges of a text, and between words where it isn't a single one."""
+_SPACES = re.compile(rf"((?:(?<!\S)|(?![ ]\S))[{SPACE}]+)")
+"""Space at the edges of a text, beside other kinds of space, and wherever else it isn't a single
+one between words."""
 _SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
 """Characters that a format may escape; what stands for others is never noted."""
 
