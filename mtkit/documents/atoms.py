@@ -66,6 +66,7 @@ class AtomIndex:
     """
 
     def __init__(self, atoms: Sequence[Span]) -> None:
+        self.atoms = atoms
         self._starts = [start for start, _ in atoms]
         self._ends = [end for _, end in atoms]
         # Spans that have been looked up, those of atoms among them.
@@ -92,7 +93,7 @@ class AtomIndex:
 def link_atoms(
     source: str,
     target: str,
-    atoms: tuple[Sequence[Span], Sequence[Span]],
+    indices: tuple[AtomIndex, AtomIndex],
     links: Sequence[Link] | None,
 ) -> AtomLinks:
     """Returns links between atoms, from those between words; without any, by position.
@@ -100,11 +101,10 @@ def link_atoms(
     A word that a link names may hold several atoms, such as a word with a comma: atoms that are the
     same on both sides are linked to each other, the others among themselves.
     """
-    words = [source[start:end].casefold() for start, end in atoms[0]]
-    target_words = [target[start:end].casefold() for start, end in atoms[1]]
+    words = [source[start:end].casefold() for start, end in indices[0].atoms]
+    target_words = [target[start:end].casefold() for start, end in indices[1].atoms]
     if not links:
         return _link_by_position(words, target_words)
-    indices = AtomIndex(atoms[0]), AtomIndex(atoms[1])
     found: set[tuple[int, int]] = set()
     for source_word, target_word in links:
         of_source = indices[0].find_overlapping(source_word)
@@ -119,10 +119,10 @@ def link_atoms(
 
 def link_words(source: str, target: str) -> list[Link]:
     """Returns links between words by their positions alone, for a translator without alignments."""
-    atoms = find_atoms(source), find_atoms(target)
+    indices = AtomIndex(find_atoms(source)), AtomIndex(find_atoms(target))
     return [
-        (atoms[0][first], atoms[1][second])
-        for first, second in link_atoms(source, target, atoms, None)
+        (indices[0].atoms[first], indices[1].atoms[second])
+        for first, second in link_atoms(source, target, indices, None)
     ]
 
 

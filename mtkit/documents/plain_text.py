@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
@@ -54,6 +55,11 @@ class PlainText:
     spans: dict[int, Span] = field(default_factory=dict)
     atoms: list[Span] = field(default_factory=list)
     cuts: dict[str, set[int]] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> AtomIndex:
+        """Finds atoms by positions in `text`."""
+        return AtomIndex(self.atoms)
 
 
 def read_plain_text(unit: Unit, cut: Slice) -> PlainText:

@@ -66,7 +66,7 @@ class _Renderer:
         atoms = find_atoms(self._target)
         edges |= find_cut_places(self._target, atoms, plain.cuts)
         self._atoms = split_atoms(atoms, edges)
-        self._source_index = AtomIndex(plain.atoms)
+        self._index = AtomIndex(self._atoms)
         self._of_node: defaultdict[int, list[Event]] = defaultdict(list)
         for event in plain.events:
             if event.node is not None:
@@ -75,9 +75,8 @@ class _Renderer:
     def render(self) -> list[Token]:
         roots, marks = self._make_marks()
         if roots:
-            links = link_atoms(
-                self._source, self._target, (self._plain.atoms, self._atoms), self._links
-            )
+            indices = self._plain.index, self._index
+            links = link_atoms(self._source, self._target, indices, self._links)
             signs = (
                 find_sign_kinds(self._source, self._plain.atoms),
                 find_sign_kinds(self._target, self._atoms),
@@ -104,8 +103,8 @@ class _Renderer:
 
     def _make_mark(self, node: Node) -> Mark:
         start, end = self._plain.spans[node.start]
-        first = self._source_index.find_ending_behind(start)
-        last = self._source_index.find_beginning_at(end)
+        first = self._plain.index.find_ending_behind(start)
+        last = self._plain.index.find_beginning_at(end)
         if start == end:
             follows = start > 0 and self._source[start - 1] not in SPACE
             if follows and first < len(self._plain.atoms):
@@ -121,8 +120,7 @@ class _Renderer:
         return self._holders is not None and id(node) not in self._holders
 
     def _cover(self, span: Span) -> Span:
-        index = AtomIndex(self._atoms)
-        return index.find_ending_behind(span[0]), index.find_beginning_at(span[1])
+        return self._index.find_ending_behind(span[0]), self._index.find_beginning_at(span[1])
 
     def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
         """Returns the target atoms whose place protected text takes."""

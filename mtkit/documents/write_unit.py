@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, AtomIndex
+from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import Span, Token, Unit
 from mtkit.documents.line_breaks import spread_breaks
 from mtkit.documents.plain_text import Event, PlainText
@@ -34,7 +34,6 @@ class UnitWriter:
     def __init__(self, unit: Unit, plain: PlainText, target: str, atoms: Sequence[Span]) -> None:
         self._unit, self._plain = unit, plain
         self._source, self._target, self._atoms = plain.text, target, atoms
-        self._source_index = AtomIndex(plain.atoms)
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
         """What stands in each gap of the source: that in front of an atom has the atom's index."""
         self._num_tags: Counter[int] = Counter()
@@ -239,7 +238,7 @@ class UnitWriter:
         return 0 if index == 0 else len(self._plain.atoms)
 
     def _gap_of(self, event: Event) -> int:
-        return self._source_index.find_beginning_at(event.position)
+        return self._plain.index.find_beginning_at(event.position)
 
     def _find_breaks(self, repeated: Collection[int | None]) -> list[tuple[float, str]]:
         """Returns wide space and line breaks of the source, but those of gaps that are repeated.
