@@ -27,3 +27,6 @@ class Terms(Section):
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
     """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
     three words that are aligned."""
+    masked: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of annotated terms whose source words are left out, so that the translation that is
+    given is all there is to go by (arXiv 2106.03730, section 2.2, masks them)."""

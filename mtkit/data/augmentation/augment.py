@@ -71,11 +71,11 @@ class Augmenter:
         self._symbols = list_copy_symbols(settings)
         self._terms: TermAnnotator | AlignedTermAnnotator | None = None
         if settings.terms is not None and settings.terms.dictionary is not None:
-            self._terms = TermAnnotator(settings.terms.dictionary, settings.terms.max_terms)
+            self._terms = TermAnnotator(settings.terms.dictionary, settings.terms)
         elif settings.terms is not None:
             if lexicon is None:
                 raise ValueError("terms from alignments need a lexicon")
-            self._terms = AlignedTermAnnotator(lexicon, settings.terms.max_terms)
+            self._terms = AlignedTermAnnotator(lexicon, settings.terms)
 
     def augment(
         self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None

@@ -132,13 +132,13 @@ def test_of_forms_as_frequent_the_shorter_is_given():
 def test_annotated_sources_by_hand():
     lexicon = TermLexicon(COMMON, TRANSLATIONS)
     pair = LinkedPair("The cats sleep.", "Die Katzen schlafen.", "0-0 1-1", find_aligned_words)
-    made = AlignedTermAnnotator(lexicon, 3).annotate(pair, Random(1))
+    made = AlignedTermAnnotator(lexicon, Terms(max_terms=3)).annotate(pair, Random(1))
     assert made == "The<term0> cats<term1> Katze<term2> sleep."
     for faulty in (
         LinkedPair("The <term0> cats.", "Die Katzen.", "0-0 1-1", find_aligned_words),
         LinkedPair("The cats.", "Die Katzen.", "0-0", find_aligned_words),
     ):
-        assert AlignedTermAnnotator(lexicon, 3).annotate(faulty, Random(1)) is None
+        assert AlignedTermAnnotator(lexicon, Terms(max_terms=3)).annotate(faulty, Random(1)) is None
 
 
 def test_terms_of_an_example_dont_overlap_and_are_no_more_than_wanted():
@@ -148,7 +148,7 @@ def test_terms_of_an_example_dont_overlap_and_are_no_more_than_wanted():
     numbers = set()
     for seed in range(200):
         pair = LinkedPair(text, text.upper(), links, find_aligned_words)
-        made = AlignedTermAnnotator(lexicon, 2).annotate(pair, Random(seed))
+        made = AlignedTermAnnotator(lexicon, Terms(max_terms=2)).annotate(pair, Random(seed))
         parts = made.replace("<term2>", "<term0>").split("<term0>")
         terms = [part.split("<term1>") for part in parts if "<term1>" in part]
         assert all(source.upper().strip() == target.strip() for source, target in terms)
