@@ -74,11 +74,13 @@ class LearnedAligner:
 def _find_owners(text: str, spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
     """Returns the word that each of the aligner's words is part of; -1 of a word's punctuation."""
     owners = find_owners(spans, words)
-    has_letters = [any(map(str.isalnum, text[start:end])) for start, end in words]
-    return [
-        -1 if owner >= 0 and has_letters[owner] and not text[start].isalnum() else owner
-        for owner, (start, _) in zip(owners, spans, strict=True)
-    ]
+    for index, (start, _) in enumerate(spans):
+        owner = owners[index]
+        if owner >= 0 and not text[start].isalnum():
+            first, last = words[owner]
+            if any(map(str.isalnum, text[first:last])):
+                owners[index] = -1
+    return owners
 
 
 def _read(text: str, spans: Sequence[Span]) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from mtkit.data.sources.pharaoh import Link
-from mtkit.data.word_alignment.blocks import CELLS_AT_ONCE, Alike, Block, cut_blocks
+from mtkit.data.word_alignment.blocks import CELLS_AT_ONCE, Alike, Block, cut_blocks, turn
 from mtkit.data.word_alignment.hidden_markov import (
     MAX_JUMP,
     Emissions,
@@ -195,6 +195,7 @@ class WordAligner:
                 ),
                 direction.jumps,
                 self.none,
+                counts_jumps=False,
             )
             for direction, each in ((self.forward, block), (self.backward, block.turn()))
         )
@@ -205,15 +206,16 @@ def find_agreed(
     forward: Posteriors, backward: Posteriors, source_lengths: Numbers, target_lengths: Numbers
 ) -> Iterator[set[Link]]:
     """Yields the links of each pair of a block: what both sides' posteriors agree on."""
-    for row, (num_sources, num_targets) in enumerate(
-        zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
-    ):
-        agreed = (
-            forward.by_source[row, :num_targets, :num_sources]
-            * backward.by_source[row, :num_sources, :num_targets].T
-        )
-        linked = np.argwhere(agreed >= _MIN_AGREED)
-        yield {(source, target) for target, source in linked.tolist()}
+    agreed = forward.by_source * turn(backward.by_source)
+    # What is beside a pair's words may be anything.
+    is_source = np.arange(agreed.shape[2]) < source_lengths[:, None]
+    is_target = np.arange(agreed.shape[1]) < target_lengths[:, None]
+    is_linked = (agreed >= _MIN_AGREED) & is_source[:, None] & is_target[:, :, None]
+    rows, targets, sources = is_linked.nonzero()
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    ends = np.cumsum(np.bincount(rows, minlength=len(agreed))).tolist()
+    for first, last in zip([0, *ends[:-1]], ends, strict=True):
+        yield set(links[first:last])
 
 
 def _read_direction(

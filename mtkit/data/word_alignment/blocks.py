@@ -40,9 +40,14 @@ class Alike:
     def find(cls, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Self:
         """Returns the words of each target that are spelled like one of its source."""
         found: dict[tuple[int, int, int], float] = {}
+        begun: dict[str, str] = {}
+        for side in (sources, targets):
+            for sentence in side:
+                begun.update((word, _begin(word)) for word in sentence if word not in begun)
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            for name, probability in ((_begin, _ALIKE), (str, _COPIED)):
-                for source_index, target_index in _find_equal(source, target, name):
+            beginnings = [begun[word] for word in source], [begun[word] for word in target]
+            for names, probability in ((beginnings, _ALIKE), ((source, target), _COPIED)):
+                for source_index, target_index in _find_equal(*names):
                     found[row, target_index, source_index] = probability
         rows, words, given = np.array(list(found), np.int64).reshape(-1, 3).T
         return cls(rows, words, given, np.array(list(found.values())))
@@ -189,14 +194,14 @@ def _begin(word: str) -> str:
     return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""
 
 
-def _find_equal(
-    sources: Sequence[str], targets: Sequence[str], name: Callable[[str], str]
-) -> Iterator[tuple[int, int]]:
-    """Yields each source word and each target word that have the same name, and one at all."""
-    by_name: dict[str, list[int]] = {}
-    for index, word in enumerate(sources):
-        by_name.setdefault(name(word), []).append(index)
-    for target, word in enumerate(targets):
-        if found := name(word):
-            for source in by_name.get(found, ()):
+def _find_equal(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yields each source and each target that are the same, but empty ones."""
+    both = set(sources).intersection(targets) - {""}
+    places: dict[str, list[int]] = {name: [] for name in both}
+    if places:
+        for source, name in enumerate(sources):
+            if name in places:
+                places[name].append(source)
+        for target, name in enumerate(targets):
+            for source in places.get(name, ()):
                 yield source, target

@@ -64,13 +64,16 @@ def find_by_words(emissions: Emissions, none: float) -> Posteriors:
     return Posteriors(weighted, of_none / total * is_target, no_jumps, no_jumps)
 
 
-def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posteriors:
+def find_by_order(
+    emissions: Emissions, jumps: Floats, none: float, *, counts_jumps: bool = True
+) -> Posteriors:
     """Returns the posteriors of the hidden Markov model, by forward and backward passes.
 
     Args:
         emissions: Probabilities of words.
         jumps: Weight of each jump, by `MAX_JUMP` + distance.
         none: Probability of no source word.
+        counts_jumps: Whether jumps are counted; without, they are told as never expected.
     """
     by_source, by_none = emissions.by_source, emissions.by_none
     batch, num_targets, num_sources = by_source.shape
@@ -114,9 +117,10 @@ def find_by_order(emissions: Emissions, jumps: Floats, none: float) -> Posterior
         ahead = (1.0 - none) * by_source[:, target] * later
         before = forward[:, target - 1]
         kept = (ahead @ weights.T) / totals + none_emissions[:, target, None] * later
-        # What both passes come to, so that counts are of probability 1.
-        norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
-        jump_counts += (before / totals * (is_inside / norm)).T @ ahead
+        if counts_jumps:
+            # What both passes come to, so that counts are of probability 1.
+            norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
+            jump_counts += (before / totals * (is_inside / norm)).T @ ahead
         later = np.where(is_inside, kept / (kept.max(axis=1, keepdims=True) + _FLOOR), later)
     expected = jump_counts * weights
     departures = np.broadcast_to(expected.sum(axis=1, keepdims=True), expected.shape)
