@@ -7,6 +7,7 @@ units.py            texts and tags in the order of a document become units
 plain_text.py       a unit's text as a translator sees it
 atoms.py            words and signs of a text, and which stand for which
 placement.py        where a translation's tags go
+line_breaks.py      where line breaks go in a translation
 sign_edges.py       which signs at the edges of a tag's words belong to it
 crossings.py        how many links cross each gap of a translation
 protected_places.py where protected texts stand in a translation

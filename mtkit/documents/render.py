@@ -1,6 +1,5 @@
 """A unit's translation as the document writes it, with its tags put back."""
 
-import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
+from mtkit.documents.line_breaks import spread_breaks
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
 from mtkit.documents.protected_places import find_protected
@@ -213,7 +213,14 @@ class _Renderer:
 
     def _write(self, placed: Sequence[_Placed], swallowed: set[int]) -> list[Token]:
         """Returns the translation's text and tags in order."""
-        breaks = self._spread_breaks({each.position[0] for each in placed if not each.position[1]})
+        tagged = {each.position[0] for each in placed if not each.position[1]}
+        breaks = spread_breaks(
+            self._find_breaks(),
+            self._target,
+            self._atoms,
+            tagged,
+            without_space=self._unit.keeps_breaks,
+        )
         tokens: list[Token] = []
         pending = list(placed)[::-1]
         last = len(self._atoms)
@@ -270,7 +277,7 @@ class _Renderer:
         before = 0
         while before < len(events) and not self._leads(events[before]):
             before += 1
-        behind, space_behind = len(events), ""
+        behind, space_behind, space_between = len(events), "", ""
         inserted = [
             number
             for number, event in enumerate(events)
@@ -282,16 +289,28 @@ class _Renderer:
             while behind < len(events) and events[behind].kind == "close":
                 behind += 1
             before_it = self._source[: events[before].position][-1:]
-            is_spaced = " " in self._target and before_it in ("", " ")
+            space_between = " " if " " in self._target else ""
+            is_spaced = space_between and before_it in ("", " ")
             space_behind = " " if is_spaced and index == 0 else space
             space = " " if is_spaced and index else space
         return [
             *map(_as_token, events[:before]),
             *self._write_text(space),
-            *map(_as_token, events[before:behind]),
+            *self._write_apart(events[before:behind], space_between),
             *self._write_text(space_behind),
             *map(_as_token, events[behind:]),
         ]
+
+    def _write_apart(self, events: Sequence[Event], space: str) -> list[Token]:
+        """Returns tags, with space between elements that had words between them."""
+        tokens: list[Token] = []
+        for number, event in enumerate(events):
+            before = events[max(0, number - 1)]
+            words = self._source[before.position : event.position]
+            if (before.kind, event.kind) == ("close", "open") and " " in words:
+                tokens += self._write_text(space)
+            tokens.append(_as_token(event))
+        return tokens
 
     def _leads(self, event: Event) -> bool:
         """Returns whether the space of a gap stands in front of a tag rather than behind it.
@@ -340,41 +359,17 @@ class _Renderer:
     def _gap_of(self, event: Event) -> int:
         return self._source_index.find_beginning_at(event.position)
 
-    def _spread_breaks(self, tagged: set[int]) -> dict[int, str]:
-        """Returns the space of target gaps that isn't a single one, in the order of the source.
+    def _find_breaks(self) -> list[tuple[float, str]]:
+        """Returns the space of the source's gaps without tags that isn't a single one.
 
-        Each goes to the gap that is nearest to it by the share of the text before it.
+        Each stands behind the share of the text before it, in order.
         """
-        wide = []
+        atoms = self._plain.atoms
+        found = []
         for gap, events in self._of_gap.items():
             raw = "".join(event.raw for event in events)
-            is_inside = 0 < gap < len(self._plain.atoms) and self._num_tags[gap] == 0
-            if is_inside and raw != " ":
-                wide.append((self._plain.atoms[gap - 1][1] / len(self._source), raw))
-        if not wide:
-            return {}
-        gaps = [
-            gap
-            for gap in range(1, len(self._atoms))
-            if gap not in tagged
-            and (
-                self._unit.keeps_breaks
-                or " " in self._target[self._atoms[gap - 1][1] : self._atoms[gap][0]]
-            )
-        ]
-        shares = [self._atoms[gap - 1][1] / max(1, len(self._target)) for gap in gaps]
-        found: dict[int, str] = {}
-        first = 0
-        for share, raw in wide:
-            if first >= len(gaps):
-                break
-            nearest = bisect.bisect_left(shares, share, lo=first)
-            if nearest == len(gaps) or (
-                nearest > first and share - shares[nearest - 1] < shares[nearest] - share
-            ):
-                nearest -= 1
-            found[gaps[nearest]] = raw
-            first = nearest + 1
+            if 0 < gap < len(atoms) and self._num_tags[gap] == 0 and raw != " ":
+                found.append((atoms[gap - 1][1] / atoms[-1][1], raw))
         return found
 
 

@@ -140,6 +140,9 @@ class MarkdownWriter:
                 if name is not None and node is not None:
                     label = self._text[slice(*node.inner)]
                     raw = raw if "".join(pieces[first:]) == label else f"][{name}]"
+            if raw.startswith("`") and _ends_in_code(pieces):
+                # Two runs of backticks would be read as one.
+                pieces.append(" ")
             pieces.append(raw)
         return "".join(pieces)
 
@@ -162,6 +165,11 @@ class MarkdownWriter:
             elif token.kind != "close" and token.node is not None:
                 note(token.node if token.kind == "void" else _without_children(token.node))
         return Content("".join("".join(texts).split()), marks)
+
+
+def _ends_in_code(pieces: Sequence[str]) -> bool:
+    last = next((piece for piece in reversed(pieces) if piece), "")
+    return last.endswith("`") and not last.endswith("\\`")
 
 
 def _ends_in_escape(raw: str) -> bool:

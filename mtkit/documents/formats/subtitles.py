@@ -1,14 +1,16 @@
 r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
 
 Each cue's text is a unit, with as many lines in translation as before; where lines begin with a
-dash, each is another speaker's and a unit of its own. Identifiers, times, notes, styles and regions
-stay as they are, and so do tags, `{\an8}` among them.
+dash, each is another speaker's and a unit of its own. Where each line stands in the same tag by
+itself, `<i>`, it is one text in it. Identifiers, times, notes, styles and regions stay as they are,
+and so do tags, `{\an8}` among them.
 """
 
+import itertools
 import re
 from typing import Literal
 
-from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Spelled, fail_at
+from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Span, Spelled, fail_at
 from mtkit.documents.formats.html import read_spelled
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import unescape_xml
@@ -19,6 +21,12 @@ _TIMES = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
+_LINE = re.compile(r"[^\n]+")
+_IN_TAG = re.compile(
+    r"[ \t]*(?P<open><(?P<name>[A-Za-z]+)[^<>\n]*>)(?:(?!</?(?P=name)\b)[^\n])*"
+    r"(?P<close></(?P=name)>)[ \t]*\r?"
+)
+"""A line that stands in a tag by itself."""
 _DASH = "[-\u2010\u2013\u2014]"
 _SPEAKER = re.compile(
     r"(?:^|(?<=\n))(?:[ \t]|<[^<>\n]*>|\{\\[^{}\n]*\})*"
@@ -79,8 +87,16 @@ def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]
                 parts.append(Part("edge", *dash))
             first = dash[1]
 
+    seams = {} if dashes else dict(_find_seams(text, first_line, end))
     for found in _TAG.finditer(text, start, end):
+        if found.start() < done:
+            continue
         add_text(done, found.start())
+        if found.start() in seams:
+            done = seams[found.start()]
+            space = Spelled(" ", text[found.start() : done])
+            parts.append(Part("text", found.start(), done, spelled=(space,)))
+            continue
         done = found.end()
         name = (found.group(2) or "").lower()
         if not name:
@@ -90,3 +106,15 @@ def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]
             parts.append(Part(kind, found.start(), done, name))
     add_text(done, end)
     return parts
+
+
+def _find_seams(text: str, start: int, end: int) -> list[Span]:
+    """Returns where lines meet that stand in the same tag, each by itself: `</i>` to `<i>`."""
+    lines = [_IN_TAG.fullmatch(text, *line.span()) for line in _LINE.finditer(text, start, end)]
+    tags = {None if line is None else line["open"] for line in lines}
+    if None in tags or len(tags) > 1:
+        return []
+    return [
+        (one.start("close"), other.end("open"))
+        for one, other in itertools.pairwise(filter(None, lines))
+    ]

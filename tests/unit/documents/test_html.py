@@ -225,6 +225,16 @@ def test_options_of_a_command_are_no_text(text: str, is_left: bool) -> None:
         # A word that stands for nothing else is what became of it.
         ("Run <code>ls</code> now.", "Lauf Els jetzt.", "Lauf <code>ls</code> jetzt."),
         ("Run now: <code>ls</code>", "Lauf jetzt:", "Lauf jetzt: <code>ls</code>"),
+        (
+            "Run <code>ls</code>, <b><code>cp</code></b> now",
+            "Lauf jetzt",
+            "Lauf <code>ls</code> <b><code>cp</code></b> jetzt",
+        ),
+        (
+            "Run <code>ls</code><code>cp</code> or <code>mv</code> now",
+            "Lauf jetzt",
+            "Lauf <code>ls</code><code>cp</code> <code>mv</code> jetzt",
+        ),
     ],
 )
 def test_a_protected_text_that_was_lost_takes_no_other_words_place(

@@ -154,3 +154,10 @@ def test_deep_pages_are_read(page: str) -> None:
 def test_a_page_keeps_its_byte_order_mark_and_line_ends() -> None:
     page = b"\xef\xbb\xbf# Hi\r\n\r\nthere  \r\ndog \t"
     assert translate_bytes(page, "markdown", keep_text, LANGUAGES) == page
+
+
+@pytest.mark.parametrize("page", ["Run `one`, `two` or `three` here", "`one`/`two`/`three`"])
+def test_code_that_a_translation_lost_stays_as_many_pieces(page: str) -> None:
+    translated = translate(page, say("Nun"))
+    tree = lxml_html.fromstring(f"<div>{render(translated)}</div>")
+    assert [code.text for code in tree.iter("code")] == ["one", "two", "three"]

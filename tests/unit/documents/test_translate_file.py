@@ -189,6 +189,55 @@ def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
         assert (written.decode(), seen) == (cue.format(wanted), texts)
 
 
+def test_a_cues_lines_break_where_they_did_behind_signs() -> None:
+    cue = (
+        "1\r\n00:00:01,000 --> 00:00:02,000\r\nHide: {\\a}\r\nhide {Y:long_name}\r\nshow {this}\r\n"
+    )
+    assert translate_bytes(cue.encode(), "srt", keep_text, LANGUAGES) == cue.encode()
+
+
+def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText("Eins zwei drei vier fünf") for _ in texts]
+
+    cue = "1\r\n00:00:01,000 --> 00:00:02,000\r\n{}\r\n"
+    page = cue.format("<i>One two three</i>\r\n<i>four five</i>")
+    written = translate_bytes(page.encode(), "srt", translate, LANGUAGES).decode()
+    assert (written, seen) == (
+        cue.format("<i>Eins zwei drei</i>\r\n<i>vier fünf</i>"),
+        ["One two three four five"],
+    )
+    assert translate_bytes(page.encode(), "srt", keep_text, LANGUAGES) == page.encode()
+    for lines in (
+        "<i>one</i>\r\n<b>two</b>",
+        "<i>one</i> two\r\n<i>three</i>",
+        "<i>one</i>\r\ntwo",
+    ):
+        page = cue.format(lines)
+        assert translate_bytes(page.encode(), "srt", keep_text, LANGUAGES) == page.encode()
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("Eins zwei, drei", "Eins zwei,\ndrei"),
+        ("Eins (zwei) drei", "Eins (zwei)\ndrei"),
+        ("一二三，四五", "一二三，\n四五"),
+        ("一二三四五六", "一二三四\n五六"),
+        # No better place.
+        ("Eins.", "Eins\n."),
+    ],
+)
+def test_no_line_of_a_cue_begins_with_a_comma(target: str, wanted: str) -> None:
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
+    page = cue.format("one two three\nfour").encode()
+    written = translate_bytes(page, "srt", lambda _: [TranslatedText(target)], LANGUAGES)
+    assert written.decode() == cue.format(wanted)
+
+
 def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
     translated = translate_bytes(_PO, "po", reverse_words, LANGUAGES)
     # Babel's own reader says what is in the file.
