@@ -28,6 +28,7 @@ from mtkit import Request, Term, Translator
 from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.word_alignment import WordAligner, find_aligned_words
+from mtkit.recipe.inference import Glossary
 from mtkit.text.term_annotation import knows_terms
 from mtkit.text.term_forms import are_forms, find_uses
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -101,10 +102,12 @@ def count_forms(
 
 
 def translate(
-    model: Path, sources: Sequence[str], terms: Sequence[Sequence[TermOfCaption]]
+    model: Path, sources: Sequence[str], terms: Sequence[Sequence[TermOfCaption]], way: str
 ) -> tuple[list[str], float]:
     """Returns translations, and the processor seconds that they took."""
     translator = Translator(model, engine="torch", device="cpu")
+    settings = translator.settings.model_copy(update={"glossary": Glossary(way=way)})
+    translator = Translator(model, engine="torch", device="cpu", settings=settings)
     requests = [
         Request(source, glossary=tuple(Term(term.source, term.target) for term in of_line))
         for source, of_line in zip(sources, terms, strict=True)
@@ -134,11 +137,9 @@ def main() -> None:
     print("|---" * (len(_COLUMNS) + 4) + "|")
     for model in arguments.models:
         reads = knows_terms(SubwordTokenizer.load(model).source_vocabulary)
-        for way, given in (
-            ("none", nothing),
-            ("annotation" if reads else "constraints", terms),
-        ):
-            texts, seconds = translate(model, sources, given)
+        ways = ("annotation", "constraints", "both") if reads else ("constraints",)
+        for way, given in (("none", nothing), *((each, terms) for each in ways)):
+            texts, seconds = translate(model, sources, given, "auto" if way == "none" else way)
             rare = count_forms(texts, terms, only_rare=True)
             bleu = sacrebleu.corpus_bleu(texts, [references]).score
             name = model.parent.name if model.name == "model" else model.name

@@ -11,7 +11,8 @@ line_breaks.py      where line breaks go in a translation
 sign_edges.py       which signs at the edges of a tag's words belong to it
 crossings.py        how many links cross each gap of a translation
 protected_places.py where protected texts stand in a translation
-render.py           a unit's translation as the document writes it
+render.py           where the tags of a unit go in its translation, in order
+write_unit.py       text and tags written in order
 spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs
 archives.py         documents that are zip archives of XML

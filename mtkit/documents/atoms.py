@@ -16,6 +16,8 @@ SPACE = " \t\r\n\f"
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
+UNSPACED = regex.compile(f"[{_WHOLE}]")
+"""A character of a script that puts no space between words."""
 _JOINING = frozenset("-\u2010\u2011\u2013/_@")
 """Signs within words, which stand for nothing by themselves."""
 _MAX_GROUP_LINKS = 4_096
@@ -64,8 +66,10 @@ class AtomIndex:
     """
 
     def __init__(self, atoms: Sequence[Span]) -> None:
+        self.atoms = atoms
         self._starts = [start for start, _ in atoms]
         self._ends = [end for _, end in atoms]
+        # Spans that have been looked up, those of atoms among them.
         self._of_span = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
     def find_ending_behind(self, position: int) -> int:
@@ -89,7 +93,7 @@ class AtomIndex:
 def link_atoms(
     source: str,
     target: str,
-    atoms: tuple[Sequence[Span], Sequence[Span]],
+    indices: tuple[AtomIndex, AtomIndex],
     links: Sequence[Link] | None,
 ) -> AtomLinks:
     """Returns links between atoms, from those between words; without any, by position.
@@ -97,11 +101,10 @@ def link_atoms(
     A word that a link names may hold several atoms, such as a word with a comma: atoms that are the
     same on both sides are linked to each other, the others among themselves.
     """
-    words = [source[start:end].casefold() for start, end in atoms[0]]
-    target_words = [target[start:end].casefold() for start, end in atoms[1]]
+    words = [source[start:end].casefold() for start, end in indices[0].atoms]
+    target_words = [target[start:end].casefold() for start, end in indices[1].atoms]
     if not links:
         return _link_by_position(words, target_words)
-    indices = AtomIndex(atoms[0]), AtomIndex(atoms[1])
     found: set[tuple[int, int]] = set()
     for source_word, target_word in links:
         of_source = indices[0].find_overlapping(source_word)
@@ -116,10 +119,10 @@ def link_atoms(
 
 def link_words(source: str, target: str) -> list[Link]:
     """Returns links between words by their positions alone, for a translator without alignments."""
-    atoms = find_atoms(source), find_atoms(target)
+    indices = AtomIndex(find_atoms(source)), AtomIndex(find_atoms(target))
     return [
-        (atoms[0][first], atoms[1][second])
-        for first, second in link_atoms(source, target, atoms, None)
+        (indices[0].atoms[first], indices[1].atoms[second])
+        for first, second in link_atoms(source, target, indices, None)
     ]
 
 

@@ -65,7 +65,7 @@ class Escapes:
 
     Attributes:
         escape: Writes a text so that the format reads it as such.
-        read: The reverse; None where `escape` leaves every text as it is.
+        read: The reverse; None where nothing that is written can be misread.
     """
 
     escape: Callable[[str], str]

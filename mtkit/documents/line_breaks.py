@@ -3,12 +3,12 @@
 import bisect
 from collections.abc import Collection, Sequence
 
-from mtkit.documents.atoms import find_sign_kinds
+from mtkit.documents.atoms import UNSPACED, find_sign_kinds
 from mtkit.documents.document import Span
 
-_NEVER_FIRST = ("end", "pause", "close", "quote")
+_SELDOM_FIRST = ("end", "pause", "close", "quote")
 """Signs that no line begins with, unless there is space before them."""
-_NEVER_LAST = ("open", "quote")
+_SELDOM_LAST = ("open", "quote")
 """Signs that no line ends with, unless there is space behind them."""
 
 
@@ -16,11 +16,11 @@ def spread_breaks(
     breaks: Sequence[tuple[float, str]],
     target: str,
     atoms: Sequence[Span],
-    tagged: Collection[int],
+    taken: Collection[int],
     *,
     without_space: bool,
 ) -> dict[int, str]:
-    """Returns the breaks of the target's gaps: that before an atom has the atom's index.
+    """Returns which gaps of a translation get which breaks; a gap has the index of the atom behind.
 
     Each goes to the gap that is nearest to it by the share of the text before it, in the order of
     the source. Those that no gap is left for are left out.
@@ -29,22 +29,28 @@ def spread_breaks(
         breaks: Those of the source, in order: the share of the text before, and how it is written.
         target: The translation.
         atoms: Where its words and signs are.
-        tagged: Gaps that have tags; none of these is taken.
-        without_space: Whether lines may also break where there is no space, as between the
-            characters of Chinese; beside signs only if there is no other place.
+        taken: Gaps where no break goes.
+        without_space: Whether lines may also break between the characters of scripts without
+            spaces, such as Chinese; and anywhere if there is no other place.
     """
     if not breaks:
         return {}
-    gaps = [gap for gap in range(1, len(atoms)) if gap not in tagged]
+    gaps = [gap for gap in range(1, len(atoms)) if gap not in taken]
     is_spaced = {gap: " " in target[atoms[gap - 1][1] : atoms[gap][0]] for gap in gaps}
     if not without_space:
         gaps = [gap for gap in gaps if is_spaced[gap]]
     else:
         kinds = find_sign_kinds(target, atoms)
+        is_unspaced = [UNSPACED.match(target, start) is not None for start, _ in atoms]
         good = [
             gap
             for gap in gaps
-            if is_spaced[gap] or not (kinds[gap] in _NEVER_FIRST or kinds[gap - 1] in _NEVER_LAST)
+            if is_spaced[gap]
+            or (
+                (is_unspaced[gap - 1] or is_unspaced[gap])
+                and kinds[gap] not in _SELDOM_FIRST
+                and kinds[gap - 1] not in _SELDOM_LAST
+            )
         ]
         gaps = good if len(good) >= len(breaks) else gaps
     shares = [atoms[gap - 1][1] / atoms[-1][1] for gap in gaps]

@@ -4,13 +4,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
 from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
 
-_SPACES = re.compile(rf"((?:^|(?![ ][^{SPACE}]))[{SPACE}]+)")
-"""Space at the edges of a text, and between words where it isn't a single one."""
+_SPACES = re.compile(rf"((?:(?<!\S)|(?![ ]\S))[{SPACE}]+)")
+"""Space at the edges of a text, beside other kinds of space, and wherever else it isn't a single
+one between words."""
 _SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
 """Characters that a format may escape; what stands for others is never noted."""
 
@@ -53,6 +55,11 @@ class PlainText:
     spans: dict[int, Span] = field(default_factory=dict)
     atoms: list[Span] = field(default_factory=list)
     cuts: dict[str, set[int]] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> AtomIndex:
+        """Finds atoms by positions in `text`."""
+        return AtomIndex(self.atoms)
 
 
 def read_plain_text(unit: Unit, cut: Slice) -> PlainText:

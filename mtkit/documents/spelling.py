@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from mtkit.documents.document import Escapes
 
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_ATOMS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 class Speller:
@@ -33,22 +33,28 @@ class Speller:
         if not text:
             return ""
         escape, read = self._escapes.escape, self._escapes.read
+        # Signs are often escaped only because of what stands beside them.
+        atoms = _ATOMS.findall(text)
         if self._spellings and not self._spellings.keys().isdisjoint(text):
-            used = dict(self._used)
             written = "".join(map(self._spell, text))
             # Some spellings are right in some places only: `&` before a space.
             if read is None or read(written) == text:
                 return written
-            self._used = used
+            if len(atoms) > 1:
+                self._take_back(text)
         elif escape(text) == text:
             return text
-        # A sign is often escaped beside another alone.
-        words = _WORDS.findall(text)
-        if len(words) > 1:
-            written = "".join(map(self.write, words))
+        if len(atoms) > 1:
+            written = "".join(map(self.write, atoms))
             if read is None or read(written) == text:
                 return written
         return escape(text)
+
+    def _take_back(self, text: str) -> None:
+        """Forgets that a text has been written."""
+        for character in text:
+            if character in self._used:
+                self._used[character] -= 1
 
     def _spell(self, character: str) -> str:
         raws = self._spellings.get(character)

@@ -147,7 +147,7 @@ def _translate_text(
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         raise MtkitError(
             f"line {line}: invalid {encoding.upper()}",
-            "convert it first, for example: iconv -f latin1 -t utf-8",
+            "convert it first, for example: iconv -f windows-1252 -t utf-8",
         ) from error
     return mark + translate_markup(text, form, translate, languages).encode(encoding)
 
@@ -168,7 +168,10 @@ def translate_markup(text: str, form: str, translate: TextTranslator, languages:
     choose_format(Path(), form)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise MtkitError(f"line {line}: a null character: this isn't text")
+        raise MtkitError(
+            f"line {line}: a null character: this isn't text",
+            "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8",
+        )
     # Python reads no number of thousands of digits.
     if found := _LONG_NUMBER.search(text):
         line = text.count("\n", 0, found.start()) + 1

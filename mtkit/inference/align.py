@@ -17,8 +17,8 @@ from mtkit.text.words import Span, find_owners, find_words
 
 _MIN_SHARE = 0.35
 """Share of a target word's attention from which on a source word is linked beside the first."""
-_CELLS = 1 << 18
-"""Weights that are added up at a time."""
+_WEIGHTS_AT_ONCE = 1 << 18
+"""Weights from which on no more pairs are added up with them."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def align_words(
     first, num_cells = 0, 0
     for last, of_pair in enumerate(weights, 1):
         num_cells += of_pair.size
-        if num_cells >= _CELLS or last == len(weights):
+        if num_cells >= _WEIGHTS_AT_ONCE or last == len(weights):
             aligned += _align_words(pairs[first:last], weights[first:last])
             first, num_cells = last, 0
     return aligned
@@ -244,9 +244,9 @@ def _align_words(
     shares = added / np.repeat(np.maximum(sizes, 1), widths)
     shares[starts + widths - 1] = 0.0
     most = np.maximum.reduceat(shares, starts)
-    # Rows of tokens in no word are linked to nothing.
-    least = np.where(sizes > 0, np.minimum(most, _MIN_SHARE), np.inf)
-    linked = np.flatnonzero((shares > 0.0) & (shares >= np.repeat(least, widths)))
+    least = np.repeat(np.minimum(most, _MIN_SHARE), widths)
+    is_word = np.repeat(sizes > 0, widths)
+    linked = np.flatnonzero(is_word & (shares > 0.0) & (shares >= least))
     of_row = np.searchsorted(starts, linked, side="right") - 1
     of_pair = np.searchsorted(first_rows, of_row, side="right") - 1
     columns, rows = linked - starts[of_row], of_row - first_rows[of_pair]

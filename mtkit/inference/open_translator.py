@@ -13,7 +13,7 @@ from mtkit.inference.paragraphs import ParagraphTranslator
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.request_terms import RequestTerms
-from mtkit.inference.terms import GlossaryTerms, choose_way
+from mtkit.inference.terms import choose_way
 from mtkit.inference.translation import Request, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
@@ -207,7 +207,7 @@ def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName
     check_translates(opened.config, "inference.glossary")
     if opened.config.linearization is not None:
         raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
-    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) == "constraints":
+    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) != "annotation":
         raise MtkitError(
             "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
             'use engine = "torch" with the original model',
@@ -222,9 +222,7 @@ def _open_terms(
     Raises:
         MtkitError: It can't be read.
     """
-    glossary = settings.glossary
-    default = None if glossary is None else GlossaryTerms.open(glossary, tokenizer)
-    return RequestTerms(default, tokenizer, can_have_terms=translates)
+    return RequestTerms(settings.glossary or Glossary(), tokenizer, can_have_terms=translates)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

@@ -1,15 +1,15 @@
 """Which terms a line has: those of its request, or the translator's glossary."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.terms import GlossaryTerms, Way
+from mtkit.inference.terms import GlossaryTerms, Way, choose_way
 from mtkit.inference.translation import Hypothesis, LineError, Request, Translation
+from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Glossary, Term
-from mtkit.text.term_annotation import knows_terms
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _OPENED = 8
@@ -20,22 +20,34 @@ class RequestTerms:
     """Chooses the terms of lines. It may be shared by threads.
 
     Args:
-        default: Those of `inference.glossary`; None without one.
+        settings: Of the glossary.
         tokenizer: The model's.
         can_have_terms: Whether the model is a translator.
+
+    Raises:
+        MtkitError: The glossary can't be read; the model doesn't know annotations.
     """
 
     def __init__(
-        self, default: GlossaryTerms | None, tokenizer: SubwordTokenizer, *, can_have_terms: bool
+        self, settings: GlossarySettings, tokenizer: SubwordTokenizer, *, can_have_terms: bool
     ) -> None:
-        self._default, self._tokenizer = default, tokenizer
+        self._tokenizer, self._settings = tokenizer, settings
+        self._default: GlossaryTerms | None = None
+        if settings.way != "auto":
+            # Faults are told before there are terms.
+            choose_way(settings, tokenizer)
+        if settings.path is not None:
+            self._default = GlossaryTerms.open(settings.path, tokenizer, self._way)
         self._can_have_terms = can_have_terms
         self._open = lru_cache(maxsize=_OPENED)(self._open_glossary)
 
+    @cached_property
+    def _way(self) -> Way:
+        # The vocabulary is read for it, which most never need.
+        return choose_way(self._settings, self._tokenizer)
+
     def _open_glossary(self, terms: tuple[Term, ...]) -> GlossaryTerms:
-        knows = knows_terms(self._tokenizer.source_vocabulary)
-        way: Way = "annotation" if knows else "constraints"
-        return GlossaryTerms(Glossary(terms), self._tokenizer, way)
+        return GlossaryTerms(Glossary(terms), self._tokenizer, self._way)
 
     def find(self, request: Request) -> GlossaryTerms | None:
         """Returns the terms of a line, whether or not they can be kept to."""
@@ -66,13 +78,13 @@ class RequestTerms:
                 continue
             if not self._can_have_terms:
                 raise MtkitError("glossary: only translators take one", "leave it out")
-            if terms.way == "constraints" and not can_constrain:
+            if terms.constrains and not can_constrain:
                 raise LineError(
                     line,
                     "glossary: CTranslate2 can't search for outputs that contain given terms",
                     'leave it out, or use engine = "torch" with the original model',
                 )
-            if terms.way == "constraints" and each.sampling is not None:
+            if terms.constrains and each.sampling is not None:
                 raise LineError(
                     line, "glossary: terms need a beam, and inference.sampling has none"
                 )
@@ -119,7 +131,7 @@ def find_lacking(
     Args:
         terms: Each line's.
         texts: The lines.
-        encoded: Their parts.
+        encoded: Their parts, as they were searched.
         ranked: The hypotheses of each part.
 
     Returns:
@@ -127,7 +139,7 @@ def find_lacking(
     """
     lacking: dict[tuple[int, int], EncodedSource] = {}
     for line, of_line in enumerate(terms):
-        if of_line is None or of_line.way == "annotation":
+        if of_line is None or not of_line.constrains:
             continue
         for _, number, found in of_line.find_in_parts([texts[line]], [encoded[line]]):
             part = of_line.require(encoded[line][number], found, ranked[line][number])

@@ -86,33 +86,31 @@ class PartSearch:
         ranked: list[list[list[Hypothesis]]] = []
         for line, read in zip(lines, given, strict=True):
             found = [_allow_none(part, next(searched)) for part in line.parts]
-            # Attention to what a glossary put in between is to no word of the line.
-            found = [
-                hypotheses if part.tokens == other.tokens else _forget_weights(hypotheses)
-                for hypotheses, part, other in zip(found, line.parts, read, strict=True)
-            ]
+            found = list(map(_forget_unless_read, line.parts, read, found))
             for hypotheses in found:
                 check_finite(hypotheses, line.settings, line.number)
             ranked.append(list(map(self._decode_and_rank, line.parts, found)))
-        self._insist_on_terms(lines, ranked)
+        self._insist_on_terms(lines, given, ranked)
         return ranked
 
     def _insist_on_terms(
-        self, lines: Sequence[EncodedLine], ranked: Sequence[list[list[Hypothesis]]]
+        self,
+        lines: Sequence[EncodedLine],
+        given: Sequence[Sequence[EncodedSource]],
+        ranked: Sequence[list[list[Hypothesis]]],
     ) -> None:
         """Searches parts again whose translations lack terms, and puts what is found in place."""
         again = find_lacking(
-            [line.terms for line in lines],
-            [line.text for line in lines],
-            [line.parts for line in lines],
-            ranked,
+            [line.terms for line in lines], [line.text for line in lines], given, ranked
         )
         settings = [lines[index].settings for index, _ in again]
         searched = self._search(list(again.values()), settings)
-        for ((index, number), part), hypotheses in zip(again.items(), searched, strict=True):
+        for ((index, number), read), hypotheses in zip(again.items(), searched, strict=True):
             # Where no output has all that is asked for, what was found before stays.
             if are_finite(hypotheses):
-                ranked[index][number] = self._decode_and_rank(part, hypotheses)
+                part = lines[index].parts[number]
+                known = _forget_unless_read(part, read, hypotheses)
+                ranked[index][number] = self._decode_and_rank(part, known)
 
     def _search(
         self, parts: Sequence[EncodedSource], settings: Sequence[Inference]
@@ -150,6 +148,13 @@ def _allow_none(part: EncodedSource, hypotheses: list[Hypothesis]) -> list[Hypot
     """Returns what was found, or an empty output where none has what it must contain."""
     is_missed = bool(part.required) and not are_finite(hypotheses)
     return list(BLANK.candidates) if is_missed else hypotheses
+
+
+def _forget_unless_read(
+    part: EncodedSource, read: EncodedSource, hypotheses: list[Hypothesis]
+) -> list[Hypothesis]:
+    """Returns hypotheses without attention to what a glossary put in between a part's words."""
+    return hypotheses if part.tokens == read.tokens else _forget_weights(hypotheses)
 
 
 def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

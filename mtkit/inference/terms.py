@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from mtkit.console import warn
@@ -29,7 +30,7 @@ _MAX_TOKENS = 64
 each. Terms beyond are left to the model, and reported."""
 _MAX_NOTES = 5
 
-Way = Literal["annotation", "constraints"]
+Way = Literal["annotation", "constraints", "both"]
 """Values of `inference.glossary.way`, `auto` resolved."""
 
 
@@ -81,9 +82,9 @@ def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
         MtkitError: By annotation, of which the model knows nothing.
     """
     knows = knows_terms(tokenizer.source_vocabulary)
-    if settings.way == "annotation" and not knows:
+    if settings.way in ("annotation", "both") and not knows:
         raise MtkitError(
-            'inference.glossary.way = "annotation", but the model was trained without '
+            f'inference.glossary.way = "{settings.way}", but the model was trained without '
             "data.augment.terms",
             'remove it, or take "constraints"',
         )
@@ -109,20 +110,24 @@ class GlossaryTerms:
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, settings: GlossarySettings, tokenizer: SubwordTokenizer) -> "GlossaryTerms":
+    def open(cls, path: Path, tokenizer: SubwordTokenizer, way: Way) -> "GlossaryTerms":
         """Returns the terms of a file, and prints what is odd about it.
 
         Raises:
-            MtkitError: It isn't there, or a line of it is at fault; a model that doesn't know
-                annotations.
+            MtkitError: It isn't there, or a line of it is at fault.
         """
-        read = read_glossary(settings.path)
+        read = read_glossary(path)
         for note in read.notes[:_MAX_NOTES]:
             warn(note)
         if len(read.notes) > _MAX_NOTES:
             num_more = len(read.notes) - _MAX_NOTES
-            warn(f"{settings.path}: {num_more:,} more terms with several targets")
-        return cls(Glossary(read.terms), tokenizer, choose_way(settings, tokenizer))
+            warn(f"{path}: {num_more:,} more terms with several targets")
+        return cls(Glossary(read.terms), tokenizer, way)
+
+    @property
+    def constrains(self) -> bool:
+        """Whether lines that lack terms are searched again."""
+        return self.way != "annotation"
 
     def annotate(
         self,

@@ -183,7 +183,7 @@ def _check_glossary(workspace: Workspace, settings: Inference) -> None:
     if settings.glossary is None:
         return
     tokenizer = SubwordTokenizer.load(workspace.model)
-    if choose_way(settings.glossary, tokenizer) == "constraints":
+    if choose_way(settings.glossary, tokenizer) != "annotation":
         raise MtkitError("CTranslate2 can't search for outputs that contain given terms")
 
 

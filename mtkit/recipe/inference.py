@@ -78,15 +78,16 @@ class Shortlist(Section):
 class Glossary(Section):
     """Terms with their translations, which `mtkit translate` uses and reports."""
 
-    path: Path
+    path: Path | None = None
     """A file of UTF-8, a term a line: source, tab, target, and then `case_sensitive` or `forbidden`
-    if it is that; a relative path in a recipe starts from `data.data_root`."""
-    way: Literal["auto", "annotation", "constraints"] = "auto"
+    if it is that; a relative path in a recipe starts from `data.data_root`. Without one, only
+    requests have terms."""
+    way: Literal["auto", "annotation", "constraints", "both"] = "auto"
     """How terms get into a translation. `annotation`: the model reads them behind their sources,
     and inflects them, if it was trained with `data.augment.terms`. `constraints`: a line whose
     translation lacks one is searched again, by `torch`, among outputs that contain it in the form
-    that the glossary has. `auto`: `annotation` for a model that was trained so, else
-    `constraints`."""
+    that the glossary has. `both`: by annotation first, and a line that still lacks one is searched
+    again. `auto`: `annotation` for a model that was trained so, else `constraints`."""
 
 
 class Inference(Section):

@@ -226,7 +226,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         model = root / inference.fusion.model.expanduser()
         fusion = inference.fusion.model_copy(update={"model": model})
         inference = inference.model_copy(update={"fusion": fusion})
-    if inference.glossary is not None:
+    if inference.glossary is not None and inference.glossary.path is not None:
         path = root / inference.glossary.path.expanduser()
         glossary = inference.glossary.model_copy(update={"path": path})
         inference = inference.model_copy(update={"glossary": glossary})

@@ -23,7 +23,7 @@ MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source agai
 """Hint where a tokenizer is damaged."""
 _MAX_MODEL_BYTES = 32 << 20
 _SPACE = "\u2581"
-"""How pieces write a space; one that isn't in the text stands before it."""
+"""How pieces write a space; SentencePiece puts one more before a line."""
 
 
 class SentencePieceSegmenter:
@@ -138,9 +138,9 @@ class SentencePieceSegmenter:
 
         Args:
             line: The line.
-            tokens: Its tokens without `</s>`, behind those of tags, where they are known.
+            tokens: Its tokens without `</s>`, with those of tags in front, if they are known.
         """
-        spans = self._spell_out(tokens, line) if tokens else None
+        spans = self._match_spelling(tokens, line) if tokens else None
         if spans is not None:
             return spans
         found = self._processor.encode(line, return_type="proto")
@@ -154,7 +154,7 @@ class SentencePieceSegmenter:
             text: What `decode` returned for them.
         """
         num_ended = int(len(tokens) > 0 and tokens[-1] == EOS)
-        spans = self._spell_out(tokens[: len(tokens) - num_ended], text)
+        spans = self._match_spelling(tokens[: len(tokens) - num_ended], text)
         if spans is not None and len(spans) + num_ended == len(tokens):
             return spans + [(len(text), len(text))] * num_ended
         kept = [token for token in tokens if token not in (PAD, BOS, EOS)]
@@ -168,24 +168,27 @@ class SentencePieceSegmenter:
             located.append((end, end) if token in (PAD, BOS, EOS) else next(located_pieces))
         return located
 
-    def _spell_out(self, tokens: Sequence[int], text: str) -> list[Span] | None:
-        """Returns where the last tokens stand in the text that they are spelled like.
+    def _match_spelling(self, tokens: Sequence[int], text: str) -> list[Span] | None:
+        """Returns where the last tokens stand in a text that is spelled as they are.
 
-        None where they aren't: the text was normalised, or a token is unknown or special.
+        None where it isn't: it was normalised, a token is unknown or special, or the model puts no
+        space before a line.
         """
         names = self.vocabulary.pieces
         pieces = [names[token] for token in tokens]
         spelled = _SPACE + text.replace(" ", _SPACE)
         if not "".join(pieces).endswith(spelled):
             return None
-        ends = list(accumulate(map(len, reversed(pieces))))
+        # Characters from each piece to the end.
+        sizes = list(accumulate(map(len, reversed(pieces))))
         try:
-            num_pieces = ends.index(len(spelled)) + 1
+            num_pieces = sizes.index(len(spelled)) + 1
         except ValueError:
             return None
-        # The first begins with a space that isn't in the text.
-        ends = [len(text) - end for end in reversed(ends[:num_pieces])]
-        return list(zip([0, *ends[1:]], [*ends[1:], len(text)], strict=True))
+        starts = [len(text) - size for size in reversed(sizes[:num_pieces])]
+        # The first begins with the space that isn't in the text.
+        starts[0] = 0
+        return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -218,11 +221,13 @@ class SentencePieceSegmenter:
 
 
 def _find_in_order(surfaces: Sequence[str], text: str) -> list[Span]:
-    """Returns where stretches stand in a text, each behind the one before."""
+    """Returns where stretches stand in a text, each behind the one before.
+
+    Between them is space that SentencePiece drops. One that isn't there stands behind the others.
+    """
     spans: list[Span] = []
     position = 0
     for surface in surfaces:
-        # Space at the beginning is in none.
         start = max(position, text.find(surface, position))
         position = min(start + len(surface), len(text))
         spans.append((start, position))

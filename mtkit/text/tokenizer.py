@@ -299,7 +299,7 @@ class SubwordTokenizer:
         Args:
             side: `source` or `target`.
             line: The line.
-            tokens: Its tokens without `</s>`, behind those of tags, where they are known.
+            tokens: Its tokens without `</s>`, with those of tags in front, if they are known.
         """
         if not self._normalizers:
             return self._of(side).locate(line, tokens)

@@ -40,12 +40,17 @@ class Alike:
     def find(cls, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Self:
         """Returns the words of each target that are spelled like one of its source."""
         found: dict[tuple[int, int, int], float] = {}
-        begun: dict[str, str] = {}
+        beginning_of: dict[str, str] = {}
         for side in (sources, targets):
             for sentence in side:
-                begun.update((word, _begin(word)) for word in sentence if word not in begun)
+                beginning_of.update(
+                    (word, _begin(word)) for word in sentence if word not in beginning_of
+                )
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            beginnings = [begun[word] for word in source], [begun[word] for word in target]
+            beginnings = (
+                [beginning_of[word] for word in source],
+                [beginning_of[word] for word in target],
+            )
             for names, probability in ((beginnings, _ALIKE), ((source, target), _COPIED)):
                 for source_index, target_index in _find_equal(*names):
                     found[row, target_index, source_index] = probability
@@ -195,7 +200,7 @@ def _begin(word: str) -> str:
 
 
 def _find_equal(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yields each source and each target that are the same, but empty ones."""
+    """Yields each source and each target that are the same, except empty ones."""
     both = set(sources).intersection(targets) - {""}
     places: dict[str, list[int]] = {name: [] for name in both}
     if places:

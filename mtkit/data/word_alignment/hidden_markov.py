@@ -73,7 +73,7 @@ def find_by_order(
         emissions: Probabilities of words.
         jumps: Weight of each jump, by `MAX_JUMP` + distance.
         none: Probability of no source word.
-        counts_jumps: Whether jumps are counted; without, they are told as never expected.
+        counts_jumps: Whether jumps are counted; else `jumps` and `chances` are zeros.
     """
     by_source, by_none = emissions.by_source, emissions.by_none
     batch, num_targets, num_sources = by_source.shape

@@ -50,6 +50,8 @@ _VOID = frozenset(
 _TEXT_ATTRIBUTES = ("title", "alt", "placeholder", "aria-label", "aria-description")
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _RAW_TEXT = ("title", "textarea")
+_TAG_START = re.compile(r"<[A-Za-z/!?]")
+"""What isn't read as text though it may be meant so."""
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]*;?)")
 _ATTRIBUTE = re.compile(
     r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?""", re.DOTALL
@@ -62,7 +64,11 @@ def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-HTML_TEXT = Escapes(_escape, html.unescape)
+def _read(raw: str) -> str:
+    return "" if _TAG_START.search(raw) else html.unescape(raw)
+
+
+HTML_TEXT = Escapes(_escape, _read)
 
 
 def read_spelled(text: str) -> tuple[Spelled, ...]:

@@ -130,6 +130,8 @@ class MarkdownWriter:
         """Returns tokens as one text; a link whose text was its target's name gets the name."""
         pieces: list[str] = []
         opened: list[int] = []
+        before: Token | None = None
+        """The last that is written as anything."""
         for token in tokens:
             raw, node = token.raw, token.node
             if token.kind == "open":
@@ -140,10 +142,11 @@ class MarkdownWriter:
                 if name is not None and node is not None:
                     label = self._text[slice(*node.inner)]
                     raw = raw if "".join(pieces[first:]) == label else f"][{name}]"
-            if raw.startswith("`") and _ends_in_code(pieces):
+            if raw.startswith("`") and before is not None and _ends_in_backtick(before):
                 # Two runs of backticks would be read as one.
                 pieces.append(" ")
             pieces.append(raw)
+            before = token._replace(raw=raw) if raw else before
         return "".join(pieces)
 
     def _expect(self, tokens: Sequence[Token]) -> Content:
@@ -167,9 +170,10 @@ class MarkdownWriter:
         return Content("".join("".join(texts).split()), marks)
 
 
-def _ends_in_code(pieces: Sequence[str]) -> bool:
-    last = next((piece for piece in reversed(pieces) if piece), "")
-    return last.endswith("`") and not last.endswith("\\`")
+def _ends_in_backtick(token: Token) -> bool:
+    """Returns whether a token ends in a backtick that is none of text."""
+    is_escaped = token.kind == "text" and token.raw.endswith("\\`")
+    return token.raw.endswith("`") and not is_escaped
 
 
 def _ends_in_escape(raw: str) -> bool:

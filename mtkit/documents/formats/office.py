@@ -225,8 +225,11 @@ class _Joiner:
             if node is not None and node.kind == "run":
                 if token.kind == "open":
                     runs.append(self._by_start[node.start])
-                else:
+                elif token.kind == "close":
                     runs.pop()
+                else:
+                    # It has nothing but space.
+                    self._add_text(token.raw, [*runs, self._by_start[node.start]])
             elif node is not None and node.kind == "joint":
                 self._add_joint(token.raw, runs)
             elif token.kind == "text":

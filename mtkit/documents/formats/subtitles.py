@@ -23,10 +23,9 @@ _TIMES = re.compile(
 _TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
 _LINE = re.compile(r"[^\n]+")
 _IN_TAG = re.compile(
-    r"[ \t]*(?P<open><(?P<name>[A-Za-z]+)[^<>\n]*>)(?:(?!</?(?P=name)\b)[^\n])*"
-    r"(?P<close></(?P=name)>)[ \t]*\r?"
+    r"[ \t]*+(?P<open><(?P<name>[A-Za-z]++)[^<>\n]*+>)[^<\n]*+(?P<close></(?P=name)>)[ \t]*+\r?"
 )
-"""A line that stands in a tag by itself."""
+"""A line that stands in a tag by itself, and has no others."""
 _DASH = "[-\u2010\u2013\u2014]"
 _SPEAKER = re.compile(
     r"(?:^|(?<=\n))(?:[ \t]|<[^<>\n]*>|\{\\[^{}\n]*\})*"
@@ -72,10 +71,10 @@ def read_subtitles(text: str, _: Languages) -> Document:
 
 
 def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]:
-    parts = []
-    done = start
-    first_line = start + text[start:end].find("\n") + 1
-    dashes = [found.span(1) for found in _SPEAKER.finditer(text[:end], first_line)]
+    parts: list[Part] = []
+    # The line of times stays whatever comes first in the cue.
+    done = start = start + text[start:end].find("\n") + 1
+    dashes = [found.span(1) for found in _SPEAKER.finditer(text[:end], start)]
 
     def add_text(first: int, last: int) -> None:
         for dash in (*(each for each in dashes if first <= each[0] < last), (last, last)):
@@ -87,9 +86,10 @@ def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]
                 parts.append(Part("edge", *dash))
             first = dash[1]
 
-    seams = {} if dashes else dict(_find_seams(text, first_line, end))
+    seams = {} if dashes else dict(_find_seams(text, start, end))
     for found in _TAG.finditer(text, start, end):
         if found.start() < done:
+            # The second tag of a seam.
             continue
         add_text(done, found.start())
         if found.start() in seams:

@@ -271,7 +271,7 @@ def check_settings(settings: Inference) -> None:
             "line's translation would depend on the lines beside it",
             "use engine = \"torch\" with the original model, or --set '~inference.shortlist'",
         )
-    if settings.glossary is not None and settings.glossary.way == "constraints":
+    if settings.glossary is not None and settings.glossary.way in ("constraints", "both"):
         raise MtkitError(
             "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
             'use engine = "torch" with the original model',

@@ -18,6 +18,7 @@ from .translators import (
 )
 
 PAGES = [
+    "<p>Total :\xa0 <b>5</b> or \u2009<i>six</i> \u3000</p>",
     "<p>Hello <b>big\n  world</b>! &eacute;t&eacute; é AT&T &amp; x<br>line H<sub>2</sub>O.</p>",
     "<p title=foo>un<b>believ</b>able <i> spaced </i>t<p>second  paragraph &nbsp;end",
     "<a href=x><div>In block</div></a><b>foo<p>bar</b> baz <!-- c --> q",
@@ -252,6 +253,13 @@ def test_a_protected_text_that_was_lost_takes_no_other_words_place(
         return [TranslatedText(target, tuple(links))]
 
     assert translate(f"<p>{page}</p>", translate_words) == f"<p>{wanted}</p>"
+
+
+@pytest.mark.parametrize("answer", ["x <b> y", "x </b y", "x <!-- y", "x < y"])
+def test_a_bare_sign_of_the_source_lets_no_tag_in(answer: str) -> None:
+    page = translate("<p>One <3 two</p>", lambda _: [TranslatedText(answer)])
+    (paragraph,) = lxml_html.fragments_fromstring(page)
+    assert (paragraph.tag, len(paragraph), paragraph.text) == ("p", 0, answer)
 
 
 @pytest.mark.parametrize("tag", ["<a{}>", "<a b{}>", "<a b={}c>", "<a{}b>"])

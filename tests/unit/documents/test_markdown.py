@@ -17,6 +17,7 @@ from .translators import keep_text, keep_text_without_links, reverse_words, take
 
 LANGUAGES = Languages("en", "de")
 PAGES = [
+    "One \u2003*two* three, \xa0 **four**\n",
     "# A *title* #\n\nOne **bold\nword** and `code`  \nnext line\\\nlast &amp; A&B &copy; "
     "\\*x\\* 2 * 3",
     'Title `x`\n===\n> quoted [link\n> text](<a b> "A title") end\n'
@@ -156,8 +157,11 @@ def test_a_page_keeps_its_byte_order_mark_and_line_ends() -> None:
     assert translate_bytes(page, "markdown", keep_text, LANGUAGES) == page
 
 
-@pytest.mark.parametrize("page", ["Run `one`, `two` or `three` here", "`one`/`two`/`three`"])
+@pytest.mark.parametrize(
+    "page",
+    ["Run `one`, `two` or `three` here", "`one`/`two`/`three`", "`one\\`, `two` or `three`"],
+)
 def test_code_that_a_translation_lost_stays_as_many_pieces(page: str) -> None:
     translated = translate(page, say("Nun"))
     tree = lxml_html.fromstring(f"<div>{render(translated)}</div>")
-    assert [code.text for code in tree.iter("code")] == ["one", "two", "three"]
+    assert [code.text.strip("\\") for code in tree.iter("code")] == ["one", "two", "three"]

@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Sequence
@@ -153,6 +154,21 @@ def test_words_cut_by_runs_that_look_alike_keep_the_space_between_them() -> None
     assert read_runs(dropped, keep_text) == [("no space ", None)]
 
 
+def test_a_run_of_nothing_but_space_is_space() -> None:
+    def run(text: str, look: str = "") -> str:
+        return f'<w:r>{look}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+    bold = "<w:rPr><w:b/></w:rPr>"
+    for texts, looks in (
+        (["one two ", "  ", "three"], ["", bold, ""]),
+        (["one ", " ", "two"], [bold, "", bold]),
+    ):
+        paragraph = f"<w:p>{''.join(map(run, texts, looks))}</w:p>"
+        assert [text for text, _ in read_runs(paragraph, keep_text)] == texts
+        turned = "".join(text for text, _ in read_runs(paragraph, reverse_words))
+        assert turned.split() == "".join(texts).upper().split()[::-1]
+
+
 def test_a_footnotes_mark_stays_with_the_word_that_it_stood_behind() -> None:
     text = (
         f'<o:x xmlns:o="o" xmlns:text="{_T}"><text:p>One two.<text:note/> Three <text:note/>four'
@@ -196,6 +212,38 @@ def test_a_cues_lines_break_where_they_did_behind_signs() -> None:
     assert translate_bytes(cue.encode(), "srt", keep_text, LANGUAGES) == cue.encode()
 
 
+@pytest.mark.parametrize(
+    ("lines", "target", "links", "wanted"),
+    [
+        # The line of times has its end, whatever comes first.
+        ("one <b>two</b> three", "zwei eins drei", (1, 0, 2), "<b>zwei</b> eins drei"),
+        # A line break that tags are taken from is put at another place.
+        ("one two\n<b>three</b> four", "drei, eins zwei vier", (2, 0, 1, 3), None),
+        # Lines with tags of their own aren't one text.
+        ("<i>one <b>two</b></i>\n<i>three</i>", "drei zwei eins", (2, 1, 0), None),
+    ],
+)
+def test_cues_stay_whole_where_tags_move(
+    lines: str, target: str, links: Sequence[int], wanted: str | None
+) -> None:
+    def spans(text: str) -> list[tuple[int, int]]:
+        return [found.span() for found in re.finditer(r"\w+", text)]
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        (text,) = texts
+        pairs = zip((spans(text)[index] for index in links), spans(target), strict=True)
+        return [TranslatedText(target, tuple(pairs))]
+
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
+    written = translate_bytes(cue.format(lines).encode(), "srt", translate, LANGUAGES).decode()
+    assert written.startswith(cue.format("")[:-1])
+    text = written.removeprefix(cue.format("")[:-1]).removesuffix("\n")
+    assert wanted in (None, text)
+    assert text.count("\n") == lines.count("\n")
+    assert re.sub("<[^>]*>", "", text).split() == target.split()
+    ET.fromstring(f"<cue>{text}</cue>")
+
+
 def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
     seen: list[str] = []
 
@@ -225,6 +273,7 @@ def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
     [
         ("Eins zwei, drei", "Eins zwei,\ndrei"),
         ("Eins (zwei) drei", "Eins (zwei)\ndrei"),
+        ("Eins zwei-drei", "Eins\nzwei-drei"),
         ("一二三，四五", "一二三，\n四五"),
         ("一二三四五六", "一二三四\n五六"),
         # No better place.

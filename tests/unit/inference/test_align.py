@@ -42,6 +42,8 @@ def test_links_worked_out_by_hand() -> None:
     assert found.pharaoh == "0-0 0-1 1-1 1-2"
     (nothing,) = align_words([(source, target)], [np.zeros((5, 5), np.float32)])
     assert nothing.pairs == ()
+    (beyond,) = align_words([(source, target)], [np.full((5, 5), np.inf, np.float32)])
+    assert max(beyond.pairs) == (1, 2)
     # Several at once, one of them without a token.
     empty = LocatedText((), ())
     three = align_words(

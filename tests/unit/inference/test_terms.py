@@ -163,13 +163,15 @@ def _attend(source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]
     return weights
 
 
-def test_words_are_aligned_to_the_line_without_its_annotations(terms_file):
+# Where the term is put in, the translation has two words.
+@pytest.mark.parametrize(("way", "links"), [("annotation", "0-0"), ("both", "0-0 0-1")])
+def test_words_are_aligned_to_the_line_without_its_annotations(terms_file, way, links):
     terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
     engine, tokenizer = _AligningEngine(), _AlignedTokenizer()
-    settings = Inference(glossary=Glossary(path=terms_file), alignments=True)
+    settings = Inference(glossary=Glossary(path=terms_file, way=way), alignments=True)
     translator = Translator.of(engine, tokenizer, settings, target_language="de")
     found = translator.search(["dog the zebra", "the dog"])
-    assert [each.candidates[0].alignment.pharaoh for each in found] == ["0-0", "0-0 0-1"]
+    assert [each.candidates[0].alignment.pharaoh for each in found] == [links, "0-0 0-1"]
     # What the search has attended to is right for the other line.
     assert engine.aligned == tokenizer.encode_source(["dog the zebra"])
 
@@ -181,9 +183,35 @@ def test_constraints_may_be_asked_for_instead(terms_file):
     assert len(engine.batches) == 2
 
 
-def test_annotation_needs_a_model_that_knows_it(terms_file):
+def test_lines_that_lack_an_annotated_term_are_searched_again(terms_file):
+    translator, engine = open_annotating(terms_file, "zebra\tZebra\ncats\tKatze\n", way="both")
+    found = translator.search(["the zebra", "cats", "dog"])
+    first, again = engine.batches
+    assert [source.required for source in first] == [(), (), ()]
+    # Those that still lack their terms, with the annotation that they had.
+    assert [source.tokens for source in again] == [source.tokens for source in first[:2]]
+    assert all(len(source.required) == 1 for source in again)
+    assert [[use.use for use in each.terms] for each in found] == [["used"], ["used"], []]
+
+
+@pytest.mark.parametrize(
+    ("way", "searched"), [("auto", [1]), ("both", [1, 1]), ("constraints", [1, 1])]
+)
+def test_settings_say_how_a_requests_terms_get_in(way, searched):
+    engine = WordEngine()
+    settings = Inference(glossary=Glossary(way=way))
+    translator = Translator.of(engine, _AnnotatedTokenizer(), settings)
+    (found,) = translator.search([Request("the zebra", glossary=(Term("zebra", "Zebra"),))])
+    assert [len(batch) for batch in engine.batches] == searched
+    assert [use.use for use in found.terms] == ["missed" if way == "auto" else "used"]
+    (plain,) = translator.search(["the zebra"])
+    assert plain.terms is None
+
+
+@pytest.mark.parametrize("way", ["annotation", "both"])
+def test_annotation_needs_a_model_that_knows_it(terms_file, way):
     terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
-    settings = Inference(glossary=Glossary(path=terms_file, way="annotation"))
+    settings = Inference(glossary=Glossary(path=terms_file, way=way))
     with pytest.raises(MtkitError, match=r"trained without data\.augment\.terms"):
         Translator.of(WordEngine(), CharacterTokenizer(), settings)
 
@@ -196,9 +224,10 @@ def test_no_glossary_no_word_of_terms():
     assert not translator.terms_summary
 
 
-def test_ctranslate2_is_refused_by_name(terms_file):
+@pytest.mark.parametrize("way", ["constraints", "both"])
+def test_ctranslate2_is_refused_by_name(terms_file, way):
     with pytest.raises(MtkitError, match=r"inference\.glossary: CTranslate2 can't search"):
-        check_settings(Inference(glossary=Glossary(path=terms_file, way="constraints")))
+        check_settings(Inference(glossary=Glossary(path=terms_file, way=way)))
 
 
 def test_samples_have_no_glossary(terms_file):

@@ -1,0 +1,270 @@
+"""A unit's translation and its tags, each at its place, as tokens of the document."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from mtkit.documents.atoms import SPACE
+from mtkit.documents.document import Span, Token, Unit
+from mtkit.documents.line_breaks import spread_breaks
+from mtkit.documents.plain_text import Event, PlainText
+from mtkit.documents.spelling import Speller
+
+Position = tuple[int, int]
+"""Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
+
+
+class Placed(NamedTuple):
+    """A tag and where it stands in the translation."""
+
+    position: Position
+    event: Event
+
+
+class UnitWriter:
+    """Writes a translation: once.
+
+    Args:
+        unit: The unit.
+        plain: Its text.
+        target: The translation.
+        atoms: Where its words and signs are.
+    """
+
+    def __init__(self, unit: Unit, plain: PlainText, target: str, atoms: Sequence[Span]) -> None:
+        self._unit, self._plain = unit, plain
+        self._source, self._target, self._atoms = plain.text, target, atoms
+        self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
+        """What stands in each gap of the source: that in front of an atom has the atom's index."""
+        self._num_tags: Counter[int] = Counter()
+        self._alone: set[int] = set()
+        """The starts of tags without text that have space behind them."""
+        before: Event | None = None
+        for event in plain.events:
+            gap = self._gap_of(event)
+            if gap == 0 or plain.atoms[gap - 1][1] <= event.position:
+                self._of_gap[gap].append(event)
+                self._num_tags[gap] += event.kind != "space"
+            if event.kind == "space" and before and before[:2] == (event.position, "void"):
+                self._alone.update(() if before.node is None else (before.node.start,))
+            before = event
+        self._speller = Speller(unit.escapes, plain.spellings)
+
+    def write(self, placed: Sequence[Placed], swallowed: set[int]) -> list[Token]:
+        """Returns the translation's text and tags in order.
+
+        Args:
+            placed: The tags, in order.
+            swallowed: Target atoms that are left out, since protected text takes their place.
+        """
+        tagged: defaultdict[int, list[Event]] = defaultdict(list)
+        for (index, offset), event in placed:
+            if not offset:
+                tagged[index].append(event)
+        # Of gaps that have tags as in the source; in other units breaks never go to tags.
+        repeated = {
+            index: self._find_repeated(index, events, self._read_gap(index))
+            if self._unit.keeps_breaks
+            else self._gap_of(events[0])
+            for index, events in tagged.items()
+        }
+        breaks = spread_breaks(
+            self._find_breaks(repeated.values()),
+            self._target,
+            self._atoms,
+            [index for index, gap in repeated.items() if gap is not None],
+            without_space=self._unit.keeps_breaks,
+        )
+        tokens: list[Token] = []
+        pending = list(placed)[::-1]
+        last = len(self._atoms)
+        # Gaps that aren't just text.
+        stops = {0, last, *breaks, *(each.position[0] for each in placed)}
+        for index in swallowed:
+            stops |= {index, index + 1}
+        ordered = sorted(stops)
+        for index, following in zip(ordered, [*ordered[1:], last], strict=True):
+            events = []
+            while pending and pending[-1].position == (index, 0):
+                events.append(pending.pop().event)
+            if not (index in swallowed and index - 1 in swallowed and not events):
+                tokens += self._write_gap(index, events, breaks.get(index))
+            if index == last:
+                break
+            start, end = self._atoms[index]
+            done = start
+            while pending and pending[-1].position[0] == index:
+                (_, offset), event = pending.pop()
+                if index not in swallowed:
+                    tokens += self._write_text(self._target[done : start + offset])
+                    done = start + offset
+                tokens.append(_as_token(event))
+            # With the atoms behind it up to the next stop, which are written as they are.
+            done = end if index in swallowed else done
+            tokens += self._write_text(self._target[done : self._atoms[following - 1][1]])
+        return tokens
+
+    def _write_text(self, text: str) -> list[Token]:
+        return [Token("text", self._speller.write(text))] if text else []
+
+    def _write_gap(
+        self, index: int, events: Sequence[Event], line_break: str | None
+    ) -> list[Token]:
+        """Returns what stands between two atoms: tags, and space where the translation has any."""
+        space = self._read_gap(index)
+        if not (events or space or line_break) and self._at_edge(index) not in self._of_gap:
+            return []
+        if events or index in (0, len(self._atoms)):
+            repeated = self._find_repeated(index, events, space)
+            if repeated is not None:
+                return self._repeat_gap(repeated)
+        if line_break is not None and not events:
+            return self._write_space(space, line_break)
+        if space in SPACE and any(_breaks(event) for event in events):
+            space = ""
+        before = 0
+        while before < len(events) and not self._leads(events[before]):
+            before += 1
+        behind, space_behind, space_between = len(events), "", ""
+        inserted = [
+            number
+            for number, event in enumerate(events)
+            if _ends_protected(event) or (self._is_alone(event) and self._leads(event))
+        ]
+        if inserted and before <= inserted[-1] and events[before].kind in ("open", "void"):
+            # What takes no word's place here is like one more word.
+            behind = inserted[-1] + 1
+            while behind < len(events) and events[behind].kind == "close":
+                behind += 1
+            before_it = self._source[: events[before].position][-1:]
+            space_between = " " if " " in self._target else ""
+            is_spaced = space_between and before_it in ("", " ")
+            space_behind = " " if is_spaced and index == 0 else space
+            space = " " if is_spaced and index else space
+        return [
+            *map(_as_token, events[:before]),
+            *self._write_space(space, line_break),
+            *self._write_apart(events[before:behind], space_between),
+            *self._write_text(space_behind),
+            *map(_as_token, events[behind:]),
+        ]
+
+    def _write_space(self, space: str, line_break: str | None) -> list[Token]:
+        """Returns the text of a gap, with a line break in the place of its space."""
+        if line_break is None:
+            return self._write_text(space)
+        before, _, behind = space.partition(" ")
+        return [
+            *self._write_text(before),
+            Token("text", line_break),
+            *self._write_text(behind.lstrip(" ")),
+        ]
+
+    def _write_apart(self, events: Sequence[Event], space: str) -> list[Token]:
+        """Returns tags, with space between elements that had any between them."""
+        tokens: list[Token] = []
+        for number, event in enumerate(events):
+            before = events[max(0, number - 1)]
+            words = self._source[before.position : event.position]
+            if (before.kind, event.kind) == ("close", "open") and " " in words:
+                tokens += self._write_text(space)
+            tokens.append(_as_token(event))
+        return tokens
+
+    def _leads(self, event: Event) -> bool:
+        """Returns whether the space of a gap stands in front of a tag rather than behind it.
+
+        A tag without text, such as a footnote's, stays with the word that it stood behind.
+        """
+        if event.kind != "void":
+            return event.kind == "open"
+        before, behind = (
+            self._source[start : start + 1].strip(SPACE) if start >= 0 else ""
+            for start in (event.position - 1, event.position)
+        )
+        return not before or bool(behind)
+
+    def _is_alone(self, event: Event) -> bool:
+        return event.kind == "void" and event.node is not None and event.node.start in self._alone
+
+    def _find_repeated(self, index: int, events: Sequence[Event], space: str) -> int | None:
+        """Returns the gap of the source that has the same tags and is written like a target gap.
+
+        Args:
+            index: The target gap.
+            events: Its tags.
+            space: Its text.
+        """
+        gap = self._gap_of(events[0]) if events else self._at_edge(index)
+        if self._num_tags[gap] != len(events):
+            return None
+        tags = [event for event in self._of_gap.get(gap, ()) if event.kind != "space"]
+        start, end = self._find_source_gap(gap)
+        if tags != list(events) or self._source[start:end].strip(SPACE) != space.strip(SPACE):
+            return None
+        edges = (index == 0, index == len(self._atoms))
+        if edges != (gap == 0, gap == len(self._plain.atoms)) or (
+            not any(edges) and bool(space) != (start < end)
+        ):
+            return None
+        return gap
+
+    def _repeat_gap(self, gap: int) -> list[Token]:
+        """Returns a gap of the source as the document writes it."""
+        start, end = self._find_source_gap(gap)
+        tokens = []
+        done = start
+        for event in self._of_gap.get(gap, ()):
+            position = min(max(event.position, start), end)
+            tokens += self._write_text(self._source[done:position].strip(SPACE))
+            done = position
+            tokens.append(_as_token(event))
+        return tokens + self._write_text(self._source[done:end].strip(SPACE))
+
+    def _find_source_gap(self, gap: int) -> Span:
+        """Returns where a gap of the source begins and ends in its text."""
+        atoms = self._plain.atoms
+        start = atoms[gap - 1][1] if gap else 0
+        return start, atoms[gap][0] if gap < len(atoms) else len(self._source)
+
+    def _read_gap(self, index: int) -> str:
+        """Returns the text of a gap of the translation."""
+        start = self._atoms[index - 1][1] if index else 0
+        end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
+        return self._target[start:end]
+
+    def _at_edge(self, index: int) -> int:
+        """Returns the source's first gap for the translation's first, and its last for others."""
+        return 0 if index == 0 else len(self._plain.atoms)
+
+    def _gap_of(self, event: Event) -> int:
+        return self._plain.index.find_beginning_at(event.position)
+
+    def _find_breaks(self, repeated: Collection[int | None]) -> list[tuple[float, str]]:
+        """Returns wide space and line breaks of the source, but those of gaps that are repeated.
+
+        Each stands behind the share of the text before it, in order.
+        """
+        atoms = self._plain.atoms
+        found = []
+        for gap, events in self._of_gap.items():
+            raw = "".join(event.raw for event in events if event.kind == "space")
+            is_free = not self._num_tags[gap] or (
+                self._unit.keeps_breaks and gap not in repeated and "\n" in raw
+            )
+            if 0 < gap < len(atoms) and is_free and raw not in ("", " "):
+                found.append((atoms[gap - 1][1] / atoms[-1][1], raw))
+        return found
+
+
+def _as_token(event: Event) -> Token:
+    kind = "text" if event.kind == "space" else event.kind
+    return Token(kind, event.raw, event.node)
+
+
+def _ends_protected(event: Event) -> bool:
+    return event.kind == "close" and event.node is not None and event.node.kind == "protected"
+
+
+def _breaks(event: Event) -> bool:
+    return event.node is not None and event.kind == "void" and event.node.is_break
