@@ -39,12 +39,16 @@ _WAYS = (
     ("aligned", "annotation"),
     ("masked", ""),
     ("masked", "annotation"),
+    ("invented", ""),
+    ("invented", "annotation"),
+    ("invented", "both"),
 )
 """Which model, and how terms get into its translations."""
 _TERMS = {
     "dictionary": "{dictionary='dictionary.tsv', rate=0.5}",
     "aligned": "{rate=0.5}",
     "masked": "{rate=0.5, masked=0.5}",
+    "invented": "{rate=0.5, masked=0.5, invented=0.5}",
 }
 """How a model's examples are annotated; others have none."""
 

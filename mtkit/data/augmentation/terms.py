@@ -29,8 +29,8 @@ class TermAnnotator:
         self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
         self._settings = settings
 
-    def annotate(self, source: str, target: str, random: Random) -> str | None:
-        """Returns a source with translations that its target has; None where there are none.
+    def annotate(self, source: str, target: str, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations that its target has, and that; None without any.
 
         Args:
             source: A source.
@@ -51,7 +51,8 @@ class TermAnnotator:
             return None
         number = random.randint(1, min(len(there), self._settings.max_terms))
         chosen = random.sample(there, number)
-        return annotate(source, chosen, _choose_masked(chosen, self._settings.masked, random))
+        masked = _choose_masked(chosen, self._settings.masked, random)
+        return annotate(source, chosen, masked), target
 
 
 class AlignedTermAnnotator:
@@ -65,8 +66,10 @@ class AlignedTermAnnotator:
     def __init__(self, lexicon: TermLexicon, settings: Terms) -> None:
         self._lexicon, self._settings = lexicon, settings
 
-    def annotate(self, pair: LinkedPair, random: Random) -> str | None:
-        """Returns a source with translations of some of its terms; None where it has none.
+    def annotate(self, pair: LinkedPair, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations of some of its terms, and its target.
+
+        None where it has none.
 
         Args:
             pair: The pair.
@@ -84,16 +87,26 @@ class AlignedTermAnnotator:
         for term in drawn:
             if len(chosen) < number and not any(_overlap(term, other) for other in chosen):
                 chosen.append(term)
-        given = [
-            (
-                term.source,
-                self._lexicon.find_base(
-                    pair.source[slice(*term.source)], pair.target[slice(*term.target)]
-                ),
-            )
-            for term in chosen
-        ]
-        return annotate(pair.source, given, _choose_masked(given, self._settings.masked, random))
+        given: list[tuple[Span, str]] = []
+        forms: list[tuple[Span, str]] = []
+        for term in chosen:
+            form = pair.target[slice(*term.target)]
+            base = self._lexicon.find_base(pair.source[slice(*term.source)], form)
+            if self._settings.invented and random.random() < self._settings.invented:
+                base, form = self._lexicon.invent(base, form, random)
+            given.append((term.source, base))
+            forms.append((term.target, form))
+        masked = _choose_masked(given, self._settings.masked, random)
+        return annotate(pair.source, given, masked), _replace(pair.target, forms)
+
+
+def _replace(text: str, forms: Sequence[tuple[Span, str]]) -> str:
+    """Returns a text with others in the place of some stretches, none of which overlap."""
+    parts, end = [], 0
+    for (start, stop), form in sorted(forms):
+        parts += [text[end:start], form]
+        end = stop
+    return "".join([*parts, text[end:]])
 
 
 def _choose_masked(terms: Sequence[tuple[Span, str]], share: float, random: Random) -> list[Span]:
