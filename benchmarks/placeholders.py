@@ -1,6 +1,8 @@
 """What must stay, in real text: how much of it does, by each way of inference.protect.
 
-python benchmarks/placeholders.py train DATA WORK      two models: without and with data.augment
+python benchmarks/placeholders.py train DATA WORK      models: without examples made of others,
+                                                       with symbols, with terms, and with terms
+                                                       half of which are left out
 python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, BLEU, time;
                                                        --model measures another model folder
 
@@ -30,7 +32,7 @@ from mtkit.text.protected import PieceFinder
 
 LOCALES = Path("/usr/share/locale/de/LC_MESSAGES")
 MAX_TEST_LINES = 5_000
-MAX_STEPS = 1_000
+MAX_STEPS = 7_000
 Ways = tuple[ProtectionWay, ...]
 WAYS: tuple[Ways | None, ...] = (
     None,
@@ -47,6 +49,7 @@ name = "{name}"
 [data]
 source_language = "en"
 target_language = "de"
+word_aligner = true
 [[data.train]]
 source = "{data}/multi30k/train.en.gz"
 target = "{data}/multi30k/train.de.gz"
@@ -58,30 +61,30 @@ source = "{data}/multi30k/val.en.gz"
 target = "{data}/multi30k/val.de.gz"
 {augment}
 [tokenizer]
+kind = "bpe"
 vocab_size = 6000
 [model]
-num_encoder_layers = 3
-num_decoder_layers = 3
+num_encoder_layers = 4
+num_decoder_layers = 4
 d_model = 128
-d_ff = 512
+d_ff = 256
 num_heads = 4
+norm = "pre"
 dropout = 0.1
 [training]
 max_steps = {max_steps}
-batch_tokens = 4096
+batch_tokens = 2048
+length_groups = 1
 micro_batch_tokens = 4096
-checkpoint_every = 250
-schedule = {{ kind = "inverse-sqrt", peak = 4e-3, warmup_steps = 200 }}
-averaging = {{ choose = "last", num_checkpoints = 1 }}
+checkpoint_every = 500
+schedule = {{ kind = "linear", peak = 3e-3, warmup_steps = 400 }}
 """
-AUGMENT = """\
-[data.augment]
-placeholders = { rate = 0.2 }
-casing = {}
-typos = {}
-missing_punctuation = {}
-"""
-RUNS = {"plain": "", "augmented": AUGMENT}
+RUNS = {
+    "plain": "",
+    "placeholders": "[data.augment]\nplaceholders = { rate = 0.2 }",
+    "terms": "[data.augment]\nterms = { rate = 0.5 }",
+    "masked": "[data.augment]\nterms = { rate = 0.5, masked = 0.5 }",
+}
 
 
 def read_strings() -> dict[str, str]:
@@ -219,7 +222,7 @@ def main() -> None:
     parser.add_argument("step", choices=("train", "measure"))
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--only", choices=RUNS, action="append", help="of the two models")
+    parser.add_argument("--only", choices=RUNS, action="append", help="of the models")
     parser.add_argument("--model", type=Path, action="append", help="measured in their place")
     parser.add_argument("--set", action="append", default=[], help="of the recipe, for train")
     parser.add_argument("--lines", type=int, default=MAX_TEST_LINES, help="of each test, at most")

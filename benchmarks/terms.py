@@ -2,12 +2,13 @@
 
     python benchmarks/terms.py FOLDER [--steps 1000]
 
-The phrasebook's pairs without every ninth noun are what three small models learn, two of them with
-annotated examples (`data.augment.terms`): by a dictionary of the other nouns, and by alignments of
-the pairs. They translate pairs that hold one of the nouns left out: the first with no glossary, and
-by constraints; the others by annotation. The glossary gives each noun's base form for its singular
-and its plural; the grammar inflects, so the references have the right forms. A right form is one
-that the reference has. Runs lie in FOLDER, and those that are done are not done again.
+The phrasebook's pairs without every ninth noun are what four small models learn, three of them with
+annotated examples (`data.augment.terms`): by a dictionary of the other nouns, by alignments of the
+pairs, and by alignments with half of the annotated words left out (`masked`). They translate pairs
+that hold one of the nouns left out: the first with no glossary, and by constraints; the others by
+annotation. The glossary gives each noun's base form for its singular and its plural; the grammar
+inflects, so the references have the right forms. A right form is one that the reference has. Runs
+lie in FOLDER, and those that are done are not done again.
 """
 
 import argparse
@@ -36,10 +37,20 @@ _WAYS = (
     ("aligned", ""),
     ("aligned", "constraints"),
     ("aligned", "annotation"),
+    ("masked", ""),
+    ("masked", "annotation"),
+    ("invented", ""),
+    ("invented", "annotation"),
+    ("invented", "both"),
 )
-_TERMS = {"dictionary": "{dictionary='dictionary.tsv', rate=0.5}", "aligned": "{rate=0.5}"}
-"""How a model's examples are annotated; others have none."""
 """Which model, and how terms get into its translations."""
+_TERMS = {
+    "dictionary": "{dictionary='dictionary.tsv', rate=0.5}",
+    "aligned": "{rate=0.5}",
+    "masked": "{rate=0.5, masked=0.5}",
+    "invented": "{rate=0.5, masked=0.5, invented=0.5}",
+}
+"""How a model's examples are annotated; others have none."""
 
 
 def write_terms(path: Path, nouns: list[Noun]) -> None:
@@ -129,16 +140,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=1_000)
+    parser.add_argument("--only", choices=("plain", *_TERMS), action="append", help="models")
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     write_corpora(folder)
-    for name in dict.fromkeys(name for name, _ in _WAYS):
+    ways = [each for each in _WAYS if not arguments.only or each[0] in arguments.only]
+    for name in dict.fromkeys(name for name, _ in ways):
         train(folder, name, arguments.steps)
     references = (folder / "test.de").read_text(encoding="utf-8").splitlines()
     print("| model | way | used | inflected | missed | right form | BLEU | seconds |")
     print("|---|---|---|---|---|---|---|---|")
-    for name, way in _WAYS:
+    for name, way in ways:
         answers, seconds = translate(folder, name, way)
         texts = [answer["text"] for answer in answers]
         bleu = sacrebleu.corpus_bleu(texts, [references]).score

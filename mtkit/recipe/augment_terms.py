@@ -27,3 +27,10 @@ class Terms(Section):
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
     """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
     three words that are aligned."""
+    masked: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of annotated terms whose source words are left out, so that the translation that is
+    given is all there is to go by (arXiv 2106.03730, section 2.2, masks them)."""
+    invented: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of annotated terms that come from alignments whose translations get a stem that is no
+    word, spliced of two that are, as given and in the target alike: a model can only read them. Its
+    ending stays, so that it learns to inflect what it doesn't know."""

@@ -4,7 +4,7 @@ Behind a term stands its translation: `a<term0> cat<term1> Katze<term2> sleeps` 
 the form that appends). Each symbol is one piece of the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mtkit.text.vocabulary import Vocabulary
 from mtkit.text.words import Span
@@ -23,12 +23,13 @@ def has_symbols(text: str) -> bool:
     return any(symbol in text for symbol in TERM_SYMBOLS)
 
 
-def annotate(text: str, terms: Sequence[tuple[Span, str]]) -> str:
+def annotate(text: str, terms: Sequence[tuple[Span, str]], masked: Collection[Span] = ()) -> str:
     """Returns a text with translations behind its terms.
 
     Args:
         text: The text.
         terms: Where terms stand in it, and their translations; none overlaps another.
+        masked: Those of the terms that are left out, so that their translations stand alone.
     """
     first, middle, last = TERM_SYMBOLS
     parts, end = [], 0
@@ -36,7 +37,9 @@ def annotate(text: str, terms: Sequence[tuple[Span, str]]) -> str:
         # A symbol stands before the space: behind it the space would be a piece of its own.
         before = text[end:start]
         stripped = before.rstrip(" ")
-        parts += [stripped, first, before[len(stripped) :], text[start:stop]]
+        parts += [stripped, first]
+        if (start, stop) not in masked:
+            parts += [before[len(stripped) :], text[start:stop]]
         parts += [middle, " ", target, last]
         end = stop
     return "".join([*parts, text[end:]])

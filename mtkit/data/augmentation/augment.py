@@ -71,11 +71,11 @@ class Augmenter:
         self._symbols = list_copy_symbols(settings)
         self._terms: TermAnnotator | AlignedTermAnnotator | None = None
         if settings.terms is not None and settings.terms.dictionary is not None:
-            self._terms = TermAnnotator(settings.terms.dictionary, settings.terms.max_terms)
+            self._terms = TermAnnotator(settings.terms.dictionary, settings.terms)
         elif settings.terms is not None:
             if lexicon is None:
                 raise ValueError("terms from alignments need a lexicon")
-            self._terms = AlignedTermAnnotator(lexicon, settings.terms.max_terms)
+            self._terms = AlignedTermAnnotator(lexicon, settings.terms)
 
     def augment(
         self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None
@@ -161,12 +161,15 @@ class Augmenter:
             pair = None if find_words is None else LinkedPair(source, target, links, find_words)
             annotated = self._annotate(source, target, pair, draw("terms that are annotated"))
             if annotated is not None:
-                yield "terms", annotated, target
+                yield "terms", *annotated
 
     def _annotate(
         self, source: str, target: str, pair: LinkedPair | None, random: Random
-    ) -> str | None:
-        """Returns a source with translations of some of its terms; None where it has none."""
+    ) -> tuple[str, str] | None:
+        """Returns a source with translations of some of its terms, and its target.
+
+        None where it has none.
+        """
         if isinstance(self._terms, AlignedTermAnnotator):
             assert pair is not None
             return self._terms.annotate(pair, random)

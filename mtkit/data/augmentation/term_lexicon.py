@@ -8,7 +8,10 @@ stem, for which no lemmatizer is needed. So `Katzen` is given as `Katze` behind 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
+from random import Random
 
 from mtkit.data.augmentation.aligned_terms import CommonWords
 from mtkit.files import read_json, write_atomically
@@ -55,6 +58,41 @@ class TermLexicon:
                 if are_forms(form, target):
                     counts[form] += count
         return min(counts, key=lambda form: (-counts[form], len(form), form), default=target)
+
+    def invent(self, base: str, form: str, random: Random) -> tuple[str, str]:
+        """Returns a translation and a form of it with another stem, which is no word as a rule.
+
+        The stem is the beginning of one word and the end of another; endings and capitals stay.
+        Forms that don't begin alike, and terms of several words, stay as they are.
+
+        Args:
+            base: The translation as it is given.
+            form: As it stands in the target.
+            random: Draws the words.
+        """
+        pairs = zip(base.lower(), form.lower(), strict=False)
+        length = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        if length < MIN_STEM or " " in base + form or not self._words:
+            return base, form
+        first, last = random.choice(self._words), random.choice(self._words)
+        stem = first[: (len(first) + 1) // 2] + last[len(last) // 2 :]
+        capital = stem[0].upper() + stem[1:]
+
+        def respell(word: str) -> str:
+            return (capital if word[0].isupper() else stem) + word[length:]
+
+        return respell(base), respell(form)
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """Words of the target that stems are made of, without capitals."""
+        words = {
+            form.casefold()
+            for forms in self._translations.values()
+            for form in forms
+            if form.isalpha() and len(form) > MIN_STEM
+        }
+        return sorted(words)
 
     def _find_related(self, term: str) -> Iterable[str]:
         """Returns the terms that are forms of one, itself among them if it is known."""

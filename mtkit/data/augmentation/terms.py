@@ -1,13 +1,16 @@
 """Sources that name translations of some of their words, which their targets have in some form."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from mtkit.data.augmentation.aligned_terms import LinkedPair, LinkedTerm, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.recipe.augment_terms import Terms
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_annotation import annotate, has_symbols
 from mtkit.text.term_forms import find_uses
+from mtkit.text.words import Span
 
 
 class TermAnnotator:
@@ -15,19 +18,19 @@ class TermAnnotator:
 
     Args:
         dictionary: Its file.
-        max_terms: Terms of an example, at most.
+        settings: How many terms an example has, and how many are left out of its source.
 
     Raises:
         MtkitError: The dictionary can't be read.
     """
 
-    def __init__(self, dictionary: Path, max_terms: int) -> None:
+    def __init__(self, dictionary: Path, settings: Terms) -> None:
         read = read_glossary(dictionary)
         self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
-        self._max_terms = max_terms
+        self._settings = settings
 
-    def annotate(self, source: str, target: str, random: Random) -> str | None:
-        """Returns a source with translations that its target has; None where there are none.
+    def annotate(self, source: str, target: str, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations that its target has, and that; None without any.
 
         Args:
             source: A source.
@@ -46,8 +49,10 @@ class TermAnnotator:
         ]
         if not there:
             return None
-        number = random.randint(1, min(len(there), self._max_terms))
-        return annotate(source, random.sample(there, number))
+        number = random.randint(1, min(len(there), self._settings.max_terms))
+        chosen = random.sample(there, number)
+        masked = _choose_masked(chosen, self._settings.masked, random)
+        return annotate(source, chosen, masked), target
 
 
 class AlignedTermAnnotator:
@@ -55,14 +60,16 @@ class AlignedTermAnnotator:
 
     Args:
         lexicon: The terms of the corpora.
-        max_terms: Terms of an example, at most.
+        settings: How many terms an example has, and how many are left out of its source.
     """
 
-    def __init__(self, lexicon: TermLexicon, max_terms: int) -> None:
-        self._lexicon, self._max_terms = lexicon, max_terms
+    def __init__(self, lexicon: TermLexicon, settings: Terms) -> None:
+        self._lexicon, self._settings = lexicon, settings
 
-    def annotate(self, pair: LinkedPair, random: Random) -> str | None:
-        """Returns a source with translations of some of its terms; None where it has none.
+    def annotate(self, pair: LinkedPair, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations of some of its terms, and its target.
+
+        None where it has none.
 
         Args:
             pair: The pair.
@@ -75,23 +82,36 @@ class AlignedTermAnnotator:
             return None
         # A run of words is chosen less often than each of them.
         drawn = sorted(terms, key=lambda term: random.random() * term.num_words)
-        number = random.randint(1, self._max_terms)
+        number = random.randint(1, self._settings.max_terms)
         chosen: list[LinkedTerm] = []
         for term in drawn:
             if len(chosen) < number and not any(_overlap(term, other) for other in chosen):
                 chosen.append(term)
-        return annotate(
-            pair.source,
-            [
-                (
-                    term.source,
-                    self._lexicon.find_base(
-                        pair.source[slice(*term.source)], pair.target[slice(*term.target)]
-                    ),
-                )
-                for term in chosen
-            ],
-        )
+        given: list[tuple[Span, str]] = []
+        forms: list[tuple[Span, str]] = []
+        for term in chosen:
+            form = pair.target[slice(*term.target)]
+            base = self._lexicon.find_base(pair.source[slice(*term.source)], form)
+            if self._settings.invented and random.random() < self._settings.invented:
+                base, form = self._lexicon.invent(base, form, random)
+            given.append((term.source, base))
+            forms.append((term.target, form))
+        masked = _choose_masked(given, self._settings.masked, random)
+        return annotate(pair.source, given, masked), _replace(pair.target, forms)
+
+
+def _replace(text: str, forms: Sequence[tuple[Span, str]]) -> str:
+    """Returns a text with others in the place of some stretches, none of which overlap."""
+    parts, end = [], 0
+    for (start, stop), form in sorted(forms):
+        parts += [text[end:start], form]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _choose_masked(terms: Sequence[tuple[Span, str]], share: float, random: Random) -> list[Span]:
+    """Returns those of the terms that are left out of the source."""
+    return [span for span, _ in terms if share and random.random() < share]
 
 
 def _overlap(first: LinkedTerm, second: LinkedTerm) -> bool:

@@ -120,7 +120,7 @@ KEYS = {
     "data.augment.casing": "upper title lower",
     "data.augment.typos": "rate words",
     "data.augment.missing_punctuation": "rate sides",
-    "data.augment.terms": "dictionary rate max_terms",
+    "data.augment.terms": "dictionary rate max_terms masked invented",
     "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
     "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
     "pretrained sampling",

@@ -11,6 +11,9 @@ def test_translations_stand_behind_their_terms():
     )
     assert annotate("cat", [((0, 3), "Katze")]) == "<term0>cat<term1> Katze<term2>"
     assert annotate(text, []) == text
+    assert annotate("a cat sleeps", [((2, 5), "Katze")], [(2, 5)]) == (
+        "a<term0><term1> Katze<term2> sleeps"
+    )
 
 
 def test_who_knows_the_symbols():

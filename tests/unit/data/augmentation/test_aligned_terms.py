@@ -1,5 +1,6 @@
 """Terms of linked pairs, by links that are written by hand."""
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -132,13 +133,13 @@ def test_of_forms_as_frequent_the_shorter_is_given():
 def test_annotated_sources_by_hand():
     lexicon = TermLexicon(COMMON, TRANSLATIONS)
     pair = LinkedPair("The cats sleep.", "Die Katzen schlafen.", "0-0 1-1", find_aligned_words)
-    made = AlignedTermAnnotator(lexicon, 3).annotate(pair, Random(1))
-    assert made == "The<term0> cats<term1> Katze<term2> sleep."
+    made = AlignedTermAnnotator(lexicon, Terms(max_terms=3)).annotate(pair, Random(1))
+    assert made == ("The<term0> cats<term1> Katze<term2> sleep.", "Die Katzen schlafen.")
     for faulty in (
         LinkedPair("The <term0> cats.", "Die Katzen.", "0-0 1-1", find_aligned_words),
         LinkedPair("The cats.", "Die Katzen.", "0-0", find_aligned_words),
     ):
-        assert AlignedTermAnnotator(lexicon, 3).annotate(faulty, Random(1)) is None
+        assert AlignedTermAnnotator(lexicon, Terms(max_terms=3)).annotate(faulty, Random(1)) is None
 
 
 def test_terms_of_an_example_dont_overlap_and_are_no_more_than_wanted():
@@ -148,7 +149,10 @@ def test_terms_of_an_example_dont_overlap_and_are_no_more_than_wanted():
     numbers = set()
     for seed in range(200):
         pair = LinkedPair(text, text.upper(), links, find_aligned_words)
-        made = AlignedTermAnnotator(lexicon, 2).annotate(pair, Random(seed))
+        made, target = AlignedTermAnnotator(lexicon, Terms(max_terms=2)).annotate(
+            pair, Random(seed)
+        )
+        assert target == text.upper()
         parts = made.replace("<term2>", "<term0>").split("<term0>")
         terms = [part.split("<term1>") for part in parts if "<term1>" in part]
         assert all(source.upper().strip() == target.strip() for source, target in terms)
@@ -180,3 +184,34 @@ def test_what_becomes_of_a_pair_doesnt_depend_on_others():
 def test_terms_without_a_dictionary_need_a_lexicon(tmp_path: Path):
     with pytest.raises(ValueError, match="need a lexicon"):
         Augmenter(Augment(terms=Terms()), 1)
+
+
+def test_invented_stems_keep_endings_and_capitals():
+    lexicon = TermLexicon(COMMON, TRANSLATIONS)
+    pair = LinkedPair("The cats sleep.", "Die Katzen schlafen.", "0-0 1-1", find_aligned_words)
+    annotator = AlignedTermAnnotator(lexicon, Terms(invented=1.0))
+    stems = set()
+    for seed in range(50):
+        source, target = annotator.annotate(pair, Random(seed))
+        found = re.fullmatch(r"The<term0> cats<term1> ([A-ZÄÖÜ]\w+)<term2> sleep\.", source)
+        # Katze is a stem, Katzen the same and n.
+        assert target == f"Die {found[1]}n schlafen."
+        stems.add(found[1])
+    assert len(stems) > 5
+    # Which begin as one word does, and end as another.
+    words = {form.lower() for forms in TRANSLATIONS.values() for form in forms if " " not in form}
+    assert all(
+        any(stem.lower().startswith(word[: (len(word) + 1) // 2]) for word in words)
+        and any(stem.lower().endswith(word[len(word) // 2 :]) for word in words)
+        for stem in stems
+    )
+
+
+def test_what_has_no_stem_in_common_is_not_invented():
+    lexicon = TermLexicon((set(), set()), TRANSLATIONS)
+    for base, form in (("Haus", "Maus"), ("an", "an"), ("ein Hund", "einen Hund")):
+        assert lexicon.invent(base, form, Random(1)) == (base, form)
+    assert TermLexicon((set(), set()), {}).invent("Katze", "Katzen", Random(1)) == (
+        "Katze",
+        "Katzen",
+    )

@@ -46,6 +46,25 @@ def test_a_pair_becomes_the_same_wherever_it_stands(tmp_path):
     assert all(source.count("<term0>") == 1 for source in one.sources)
 
 
+def test_source_words_of_some_terms_are_left_out(tmp_path):
+    sources = [f"cat {number} sleeps" for number in range(300)]
+    targets = [f"Katze {number} schläft" for number in range(300)]
+    some = augmenter(tmp_path, masked=0.5).augment(sources, targets)
+    assert some.targets == targets
+    masked = [
+        source == f"<term0><term1> Katze<term2> {number} sleeps"
+        for number, source in enumerate(some.sources)
+    ]
+    # 300 terms at 0.5: 150, with a standard deviation of 8.7.
+    assert 115 < sum(masked) < 185
+    unmasked = augmenter(tmp_path).augment(sources, targets).sources
+    assert all(
+        found == plain
+        for found, plain, is_masked in zip(some.sources, unmasked, masked, strict=True)
+        if not is_masked
+    )
+
+
 def test_the_vocabulary_has_the_symbols(tmp_path):
     terms = Terms(dictionary=tmp_path / "none")
     assert list_augment_symbols(Augment(terms=terms)) == ["<term0>", "<term1>", "<term2>"]
