@@ -84,6 +84,7 @@ RUNS = {
     "placeholders": "[data.augment]\nplaceholders = { rate = 0.2 }",
     "terms": "[data.augment]\nterms = { rate = 0.5 }",
     "masked": "[data.augment]\nterms = { rate = 0.5, masked = 0.5 }",
+    "invented": "[data.augment]\nterms = { rate = 0.5, masked = 0.5, invented = 0.5 }",
 }
 
 

@@ -2,13 +2,13 @@
 
     python benchmarks/terms.py FOLDER [--steps 1000]
 
-The phrasebook's pairs without every ninth noun are what four small models learn, three of them with
+The phrasebook's pairs without every ninth noun are what five small models learn, four of them with
 annotated examples (`data.augment.terms`): by a dictionary of the other nouns, by alignments of the
-pairs, and by alignments with half of the annotated words left out (`masked`). They translate pairs
-that hold one of the nouns left out: the first with no glossary, and by constraints; the others by
-annotation. The glossary gives each noun's base form for its singular and its plural; the grammar
-inflects, so the references have the right forms. A right form is one that the reference has. Runs
-lie in FOLDER, and those that are done are not done again.
+pairs, by alignments with half of the annotated words left out (`masked`), and with invented stems,
+too. They translate pairs that hold one of the nouns left out: the first with no glossary, and by
+constraints; the others by annotation. The glossary gives each noun's base form for its singular and
+its plural; the grammar inflects, so the references have the right forms. A right form is one that
+the reference has. Runs lie in FOLDER, and those that are done are not done again.
 """
 
 import argparse
@@ -40,6 +40,7 @@ _WAYS = (
     ("masked", ""),
     ("masked", "annotation"),
     ("invented", ""),
+    ("invented", "constraints"),
     ("invented", "annotation"),
     ("invented", "both"),
 )
