@@ -1,9 +1,9 @@
 """The `data.augment.terms` section: examples that say how words of theirs are translated."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mtkit.recipe.section import Section
 
@@ -34,3 +34,11 @@ class Terms(Section):
     """Share of annotated terms that come from alignments whose translations get a stem that is no
     word, spliced of two that are, as given and in the target alike: a model can only read them. Its
     ending stays, so that it learns to inflect what it doesn't know."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.invented and self.dictionary is not None:
+            raise ValueError(
+                f"invented = {self.invented} needs terms from alignments: remove dictionary, or it"
+            )
+        return self

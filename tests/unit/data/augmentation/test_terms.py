@@ -65,6 +65,11 @@ def test_source_words_of_some_terms_are_left_out(tmp_path):
     )
 
 
+def test_stems_are_invented_of_terms_from_alignments_alone(tmp_path):
+    with pytest.raises(ValueError, match=r"invented = 0\.5 needs terms from alignments"):
+        Terms(dictionary=tmp_path / "dictionary.tsv", invented=0.5)
+
+
 def test_the_vocabulary_has_the_symbols(tmp_path):
     terms = Terms(dictionary=tmp_path / "none")
     assert list_augment_symbols(Augment(terms=terms)) == ["<term0>", "<term1>", "<term2>"]
