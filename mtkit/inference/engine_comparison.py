@@ -216,7 +216,7 @@ class EngineComparison:
             )
         torch_speed, speed = self.lines_per_second
         lines.append(
-            f"speed on this machine: torch {torch_speed:.1f} lines/s, "
+            f"speed in one process on this machine: torch in fp32 {torch_speed:.1f} lines/s, "
             f"ctranslate2 {speed:.1f} lines/s"
         )
         return lines
