@@ -69,8 +69,7 @@ class AtomIndex:
         self.atoms = atoms
         self._starts = [start for start, _ in atoms]
         self._ends = [end for _, end in atoms]
-        # Spans that have been looked up, those of atoms among them.
-        self._of_span = {span: range(index, index + 1) for index, span in enumerate(atoms)}
+        self._of_atom = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
     def find_ending_behind(self, position: int) -> int:
         """Returns the index of the first atom that ends behind a position."""
@@ -82,12 +81,11 @@ class AtomIndex:
 
     def find_overlapping(self, span: Span) -> range:
         """Returns the indices of the atoms that share a character with a span."""
-        found = self._of_span.get(span)
-        if found is None:
-            first = self.find_ending_behind(span[0])
-            found = range(first, max(first, self.find_beginning_at(span[1])))
-            self._of_span[span] = found
-        return found
+        found = self._of_atom.get(span)
+        if found is not None:
+            return found
+        first = self.find_ending_behind(span[0])
+        return range(first, max(first, self.find_beginning_at(span[1])))
 
 
 def link_atoms(

@@ -1,7 +1,7 @@
 """A unit's translation and its tags, each at its place, as tokens of the document."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE
@@ -58,43 +58,30 @@ class UnitWriter:
             swallowed: Target atoms that are left out, since protected text takes their place.
         """
         tagged: defaultdict[int, list[Event]] = defaultdict(list)
-        for (index, offset), event in placed:
-            if not offset:
-                tagged[index].append(event)
-        # Of gaps that have tags as in the source; in other units breaks never go to tags.
-        repeated = {
-            index: self._find_repeated(index, events, self._read_gap(index))
-            if self._unit.keeps_breaks
-            else self._gap_of(events[0])
-            for index, events in tagged.items()
-        }
-        breaks = spread_breaks(
-            self._find_breaks(repeated.values()),
-            self._target,
-            self._atoms,
-            [index for index, gap in repeated.items() if gap is not None],
-            without_space=self._unit.keeps_breaks,
-        )
+        inside: defaultdict[int, list[Placed]] = defaultdict(list)
+        for each in placed:
+            index, offset = each.position
+            if offset:
+                inside[index].append(each)
+            else:
+                tagged[index].append(each.event)
+        breaks = self._place_breaks(tagged)
         tokens: list[Token] = []
-        pending = list(placed)[::-1]
         last = len(self._atoms)
         # Gaps that aren't just text.
-        stops = {0, last, *breaks, *(each.position[0] for each in placed)}
+        stops = {0, last, *breaks, *tagged, *inside}
         for index in swallowed:
             stops |= {index, index + 1}
         ordered = sorted(stops)
         for index, following in zip(ordered, [*ordered[1:], last], strict=True):
-            events = []
-            while pending and pending[-1].position == (index, 0):
-                events.append(pending.pop().event)
+            events = tagged.get(index, [])
             if not (index in swallowed and index - 1 in swallowed and not events):
                 tokens += self._write_gap(index, events, breaks.get(index))
             if index == last:
                 break
             start, end = self._atoms[index]
             done = start
-            while pending and pending[-1].position[0] == index:
-                (_, offset), event = pending.pop()
+            for (_, offset), event in inside.get(index, ()):
                 if index not in swallowed:
                     tokens += self._write_text(self._target[done : start + offset])
                     done = start + offset
@@ -104,6 +91,24 @@ class UnitWriter:
             tokens += self._write_text(self._target[done : self._atoms[following - 1][1]])
         return tokens
 
+    def _place_breaks(self, tagged: Mapping[int, Sequence[Event]]) -> dict[int, str]:
+        """Returns the breaks of the target's gaps, given the tags of these."""
+        keeps = self._unit.keeps_breaks
+        repeated: dict[int, int] = {}
+        if keeps:
+            # Gaps whose tags are not as in the source may get a break, too.
+            found = (
+                (index, self._find_repeated(index, events)) for index, events in tagged.items()
+            )
+            repeated = {index: gap for index, gap in found if gap is not None}
+        return spread_breaks(
+            self._find_breaks(repeated.values()),
+            self._target,
+            self._atoms,
+            repeated if keeps else tagged,
+            without_space=keeps,
+        )
+
     def _write_text(self, text: str) -> list[Token]:
         return [Token("text", self._speller.write(text))] if text else []
 
@@ -112,10 +117,8 @@ class UnitWriter:
     ) -> list[Token]:
         """Returns what stands between two atoms: tags, and space where the translation has any."""
         space = self._read_gap(index)
-        if not (events or space or line_break) and self._at_edge(index) not in self._of_gap:
-            return []
         if events or index in (0, len(self._atoms)):
-            repeated = self._find_repeated(index, events, space)
+            repeated = self._find_repeated(index, events)
             if repeated is not None:
                 return self._repeat_gap(repeated)
         if line_break is not None and not events:
@@ -187,15 +190,16 @@ class UnitWriter:
     def _is_alone(self, event: Event) -> bool:
         return event.kind == "void" and event.node is not None and event.node.start in self._alone
 
-    def _find_repeated(self, index: int, events: Sequence[Event], space: str) -> int | None:
+    def _find_repeated(self, index: int, events: Sequence[Event]) -> int | None:
         """Returns the gap of the source that has the same tags and is written like a target gap.
 
         Args:
             index: The target gap.
-            events: Its tags.
-            space: Its text.
+            events: Its tags; none of the first or last gap, too.
         """
-        gap = self._gap_of(events[0]) if events else self._at_edge(index)
+        space = self._read_gap(index)
+        at_edge = 0 if index == 0 else len(self._plain.atoms)
+        gap = self._gap_of(events[0]) if events else at_edge
         if self._num_tags[gap] != len(events):
             return None
         tags = [event for event in self._of_gap.get(gap, ()) if event.kind != "space"]
@@ -233,14 +237,10 @@ class UnitWriter:
         end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
         return self._target[start:end]
 
-    def _at_edge(self, index: int) -> int:
-        """Returns the source's first gap for the translation's first, and its last for others."""
-        return 0 if index == 0 else len(self._plain.atoms)
-
     def _gap_of(self, event: Event) -> int:
         return self._plain.index.find_beginning_at(event.position)
 
-    def _find_breaks(self, repeated: Collection[int | None]) -> list[tuple[float, str]]:
+    def _find_breaks(self, repeated: Collection[int]) -> list[tuple[float, str]]:
         """Returns wide space and line breaks of the source, but those of gaps that are repeated.
 
         Each stands behind the share of the text before it, in order.

@@ -138,15 +138,12 @@ class LineAligner:
                 replace(row.hypothesis, alignment=links, alignment_weights=None)
                 for row, links in zip(rows, linked, strict=True)
             ]
-        weights = [row.hypothesis.alignment_weights for row in rows]
-        missing = [index for index, found in enumerate(weights) if found is None]
-        for index, found in zip(
-            missing, self._attend([rows[index] for index in missing], batch_tokens), strict=True
-        ):
-            weights[index] = found
+        known = [row.hypothesis.alignment_weights for row in rows]
+        lacking = [row for row, found in zip(rows, known, strict=True) if found is None]
+        read = iter(self._attend(lacking, batch_tokens))
         linked = align_words(
             [(row.of_source, row.of_target) for row in rows],
-            [found for found in weights if found is not None],
+            [next(read) if found is None else found for found in known],
         )
         return [
             replace(row.hypothesis, alignment=links, alignment_weights=None)

@@ -74,16 +74,11 @@ class LearnedAligner:
 def _find_owners(text: str, spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
     """Returns the word that each of the aligner's words is part of; -1 of a word's punctuation."""
     owners = find_owners(spans, words)
-    has_letters: dict[int, bool] = {}
-    for index, (start, _) in enumerate(spans):
-        owner = owners[index]
-        if owner >= 0 and not text[start].isalnum():
-            if owner not in has_letters:
-                first, last = words[owner]
-                has_letters[owner] = any(map(str.isalnum, text[first:last]))
-            if has_letters[owner]:
-                owners[index] = -1
-    return owners
+    has_letters = [any(map(str.isalnum, text[start:end])) for start, end in words]
+    return [
+        -1 if owner >= 0 and has_letters[owner] and not text[start].isalnum() else owner
+        for owner, (start, _) in zip(owners, spans, strict=True)
+    ]
 
 
 def _read(text: str, spans: Sequence[Span]) -> list[str]:

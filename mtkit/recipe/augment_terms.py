@@ -39,6 +39,6 @@ class Terms(Section):
     def _check(self) -> Self:
         if self.invented and self.dictionary is not None:
             raise ValueError(
-                f"invented = {self.invented} needs terms from alignments: remove dictionary, or it"
+                f"invented = {self.invented} needs terms from alignments: remove it, or dictionary"
             )
         return self

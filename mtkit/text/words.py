@@ -52,13 +52,18 @@ def strip_span(text: str, span: Span) -> Span:
     return start, start + len(stripped.rstrip())
 
 
-def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
-    """Returns a text with stretches, in order, replaced by as many of a character."""
+def replace_spans(text: str, others: Iterable[tuple[Span, str]]) -> str:
+    """Returns a text with others in the place of stretches, which are in order."""
     parts, position = [], 0
-    for start, end in spans:
-        parts += [text[position:start], gap * (end - start)]
+    for (start, end), other in others:
+        parts += [text[position:start], other]
         position = end
     return "".join([*parts, text[position:]])
+
+
+def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
+    """Returns a text with stretches, in order, replaced by as many of a character."""
+    return replace_spans(text, (((start, end), gap * (end - start)) for start, end in spans))
 
 
 def count_between_spaces(text: str) -> int:

@@ -10,7 +10,7 @@ from mtkit.recipe.augment_terms import Terms
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_annotation import annotate, has_symbols
 from mtkit.text.term_forms import find_uses
-from mtkit.text.words import Span
+from mtkit.text.words import Span, replace_spans
 
 
 class TermAnnotator:
@@ -97,16 +97,7 @@ class AlignedTermAnnotator:
             given.append((term.source, base))
             forms.append((term.target, form))
         masked = _choose_masked(given, self._settings.masked, random)
-        return annotate(pair.source, given, masked), _replace(pair.target, forms)
-
-
-def _replace(text: str, forms: Sequence[tuple[Span, str]]) -> str:
-    """Returns a text with others in the place of some stretches, none of which overlap."""
-    parts, end = [], 0
-    for (start, stop), form in sorted(forms):
-        parts += [text[end:start], form]
-        end = stop
-    return "".join([*parts, text[end:]])
+        return annotate(pair.source, given, masked), replace_spans(pair.target, sorted(forms))
 
 
 def _choose_masked(terms: Sequence[tuple[Span, str]], share: float, random: Random) -> list[Span]:

@@ -40,17 +40,8 @@ class Alike:
     def find(cls, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Self:
         """Returns the words of each target that are spelled like one of its source."""
         found: dict[tuple[int, int, int], float] = {}
-        beginning_of: dict[str, str] = {}
-        for side in (sources, targets):
-            for sentence in side:
-                beginning_of.update(
-                    (word, _begin(word)) for word in sentence if word not in beginning_of
-                )
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            beginnings = (
-                [beginning_of[word] for word in source],
-                [beginning_of[word] for word in target],
-            )
+            beginnings = [*map(_begin, source)], [*map(_begin, target)]
             for names, probability in ((beginnings, _ALIKE), ((source, target), _COPIED)):
                 for source_index, target_index in _find_equal(*names):
                     found[row, target_index, source_index] = probability
