@@ -8,7 +8,7 @@ from mtkit.data.prepared import open_prepared
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.local_processes import choose_processes
 from mtkit.recipe import Recipe
-from mtkit.training.launch import check_gpus, is_worker, launch, telling_launcher
+from mtkit.training.launch import check_gpus, is_worker, launch, run_worker
 from mtkit.training.plan import rehearse
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
@@ -42,9 +42,7 @@ def train(
         MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
     """
     if is_worker():
-        with telling_launcher():
-            train_here(recipe, workspace, device=hardware.device, options=options)
-        return 0
+        run_worker(lambda: train_here(recipe, workspace, device=hardware.device, options=options))
     check_gpus(hardware.num_gpus)
     chosen = choose_processes(recipe, workspace, hardware)
     if chosen.needs_launcher:

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -194,18 +194,20 @@ def _own_address(rendezvous: str) -> str:
         ) from error
 
 
-@contextmanager
-def telling_launcher() -> Iterator[None]:
-    """Hands a worker's fault to the process that launched it, which prints it once.
+def run_worker(work: Callable[[], object]) -> NoReturn:
+    """Runs a worker and ends its process; the one that launched it prints its fault.
 
     An OSError, a full disk for one, is handed over as what the system said and where. A worker that
     lost another one hands over that, dated later than what the other one died of. Under a bare
     torchrun, and before workers are started again, the fault is printed here.
+
+    Args:
+        work: What it does.
     """
     if _count_restarts() and os.environ.get("RANK") == "0":
         warn(f"restart {_count_restarts()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
     try:
-        yield
+        work()
     except (MtkitError, OSError) as error:
         fault = error if isinstance(error, MtkitError) else explain_system_fault(error)
         is_lost = isinstance(error, LostProcessError)
@@ -214,10 +216,20 @@ def telling_launcher() -> Iterator[None]:
             time.sleep(1)
         _hand_over(fault, is_late=is_lost)
         if dist.is_initialized():
-            # Threads of a group that was left open end the interpreter's own end with an abort.
-            sys.stderr.flush()
-            os._exit(1)
+            _end_at_once(1)
         raise SystemExit(1) from error
+    _end_at_once(0)
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """Ends this process without the interpreter's own end.
+
+    That would be an abort where a thread is inside a call of torch: the watch in one of the store,
+    or those of a group that was left open.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def end_worker(message: str) -> NoReturn:
