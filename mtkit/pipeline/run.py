@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
+from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import list_rows, show_table
 from mtkit.pipeline.export import update_export
@@ -15,7 +16,7 @@ from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
-from mtkit.training.launch import check_gpus
+from mtkit.training.launch import check_gpus, is_worker
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
 
@@ -35,8 +36,14 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         An exit code; other than 0, training was cut short and nothing after it was done.
 
     Raises:
-        MtkitError: Any stage's fault.
+        MtkitError: Any stage's fault, or torchrun started this process.
     """
+    if is_worker():
+        raise MtkitError(
+            "mtkit run: torchrun started this process, and several would write the same files",
+            "run it without torchrun, which `--gpus N` starts itself; under torchrun only "
+            "`mtkit train` works",
+        )
     check_gpus(hardware.num_gpus)
     if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())

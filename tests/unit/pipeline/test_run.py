@@ -134,3 +134,10 @@ def test_too_few_gpus_are_told_before_anything_is_prepared(stages: Stages, monke
     with pytest.raises(MtkitError, match="--gpus 8: this machine has no GPU"):
         run(recipe, Workspace(Path("runs/demo")), hardware=eight, options=[])
     assert stages.done == []
+
+
+def test_workers_of_torchrun_do_not_write_the_same_files(stages: Stages, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    with pytest.raises(MtkitError, match="torchrun started this process"):
+        run_all()
+    assert stages.done == []

@@ -1,5 +1,6 @@
 """Whether training happens here or in workers, and with which exit code it ends."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,13 @@ def test_a_worker_trains_and_launches_nothing(
     rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    # A worker ends its process at once, which would be this one.
+    monkeypatch.setattr("mtkit.training.launch._end_at_once", sys.exit)
     rooms.is_finished = False
+    with pytest.raises(SystemExit) as end:
+        train_with(Hardware(num_processes=4, device="cuda"))
     # torchrun takes any other code for a crash, and a stop that was asked for is none.
-    assert train_with(Hardware(num_processes=4, device="cuda")) == 0
+    assert end.value.code == 0
     assert (rooms.devices, rooms.launches) == (["cuda"], [])
 
 
