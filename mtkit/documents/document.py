@@ -3,7 +3,7 @@
 A format finds the units; all that isn't in one stays the same characters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -28,6 +28,10 @@ class TranslatedText:
     links: tuple[Link, ...] | None = None
 
 
+FinishTexts = Callable[[], Sequence[TranslatedText]]
+"""Makes translations of what a search has found. It is called once and in order, by any thread."""
+
+
 class TextTranslator(Protocol):
     """Translates texts, each a sentence or a paragraph without a newline."""
 
@@ -40,10 +44,8 @@ class TextTranslator(Protocol):
 class LinkingTranslator(Protocol):
     """A translator of texts that aligns words only where it is asked to."""
 
-    def translate(
-        self, texts: Sequence[str], needs_links: Sequence[bool]
-    ) -> Sequence[TranslatedText]:
-        """Returns each text's translation, in order.
+    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterable[FinishTexts]:
+        """Yields what makes the translations of some texts at a time, in order.
 
         Args:
             texts: As `TextTranslator` takes them.

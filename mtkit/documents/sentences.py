@@ -1,13 +1,20 @@
 """A translator of lines as one of paragraphs: sentence by sentence, with their alignments."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from mtkit.documents.atoms import link_words
-from mtkit.documents.document import Link, TranslatedText
+from mtkit.documents.document import FinishTexts, Link, TranslatedText
 from mtkit.inference.paragraphs import find_protected
 from mtkit.inference.segment import choose_gaps, place_texts
-from mtkit.inference.translation import Hypothesis, Request, Translation
+from mtkit.inference.translation import (
+    FinishTranslations,
+    Hypothesis,
+    Request,
+    Translation,
+)
 from mtkit.recipe.inference import Inference
 from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
@@ -32,6 +39,28 @@ class SearchesSentences(Protocol):
     def search(self, requests: Sequence[Request], *, first_line: int = 1) -> Sequence[Translation]:
         """Returns each sentence's translation."""
         ...
+
+
+@runtime_checkable
+class SearchesAhead(Protocol):
+    """A translator of sentences whose translations can be made by another thread."""
+
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what makes each sentence's translation of what the search has found."""
+        ...
+
+
+class _Given(NamedTuple):
+    """A text, its sentences, and whether its words are aligned."""
+
+    text: str
+    spans: Sequence[Span]
+    needs_links: bool
+
+    def list_sentences(self) -> list[str]:
+        return [self.text[start:end] for start, end in self.spans]
 
 
 class SentenceTranslator:
@@ -66,10 +95,14 @@ class SentenceTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
-        return self.translate(texts, [True] * len(texts))
+        finished = (finish() for finish in self.translate(texts, [True] * len(texts)))
+        return [translated for some in finished for translated in some]
 
-    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> list[TranslatedText]:
-        """Returns each text's translation, in order.
+    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterator[FinishTexts]:
+        """Yields what makes the translations of some texts at a time, in order.
+
+        Sentences are searched here; all else is left to whoever calls what is yielded, so that
+        another thread may do it meanwhile.
 
         Args:
             texts: The texts.
@@ -83,38 +116,52 @@ class SentenceTranslator:
             find_sentences(text, self._source_language, find_protected(text, protect))
             for text in texts
         ]
+        given = list(map(_Given, texts, spans, needs_links))
         # A sentence is translated once; it is aligned if it is in any text that needs it.
         aligned: dict[str, bool] = {}
-        for text, of_text, needs in zip(texts, spans, needs_links, strict=True):
-            for start, end in of_text:
-                sentence = text[start:end]
-                aligned[sentence] = needs or aligned.get(sentence, False)
+        # Sentences up to the end of each text.
+        counts: list[int] = []
+        for each in given:
+            for sentence in each.list_sentences():
+                aligned[sentence] = each.needs_links or aligned.get(sentence, False)
+            counts.append(len(aligned))
         unique = list(aligned)
         found: dict[str, Hypothesis] = {}
-        for first in range(0, len(unique), _WINDOW):
+        num_done = 0
+        for first in range(0, max(len(unique), 1), _WINDOW):
             window = unique[first : first + _WINDOW]
-            requests = [
-                Request(
-                    sentence, settings=self._settings if aligned[sentence] else None, sentence=0
-                )
-                for sentence in window
-            ]
-            answers = self._translator.search(requests, first_line=first + 1)
-            found.update(zip(window, (each.candidates[0] for each in answers), strict=True))
-        return [
-            self._join(text, of_text, found, needs_links=needs)
-            for text, of_text, needs in zip(texts, spans, needs_links, strict=True)
-        ]
+            num_complete = bisect_right(counts, first + len(window))
+            finish = self._search(window, aligned, first + 1)
+            yield partial(self._finish, finish, window, given[num_done:num_complete], found)
+            num_done = num_complete
 
-    def _join(
+    def _search(
+        self, sentences: Sequence[str], aligned: Mapping[str, bool], first_line: int
+    ) -> FinishTranslations:
+        requests = [
+            Request(sentence, settings=self._settings if aligned[sentence] else None, sentence=0)
+            for sentence in sentences
+        ]
+        if isinstance(self._translator, SearchesAhead):
+            return self._translator.search_ahead(requests, first_line=first_line)
+        answers = list(self._translator.search(requests, first_line=first_line)) if requests else []
+        return lambda: answers
+
+    def _finish(
         self,
-        text: str,
-        spans: Sequence[Span],
+        finish: FinishTranslations,
+        sentences: Sequence[str],
+        given: Sequence[_Given],
         found: dict[str, Hypothesis],
-        *,
-        needs_links: bool,
-    ) -> TranslatedText:
-        hypotheses = [found[text[start:end]] for start, end in spans]
+    ) -> list[TranslatedText]:
+        """Returns the translations of texts all of whose sentences are found with these."""
+        answers = finish()
+        found.update(zip(sentences, (each.candidates[0] for each in answers), strict=True))
+        return [self._join(each, found) for each in given]
+
+    def _join(self, given: _Given, found: Mapping[str, Hypothesis]) -> TranslatedText:
+        text, spans, needs_links = given
+        hypotheses = [found[sentence] for sentence in given.list_sentences()]
         gaps = choose_gaps(text, spans, self._target_language)
         joined, starts = place_texts([each.text for each in hypotheses], gaps)
         links: list[Link] = []

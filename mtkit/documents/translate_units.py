@@ -1,10 +1,19 @@
 """A document's units translated, and the document put together again."""
 
 import bisect
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from mtkit.documents.atoms import SPACE
-from mtkit.documents.document import Document, Edit, LinkingTranslator, TextTranslator, Unit
+from mtkit.documents.document import (
+    Document,
+    Edit,
+    FinishTexts,
+    LinkingTranslator,
+    TextTranslator,
+    Unit,
+)
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 
@@ -38,29 +47,80 @@ def translate_document(document: Document, translate: TextTranslator) -> str:
     Raises:
         MtkitError: As the translator raises it.
     """
-    levels = _sort_into_levels(document.units)
-    plain = {
-        id(unit): read_plain_text(unit, lambda start, end: document.text[start:end])
-        for unit in document.units
-    }
-    texts = [plain[id(unit)].text.strip(SPACE) for unit in document.units]
+    writer = _Writer(document)
+    windows: Iterable[FinishTexts]
     if isinstance(translate, LinkingTranslator):
-        needs_links = [any(node.kind != "text" for node in unit.nodes) for unit in document.units]
-        translated = translate.translate(texts, needs_links)
+        windows = translate.translate(writer.texts, writer.needs_links)
     else:
-        translated = translate(texts)
-    answers = dict(zip(map(id, document.units), translated, strict=True))
-    edits = list(document.edits)
-    for level in levels:
-        cut = _Cut(document.text, edits)
-        made = []
-        for unit in level:
-            source = read_plain_text(unit, cut) if edits else plain[id(unit)]
+        translated = translate(writer.texts)
+        windows = [lambda: translated]
+    _write_windows(windows, writer.write)
+    return writer.join()
+
+
+def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
+    """Writes what is found for each window while the next is searched for."""
+    with ThreadPoolExecutor(1, "documents") as thread:
+        try:
+            before: Future[object] = thread.submit(bool)
+        except RuntimeError:
+            # The system has no thread left.
+            for finish in windows:
+                write(finish)
+            return
+        for finish in windows:
+            # Before a fault in it, no other is searched for in vain.
+            before.result()
+            before = thread.submit(write, finish)
+        before.result()
+
+
+class _Writer:
+    """Writes a document's units one after the other.
+
+    Args:
+        document: The document.
+
+    Attributes:
+        texts: What is to be translated, in the order in which it is written.
+        needs_links: Of each text whether it has tags, which need links.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._levels = deque(_sort_into_levels(document.units))
+        units = [unit for level in self._levels for unit in level]
+        self._plain = {
+            id(unit): read_plain_text(unit, lambda start, end: document.text[start:end])
+            for unit in units
+        }
+        self.texts = [self._plain[id(unit)].text.strip(SPACE) for unit in units]
+        self.needs_links = [any(node.kind != "text" for node in unit.nodes) for unit in units]
+        self._edits = list(document.edits)
+        self._begin_level()
+
+    def _begin_level(self) -> None:
+        """Begins with units all of whose inner ones are written."""
+        self._left = deque(self._levels.popleft() if self._levels else ())
+        self._made: list[Edit] = []
+        self._cut = _Cut(self._document.text, self._edits)
+
+    def write(self, finish: FinishTexts) -> None:
+        """Writes the next units, given what makes their translations."""
+        for translated in finish():
+            unit = self._left.popleft()
+            plain = read_plain_text(unit, self._cut) if self._edits else self._plain[id(unit)]
             start, end = unit.output or (unit.start, unit.end)
-            text = unit.before + render_unit(unit, source, answers[id(unit)]) + unit.after
-            made.append(Edit(start, end, text))
-        edits = _replace_inner(edits, made)
-    return _Cut(document.text, edits)(0, len(document.text))
+            text = unit.before + render_unit(unit, plain, translated) + unit.after
+            self._made.append(Edit(start, end, text))
+            if not self._left:
+                self._edits = _replace_inner(self._edits, self._made)
+                self._begin_level()
+
+    def join(self) -> str:
+        """Returns the document with all of its units written."""
+        assert not self._left, "each text has a translation"
+        return _Cut(self._document.text, self._edits)(0, len(self._document.text))
 
 
 def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:

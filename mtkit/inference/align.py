@@ -13,7 +13,7 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import Span, find_owners, find_words
+from mtkit.text.words import Span, find_owners, find_words, puts_spaces
 
 _MIN_SHARE = 0.35
 """Share of a target word's attention from which on a source word is linked beside the first."""
@@ -27,7 +27,8 @@ class LocatedText:
 
     Attributes:
         words: Where each word stands.
-        owners: The word of each token, by its index; -1 of tags, `</s>` and space.
+        owners: The word of each token, by its index; -1 of tags, `</s>` and space. None are needed
+            where words alone are aligned.
     """
 
     words: tuple[Span, ...]
@@ -87,27 +88,45 @@ class LineAligner:
                 "remove it: --set inference.alignments=false",
             )
 
-    def align_lines(
-        self,
-        lines: Sequence[tuple[str, Sequence[EncodedSource], Sequence[Sequence[Hypothesis]]]],
-        batch_tokens: int,
-    ) -> list[list[list[Hypothesis]]]:
-        """Returns each part's hypotheses with the links of their words to the line's.
+    def read_attention(
+        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
+    ) -> list[Hypothesis]:
+        """Returns hypotheses with the attention that their links are read from.
 
         Args:
-            lines: Each line, what of it was translated, and the decoded hypotheses of each part.
+            found: What was translated, and a hypothesis of it.
             batch_tokens: Source and target tokens that the network reads together.
         """
-        rows = []
-        for line, parts, ranked in lines:
-            for part, found in zip(parts, ranked, strict=True):
-                located = self._locate_source(line, part)
-                rows += [
-                    _Row(line, part, located, each, self._locate_output(each.text, each.token_ids))
-                    for each in found
-                ]
-        aligned = iter(self._align(rows, batch_tokens))
-        return [[[next(aligned) for _ in found] for found in ranked] for _, _, ranked in lines]
+        hypotheses = [hypothesis for _, hypothesis in found]
+        if self._words is not None:
+            return hypotheses
+        lacking = [index for index, each in enumerate(hypotheses) if each.alignment_weights is None]
+        read = self._attend([found[index] for index in lacking], batch_tokens)
+        for index, weights in zip(lacking, read, strict=True):
+            hypotheses[index] = replace(hypotheses[index], alignment_weights=weights)
+        return hypotheses
+
+    def link_words(
+        self, found: Sequence[tuple[str, EncodedSource, Hypothesis]]
+    ) -> list[Hypothesis]:
+        """Returns hypotheses with the links of their words to those of their lines.
+
+        Args:
+            found: A line, what of it was translated, and a decoded hypothesis of that, with its
+                attention.
+        """
+        return self._link(
+            [
+                _Row(
+                    line,
+                    source,
+                    self._locate_source(line, source),
+                    hypothesis,
+                    self._locate_output(hypothesis.text, hypothesis.token_ids),
+                )
+                for line, source, hypothesis in found
+            ]
+        )
 
     def align_given(
         self,
@@ -118,7 +137,7 @@ class LineAligner:
 
         Args:
             given: A line, its tokens, and its target.
-            batch_tokens: As `align_lines` takes it.
+            batch_tokens: As `read_attention` takes it.
         """
         rows = []
         for line, source, hypothesis in given:
@@ -126,9 +145,12 @@ class LineAligner:
             whole = replace(source, span=(len(tags), len(line)))
             target = _locate(hypothesis.text, self._tokenizer.locate("target", hypothesis.text))
             rows.append(_Row(line, whole, self._locate_source(line, whole), hypothesis, target))
-        return self._align(rows, batch_tokens)
+        read = self.read_attention([(row.source, row.hypothesis) for row in rows], batch_tokens)
+        return self._link(
+            [replace(row, hypothesis=each) for row, each in zip(rows, read, strict=True)]
+        )
 
-    def _align(self, rows: Sequence[_Row], batch_tokens: int) -> list[Hypothesis]:
+    def _link(self, rows: Sequence[_Row]) -> list[Hypothesis]:
         if self._words is not None:
             linked = self._words.align(
                 [(row.line, row.of_source.words, row.source.span) for row in rows],
@@ -138,38 +160,42 @@ class LineAligner:
                 replace(row.hypothesis, alignment=links, alignment_weights=None)
                 for row, links in zip(rows, linked, strict=True)
             ]
-        known = [row.hypothesis.alignment_weights for row in rows]
-        lacking = [row for row, found in zip(rows, known, strict=True) if found is None]
-        read = iter(self._attend(lacking, batch_tokens))
+        weights = [row.hypothesis.alignment_weights for row in rows]
         linked = align_words(
             [(row.of_source, row.of_target) for row in rows],
-            [next(read) if found is None else found for found in known],
+            [each for each in weights if each is not None],
         )
         return [
             replace(row.hypothesis, alignment=links, alignment_weights=None)
             for row, links in zip(rows, linked, strict=True)
         ]
 
-    def _attend(self, rows: Sequence[_Row], batch_tokens: int) -> list[NDArray[np.float32]]:
+    def _attend(
+        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
+    ) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
-        outputs = [(*row.source.begin, *row.hypothesis.token_ids) for row in rows]
+        outputs = [(*source.begin, *hypothesis.token_ids) for source, hypothesis in found]
         lengths = [
-            len(row.source.tokens) + len(output) for row, output in zip(rows, outputs, strict=True)
+            len(source.tokens) + len(output)
+            for (source, _), output in zip(found, outputs, strict=True)
         ]
         attended: dict[int, NDArray[np.float32]] = {}
         for batch in make_batches(lengths, batch_tokens):
-            found = self._engine.align(
-                [rows[index].source.tokens for index in batch], [outputs[index] for index in batch]
+            read = self._engine.align(
+                [found[index][0].tokens for index in batch], [outputs[index] for index in batch]
             )
-            for index, weights in zip(batch, found, strict=True):
-                attended[index] = weights[len(rows[index].source.begin) :]
-        return [attended[index] for index in range(len(rows))]
+            for index, weights in zip(batch, read, strict=True):
+                attended[index] = weights[len(found[index][0].begin) :]
+        return [attended[index] for index in range(len(found))]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
         """Returns the words of a part of a line; stretches are of the line."""
         start, end = part.span
         text = line[start:end]
+        if self._finds_words_alone(text):
+            located = LocatedText(tuple(find_words(text, ())), ())
+            return _move(located, start) if start else located
         # A language's token may stand behind `</s>`.
         num_behind = part.tokens[::-1].index(EOS)
         tokens = part.tokens[: len(part.tokens) - 1 - num_behind]
@@ -177,8 +203,14 @@ class LineAligner:
         located = _locate(text, pieces, num_before=len(tokens) - len(pieces), num_behind=num_behind)
         return _move(located, start) if start else located
 
+    def _finds_words_alone(self, text: str) -> bool:
+        """Returns whether a text's words are found, and linked, without its tokens."""
+        return self._words is not None and puts_spaces(text)
+
     def _locate_output(self, text: str, tokens: Sequence[int]) -> LocatedText:
         """Returns the words of an output's text, given its tokens."""
+        if self._finds_words_alone(text):
+            return LocatedText(tuple(find_words(text, ())), ())
         pieces = self._tokenizer.locate_decoded(tokens, text)
         words = find_words(text, pieces)
         return LocatedText(tuple(words), tuple(find_owners(pieces, words)))

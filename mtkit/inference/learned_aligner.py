@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.inference.translation import WordAlignment
-from mtkit.text.words import Span, find_owners
+from mtkit.text.words import Span, find_owners, puts_spaces
 
 if TYPE_CHECKING:
     from mtkit.data.word_alignment import WordAligner
+
+_MAX_KEPT = 40
+"""Characters of a word that is split once."""
 
 
 class LearnedAligner:
@@ -50,37 +53,45 @@ class LearnedAligner:
         Raises:
             MtkitError: The aligner's file is missing or damaged.
         """
-        from mtkit.data.word_alignment import align_together, find_aligned_words  # noqa: PLC0415
+        from mtkit.data.word_alignment import align_together  # noqa: PLC0415
 
-        of_sources = [find_aligned_words(line, *span) for line, _, span in sources]
-        of_targets = [find_aligned_words(text) for text, _ in targets]
-        words = (
-            [_read(line, spans) for (line, _, _), spans in zip(sources, of_sources, strict=True)],
-            [_read(text, spans) for (text, _), spans in zip(targets, of_targets, strict=True)],
-        )
-        found = align_together(self._aligner, *words) if together else self._aligner.align(*words)
+        of_sources = [_read(line, words, *span) for line, words, span in sources]
+        of_targets = [_read(text, words, 0, len(text)) for text, words in targets]
+        names = [each for each, _ in of_sources], [each for each, _ in of_targets]
+        found = align_together(self._aligner, *names) if together else self._aligner.align(*names)
         aligned = []
-        for links, source, target, source_spans, target_spans in zip(
+        for links, source, target, (_, source_owners), (_, target_owners) in zip(
             found, sources, targets, of_sources, of_targets, strict=True
         ):
-            source_owners = _find_owners(source[0], source_spans, source[1])
-            target_owners = _find_owners(target[0], target_spans, target[1])
             pairs = {(source_owners[first], target_owners[second]) for first, second in links}
             known = sorted(pair for pair in pairs if min(pair) >= 0)
             aligned.append(WordAlignment(tuple(source[1]), tuple(target[1]), tuple(known)))
         return aligned
 
 
-def _find_owners(text: str, spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
-    """Returns the word that each of the aligner's words is part of; -1 of a word's punctuation."""
-    owners = find_owners(spans, words)
+def _read(
+    text: str, words: Sequence[Span], first: int, last: int
+) -> tuple[Sequence[str], Sequence[int]]:
+    """Returns the aligner's words in a stretch of a text, and the word that each is part of.
+
+    That is -1 of a word's punctuation.
+    """
+    from mtkit.data.word_alignment.words import find_aligned_words, split_word  # noqa: PLC0415
+
+    names, owners = [], []
+    if puts_spaces(text):
+        for owner, (start, end) in enumerate(words):
+            word = text[start:end]
+            # Nobody repeats a long one.
+            split = split_word if len(word) <= _MAX_KEPT else split_word.__wrapped__
+            for name, is_owned in split(word):
+                names.append(name)
+                owners.append(owner if is_owned else -1)
+        return names, owners
     has_letters = [any(map(str.isalnum, text[start:end])) for start, end in words]
-    return [
-        -1 if owner >= 0 and has_letters[owner] and not text[start].isalnum() else owner
-        for owner, (start, _) in zip(owners, spans, strict=True)
-    ]
-
-
-def _read(text: str, spans: Sequence[Span]) -> list[str]:
-    """Returns words as the aligner learned them."""
-    return [text[start:end].casefold() for start, end in spans]
+    spans = find_aligned_words(text, first, last)
+    for owner, (start, end) in zip(find_owners(spans, words), spans, strict=True):
+        is_owned = owner < 0 or not has_letters[owner] or text[start].isalnum()
+        names.append(text[start:end].casefold())
+        owners.append(owner if is_owned else -1)
+    return names, owners

@@ -1,7 +1,7 @@
 """Lines to translations, step by step: segment, encode, search, rerank, join."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,14 @@ from mtkit.inference.score_lines import LineScorer
 from mtkit.inference.search_parts import EncodedLine, PartSearch, Reranker, keep_order
 from mtkit.inference.segment import join_parts
 from mtkit.inference.terms import GlossaryTerms
-from mtkit.inference.translation import BLANK, Hypothesis, LineWarning, Request, Translation
+from mtkit.inference.translation import (
+    BLANK,
+    FinishTranslations,
+    Hypothesis,
+    LineWarning,
+    Request,
+    Translation,
+)
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import TranslatorLanguages
@@ -117,8 +124,12 @@ class LineTranslator:
         """Whether words can be aligned."""
         return self._aligner.can_align
 
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation; those with equal settings are searched together.
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what makes translations of what the search has found.
+
+        Lines with equal settings are searched together.
 
         Args:
             requests: The lines.
@@ -141,15 +152,21 @@ class LineTranslator:
         ]
         lines, warnings = self._encode(requests, numbers, settings)
         ranked = self._part_search.search(lines)
-        self._align(lines, ranked)
-        translations = [
-            self._join(request, line, ranked[index], warnings.get(index))
-            for index, (request, line) in enumerate(zip(requests, lines, strict=True))
-        ]
-        return [
-            self._flag(request, translation, each.flags)
-            for request, translation, each in zip(requests, translations, settings, strict=True)
-        ]
+        aligned = [index for index, line in enumerate(lines) if line.settings.alignments]
+        self._read_attention(lines, ranked, aligned)
+
+        def finish() -> list[Translation]:
+            self._align(lines, ranked, aligned)
+            translations = [
+                self._join(request, line, ranked[index], warnings.get(index))
+                for index, (request, line) in enumerate(zip(requests, lines, strict=True))
+            ]
+            return [
+                self._flag(request, translation, each.flags)
+                for request, translation, each in zip(requests, translations, settings, strict=True)
+            ]
+
+        return finish
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations, the requests' prefixes, as `Translator.score` does."""
@@ -228,17 +245,36 @@ class LineTranslator:
         cuts = self._parser is None
         return SourceEncoder(self._tokenizer, max_given_tokens, self.languages, cuts=cuts)
 
-    def _align(self, lines: Sequence[EncodedLine], ranked: list[list[list[Hypothesis]]]) -> None:
-        """Aligns the words of those lines whose settings ask for it, in place."""
-        aligned = [index for index, line in enumerate(lines) if line.settings.alignments]
-        if not aligned:
-            return
-        found = self._aligner.align_lines(
-            [(lines[index].text, lines[index].parts, ranked[index]) for index in aligned],
-            self.settings.batch_tokens,
-        )
-        for index, of_line in zip(aligned, found, strict=True):
-            ranked[index] = of_line
+    def _read_attention(
+        self,
+        lines: Sequence[EncodedLine],
+        ranked: list[list[list[Hypothesis]]],
+        aligned: Sequence[int],
+    ) -> None:
+        """Adds the attention that links are read from to hypotheses of some lines, in place."""
+        found = [
+            (part, each)
+            for index in aligned
+            for part, hypotheses in zip(lines[index].parts, ranked[index], strict=True)
+            for each in hypotheses
+        ]
+        read = iter(self._aligner.read_attention(found, self.settings.batch_tokens))
+        _replace_all(ranked, aligned, read)
+
+    def _align(
+        self,
+        lines: Sequence[EncodedLine],
+        ranked: list[list[list[Hypothesis]]],
+        aligned: Sequence[int],
+    ) -> None:
+        """Aligns the words of some lines, in place."""
+        found = [
+            (lines[index].text, part, each)
+            for index in aligned
+            for part, hypotheses in zip(lines[index].parts, ranked[index], strict=True)
+            for each in hypotheses
+        ]
+        _replace_all(ranked, aligned, iter(self._aligner.link_words(found)))
 
     def _join(
         self,
@@ -278,3 +314,11 @@ class LineTranslator:
         return (
             translation if settings is None else self._flagger.flag(request, translation, settings)
         )
+
+
+def _replace_all(
+    ranked: list[list[list[Hypothesis]]], lines: Sequence[int], others: Iterator[Hypothesis]
+) -> None:
+    """Puts others in the place of all hypotheses of some lines, in order."""
+    for index in lines:
+        ranked[index] = [[next(others) for _ in hypotheses] for hypotheses in ranked[index]]

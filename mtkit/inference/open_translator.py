@@ -14,7 +14,7 @@ from mtkit.inference.parse import TreeMaker
 from mtkit.inference.protect import ProtectingTranslator
 from mtkit.inference.request_terms import RequestTerms
 from mtkit.inference.terms import choose_way
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
@@ -41,8 +41,10 @@ class AnswersLines(Protocol):
         """Whether words can be aligned."""
         ...
 
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation."""
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what makes each line's translation of what the search has found."""
         ...
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:

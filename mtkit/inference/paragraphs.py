@@ -15,6 +15,7 @@ from mtkit.inference.request_terms import RequestTerms
 from mtkit.inference.segment import choose_gaps, join_parts, place_texts
 from mtkit.inference.translation import (
     BLANK,
+    FinishTranslations,
     Hypothesis,
     LineError,
     Protection,
@@ -84,25 +85,32 @@ class ParagraphTranslator:
         """Returns given translations with their scores, each pair as one sentence."""
         return self._lines.score(requests, first_line=first_line)
 
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation.
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what makes translations of what the search has found.
 
         Raises:
-            MtkitError: As `LineTranslator.translate`; a line of several sentences has a prefix.
+            MtkitError: As `LineTranslator.search_ahead`; a line of several sentences has a prefix.
         """
         if not any(map(self._may_split, requests)):
-            return self._lines.translate(requests, first_line=first_line)
+            return self._lines.search_ahead(requests, first_line=first_line)
         numbered = [
             request if request.line is not None else replace(request, line=first_line + index)
             for index, request in enumerate(requests)
         ]
         spans = [self._find_sentences(request) for request in numbered]
         sentences = chain.from_iterable(map(self._list_sentences, numbered, spans))
-        found = iter(self._lines.translate(list(sentences), first_line=first_line))
-        return [
-            self._join(request, of_line, [next(found) for _ in of_line or (None,)])
-            for request, of_line in zip(numbered, spans, strict=True)
-        ]
+        finish = self._lines.search_ahead(list(sentences), first_line=first_line)
+
+        def finish_lines() -> list[Translation]:
+            found = iter(finish())
+            return [
+                self._join(request, of_line, [next(found) for _ in of_line or (None,)])
+                for request, of_line in zip(numbered, spans, strict=True)
+            ]
+
+        return finish_lines
 
     def _may_split(self, request: Request) -> bool:
         settings = request.settings or self.settings

@@ -10,6 +10,7 @@ from mtkit.inference.masking import MaskedText, mask
 from mtkit.inference.outputs import CUT, cut_warning
 from mtkit.inference.required_phrases import spell
 from mtkit.inference.translation import (
+    FinishTranslations,
     Hypothesis,
     LineWarning,
     Protection,
@@ -131,13 +132,19 @@ class ProtectingTranslator:
         """Returns given translations with their scores."""
         return self._lines.score(requests, first_line=first_line)
 
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation.
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what makes translations of what the search has found.
 
         Raises:
-            MtkitError: As `LineTranslator.translate`.
+            MtkitError: As `LineTranslator.search_ahead`.
         """
-        translations = self._lines.translate(requests, first_line=first_line)
+        finish = self._lines.search_ahead(requests, first_line=first_line)
+        if all(self._choose_protection(request) is None for request in requests):
+            return finish
+        # What a translation lost is searched for again.
+        translations = finish()
         lines: dict[int, _Line] = {}
         for index, request in enumerate(requests):
             line = self._check(request, first_line + index, translations[index])
@@ -148,7 +155,10 @@ class ProtectingTranslator:
             self._retry(turn, lines, translations)
         for index, line in lines.items():
             translations[index] = _describe(line, translations[index])
-        return translations
+        return lambda: translations
+
+    def _choose_protection(self, request: Request) -> Protect | None:
+        return (request.settings or self.settings).protect
 
     def _check(self, request: Request, number: int, found: Translation) -> _Line | None:
         """Returns a line's pieces, and what its translation lost; None where none are protected."""
@@ -194,7 +204,8 @@ class ProtectingTranslator:
                     attempts[index] = attempt
         if not attempts:
             return
-        found = self._lines.translate([attempt.request for attempt in attempts.values()])
+        again = [attempt.request for attempt in attempts.values()]
+        found = self._lines.search_ahead(again)()
         for (index, attempt), translation in zip(attempts.items(), found, strict=True):
             line = lines[index]
             chosen = line.choose(attempt.list_candidates(translation))

@@ -14,7 +14,7 @@ from mtkit.inference.streams.windows import (
     answer_windows,
     take_windows,
 )
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
@@ -255,15 +255,50 @@ class Translator:
             MtkitError: The engine doesn't support the settings. If it is a `LineError`, a prefix
                 or tags are too long, or the model is broken.
         """
-        found = self._answer(requests, first_line)
-        with WarningPrinter(is_silent=not (self._warns and warns)) as printer:
-            printer.print_all(found)
-        return found
+        return self.search_ahead(requests, first_line=first_line, warns=warns)()
+
+    def search_ahead(
+        self,
+        requests: Sequence[str | Request],
+        *,
+        first_line: int = 1,
+        warns: bool = True,
+    ) -> FinishTranslations:
+        """Searches as `search` does, and returns what makes translations of what is found.
+
+        So another thread can make them while this one searches for the next: words are aligned
+        then, parts joined, and warnings printed.
+
+        Args:
+            requests: As `search` takes them.
+            first_line: The same.
+            warns: The same.
+
+        Raises:
+            MtkitError: As `search`.
+        """
+        finish = self._search_ahead(requests, first_line)
+
+        def finish_and_warn() -> list[Translation]:
+            found = finish()
+            with WarningPrinter(is_silent=not (self._warns and warns)) as printer:
+                printer.print_all(found)
+            return found
+
+        return finish_and_warn
 
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
+        return self._search_ahead(requests, first_line)()
+
+    def _search_ahead(
+        self, requests: Sequence[str | Request], first_line: int
+    ) -> FinishTranslations:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
-        found = self._lines.translate(lines, first_line=first_line)
-        return found if self._terms is None else self._terms.report(lines, found)
+        finish = self._lines.search_ahead(lines, first_line=first_line)
+        if self._terms is None:
+            return finish
+        terms = self._terms
+        return lambda: terms.report(lines, finish())
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1

@@ -1,6 +1,6 @@
 """Requests to a translator, and its translations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -340,6 +340,11 @@ class Translation:
             **({} if self.protection is None else {"protection": self.protection.as_json()}),
             **({"sentences": [s.as_json() for s in self.sentences]} if self.sentences else {}),
         }
+
+
+FinishTranslations = Callable[[], list[Translation]]
+"""Makes translations of what a search has found: aligns words, joins parts. It is called once, by
+any thread."""
 
 
 def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:

@@ -10,6 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.open_translator import OpenedTranslator
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
+    FinishTranslations,
     Hypothesis,
     LineError,
     LineWarning,
@@ -110,9 +111,12 @@ class _RemoteLines:
         self._own = settings
         self.settings = settings if settings is not None else Inference()
 
-    def translate(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each line's translation, as `LineTranslator.translate` does."""
-        return self._ask_in_parts("/v1/translate", requests, first_line)
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what gives each line's translation, as `LineTranslator.search_ahead` does."""
+        found = self._ask_in_parts("/v1/translate", requests, first_line)
+        return lambda: found
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
         """Returns given translations with their scores, as `LineTranslator.score` does."""

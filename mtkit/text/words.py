@@ -19,6 +19,11 @@ _MAX_MATCHED = 2_000
 """Characters of a text whose changes are looked for one by one: time grows with the square."""
 
 
+def puts_spaces(text: str) -> bool:
+    """Returns whether all of a text is in scripts that put space between words."""
+    return text.isascii() or not _WITHOUT_SPACES.search(text)
+
+
 def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
     """Returns the words of a text: maximal runs without space.
 
@@ -29,7 +34,7 @@ def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
         text: The text.
         pieces: Where the pieces of a tokenizer stand in it, in order.
     """
-    if text.isascii() or not _WITHOUT_SPACES.search(text):
+    if puts_spaces(text):
         return [found.span() for found in _RUN.finditer(text)]
     words: list[Span] = []
     ends = sorted({end for _, end in pieces})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self, TypeVar
 
 import numpy as np
@@ -185,6 +186,7 @@ def cut_blocks(
         yield block
 
 
+@lru_cache(maxsize=1 << 14)
 def _begin(word: str) -> str:
     """Returns the letters that words of one origin share as a rule; none of a shorter word."""
     return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""

@@ -1,5 +1,7 @@
 """The words that are aligned, found without a tokenizer."""
 
+from functools import lru_cache
+
 import regex
 
 from mtkit.text.words import Span
@@ -27,3 +29,16 @@ def find_aligned_words(text: str, start: int = 0, end: int | None = None) -> lis
         end: Where to end; its end by default.
     """
     return [found.span() for found in _WORD.finditer(text, start, end)]
+
+
+@lru_cache(maxsize=1 << 14)
+def split_word(word: str) -> tuple[tuple[str, bool], ...]:
+    """Returns the aligned words of a word between spaces, as they were learned.
+
+    Each has whether its links are the word's: a word's own punctuation has none.
+    """
+    has_letters = any(map(str.isalnum, word))
+    return tuple(
+        (word[start:end].casefold(), not has_letters or word[start].isalnum())
+        for start, end in find_aligned_words(word)
+    )

@@ -128,6 +128,17 @@ def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> Non
     assert [found.text[start:end] for start, end in alignment.target_words] == found.text.split()
 
 
+def test_words_are_aligned_after_the_search_without_the_engine(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["The old man  buys three\u00a0apples. She sings.", "", "They sing."]
+    wanted = translator.search(lines)
+    finish = translator.search_ahead(lines)
+    for name in ("search", "align", "attend", "score"):
+        monkeypatch.delattr(TorchEngine, name)
+    assert finish() == wanted
+
+
 def test_given_targets_are_aligned(translator: Translator) -> None:
     pairs = b"She sings.\tSie singt  laut.\n\nThe man sleeps.\tDer Mann\n"
     written = io.BytesIO()

@@ -19,7 +19,7 @@ def translate(requests, *, rerank=None, **settings):
     chosen = Inference(**{"batch_tokens": 64, **settings})
     options = {} if rerank is None else {"rerank": rerank}
     translator = LineTranslator(engine, CharacterTokenizer(), chosen, **options)
-    return translator.translate(requests), engine
+    return translator.search_ahead(requests)(), engine
 
 
 _TEXTS = st.text(st.sampled_from("ab .!?,\0\u3000。é\u0301"), min_size=1, max_size=60)

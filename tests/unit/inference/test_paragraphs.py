@@ -244,6 +244,6 @@ def test_unused_it_costs_a_line_nothing():
     inner = translator._lines._lines
     asked = ["a", "b"]
     seen = []
-    inner.translate = lambda requests, first_line: seen.append(requests) or []  # type: ignore[method-assign]
-    translator._lines.translate(asked_requests := [Request(each) for each in asked])
+    inner.search_ahead = lambda requests, first_line: seen.append(requests)  # type: ignore[method-assign]
+    translator._lines.search_ahead(asked_requests := [Request(each) for each in asked])
     assert seen[0] is asked_requests

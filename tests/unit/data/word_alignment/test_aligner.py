@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 from mtkit.data.word_alignment import WordAligner, find_aligned_words, train_aligner
 from mtkit.data.word_alignment.blocks import cut_blocks
 from mtkit.data.word_alignment.estimate import Pair
+from mtkit.data.word_alignment.words import split_word
 from mtkit.errors import MtkitError
 
 Links = set[tuple[int, int]]
@@ -127,3 +128,21 @@ def test_a_file_of_an_aligner_is_checked(aligner: WordAligner, tmp_path: Path) -
     save_file(arrays, path)
     with pytest.raises(MtkitError, match="damaged"):
         WordAligner.load(path)
+
+
+@pytest.mark.parametrize(
+    ("word", "split"),
+    [
+        ("Don't,", [("don'", True), ("t", True), (",", False)]),
+        ("(3,5", [("(", False), ("3,5", True)]),
+        ("Straße", [("strasse", True)]),
+        ("--", [("-", True), ("-", True)]),
+        ("", []),
+    ],
+)
+def test_a_word_is_split_as_its_text_is(word: str, split: list[tuple[str, bool]]) -> None:
+    assert list(split_word(word)) == split
+    text = f"A {word} b."
+    spans = find_aligned_words(text)
+    names = [name for each in text.split() for name, _ in split_word(each)]
+    assert [text[start:end].casefold() for start, end in spans] == names
