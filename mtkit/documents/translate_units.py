@@ -4,6 +4,7 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 
 from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import (
@@ -60,15 +61,18 @@ def translate_document(document: Document, translate: TextTranslator) -> str:
 
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
     """Writes what is found for each window while the next is searched for."""
+    following = iter(windows)
+    # Before there is another thread: the first search may fork.
+    first = list(islice(following, 1))
     with ThreadPoolExecutor(1, "documents") as thread:
         try:
             before: Future[object] = thread.submit(bool)
         except RuntimeError:
             # The system has no thread left.
-            for finish in windows:
+            for finish in chain(first, following):
                 write(finish)
             return
-        for finish in windows:
+        for finish in chain(first, following):
             # Before a fault in it, no other is searched for in vain.
             before.result()
             before = thread.submit(write, finish)

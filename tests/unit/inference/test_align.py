@@ -179,3 +179,8 @@ def test_a_decoder_alone_is_refused_before_work_starts(tiny_run_of, tmp_path: Pa
     engine = TorchEngine(model, "cpu")
     with pytest.raises(MtkitError, match=r"inference\.alignments"):
         Translator.of(engine, tokenizer, Inference(alignments=True))
+    # What can't align answers all else.
+    settings = Inference(max_extra_tokens=3)
+    (found,) = Translator.of(engine, tokenizer, settings, continues=True).search(["The man"])
+    assert found.text.startswith("The man")
+    assert found.candidates[0].alignment is None
