@@ -101,8 +101,6 @@ class LineAligner:
         if self._words is not None:
             return hypotheses
         lacking = [index for index, each in enumerate(hypotheses) if each.alignment_weights is None]
-        if not lacking:
-            return hypotheses
         read = self._attend([found[index] for index in lacking], batch_tokens)
         for index, weights in zip(lacking, read, strict=True):
             hypotheses[index] = replace(hypotheses[index], alignment_weights=weights)

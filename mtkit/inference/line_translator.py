@@ -153,10 +153,12 @@ class LineTranslator:
         lines, warnings = self._encode(requests, numbers, settings)
         ranked = self._part_search.search(lines)
         aligned = [index for index, line in enumerate(lines) if line.settings.alignments]
-        self._read_attention(lines, ranked, aligned)
+        if aligned:
+            self._read_attention(lines, ranked, aligned)
 
         def finish() -> list[Translation]:
-            self._align(lines, ranked, aligned)
+            if aligned:
+                self._align(lines, ranked, aligned)
             translations = [
                 self._join(request, line, ranked[index], warnings.get(index))
                 for index, (request, line) in enumerate(zip(requests, lines, strict=True))
