@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
@@ -13,7 +13,6 @@ from mtkit.inference.translation import (
     FinishTranslations,
     Hypothesis,
     Request,
-    Translation,
 )
 from mtkit.recipe.inference import Inference
 from mtkit.text.sentences import find_sentences
@@ -35,15 +34,6 @@ class SearchesSentences(Protocol):
     def aligns(self) -> bool:
         """Whether alignments are read from a head that was chosen for them."""
         ...
-
-    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> Sequence[Translation]:
-        """Returns each sentence's translation."""
-        ...
-
-
-@runtime_checkable
-class SearchesAhead(Protocol):
-    """A translator of sentences whose translations can be made by another thread."""
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
@@ -138,14 +128,13 @@ class SentenceTranslator:
     def _search(
         self, sentences: Sequence[str], aligned: Mapping[str, bool], first_line: int
     ) -> FinishTranslations:
+        if not sentences:
+            return lambda: []
         requests = [
             Request(sentence, settings=self._settings if aligned[sentence] else None, sentence=0)
             for sentence in sentences
         ]
-        if isinstance(self._translator, SearchesAhead):
-            return self._translator.search_ahead(requests, first_line=first_line)
-        answers = list(self._translator.search(requests, first_line=first_line)) if requests else []
-        return lambda: answers
+        return self._translator.search_ahead(requests, first_line=first_line)
 
     def _finish(
         self,

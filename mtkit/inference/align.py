@@ -21,6 +21,10 @@ _WEIGHTS_AT_ONCE = 1 << 18
 """Weights from which on no more pairs are added up with them."""
 
 
+_Found = tuple[str, EncodedSource, Hypothesis]
+"""A line, what of it was translated, and a hypothesis of that."""
+
+
 @dataclass(frozen=True)
 class LocatedText:
     """A text in pieces and words.
@@ -41,8 +45,8 @@ class _Row:
 
     line: str
     source: EncodedSource
-    of_source: LocatedText
     hypothesis: Hypothesis
+    of_source: LocatedText
     of_target: LocatedText
 
 
@@ -88,67 +92,54 @@ class LineAligner:
                 "remove it: --set inference.alignments=false",
             )
 
-    def read_attention(
-        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
-    ) -> list[Hypothesis]:
+    def read_attention(self, found: Sequence[_Found], batch_tokens: int) -> list[_Found]:
         """Returns hypotheses with the attention that their links are read from.
 
         Args:
-            found: What was translated, and a hypothesis of it.
+            found: A line, what of it was translated, and a decoded hypothesis of that.
             batch_tokens: Source and target tokens that the network reads together.
         """
-        hypotheses = [hypothesis for _, hypothesis in found]
-        if self._words is not None:
-            return hypotheses
-        lacking = [index for index, each in enumerate(hypotheses) if each.alignment_weights is None]
+        known = list(found)
+        lacking = [
+            index for index, (*_, each) in enumerate(found) if each.alignment_weights is None
+        ]
+        if self._words is not None or not lacking:
+            return known
         read = self._attend([found[index] for index in lacking], batch_tokens)
         for index, weights in zip(lacking, read, strict=True):
-            hypotheses[index] = replace(hypotheses[index], alignment_weights=weights)
-        return hypotheses
+            line, source, hypothesis = found[index]
+            known[index] = line, source, replace(hypothesis, alignment_weights=weights)
+        return known
 
-    def link_words(
-        self, found: Sequence[tuple[str, EncodedSource, Hypothesis]]
-    ) -> list[Hypothesis]:
+    def link_words(self, found: Sequence[_Found]) -> list[Hypothesis]:
         """Returns hypotheses with the links of their words to those of their lines.
 
         Args:
-            found: A line, what of it was translated, and a decoded hypothesis of that, with its
-                attention.
+            found: What `read_attention` returned.
         """
         return self._link(
             [
-                _Row(
-                    line,
-                    source,
-                    self._locate_source(line, source),
-                    hypothesis,
-                    self._locate_output(hypothesis.text, hypothesis.token_ids),
-                )
-                for line, source, hypothesis in found
+                _Row(*each, self._locate_source(*each[:2]), self._locate_output(each[2]))
+                for each in found
             ]
         )
 
-    def align_given(
-        self,
-        given: Sequence[tuple[str, EncodedSource, Hypothesis]],
-        batch_tokens: int,
-    ) -> list[Hypothesis]:
+    def align_given(self, given: Sequence[_Found], batch_tokens: int) -> list[Hypothesis]:
         """Returns given targets with the links of their words.
 
         Args:
             given: A line, its tokens, and its target.
             batch_tokens: As `read_attention` takes it.
         """
-        rows = []
+        wholes = []
         for line, source, hypothesis in given:
             tags, _ = self._tokenizer.split_tags(line)
-            whole = replace(source, span=(len(tags), len(line)))
+            wholes.append((line, replace(source, span=(len(tags), len(line))), hypothesis))
+        rows = []
+        for line, source, hypothesis in self.read_attention(wholes, batch_tokens):
             target = _locate(hypothesis.text, self._tokenizer.locate("target", hypothesis.text))
-            rows.append(_Row(line, whole, self._locate_source(line, whole), hypothesis, target))
-        read = self.read_attention([(row.source, row.hypothesis) for row in rows], batch_tokens)
-        return self._link(
-            [replace(row, hypothesis=each) for row, each in zip(rows, read, strict=True)]
-        )
+            rows.append(_Row(line, source, hypothesis, self._locate_source(line, source), target))
+        return self._link(rows)
 
     def _link(self, rows: Sequence[_Row]) -> list[Hypothesis]:
         if self._words is not None:
@@ -156,64 +147,63 @@ class LineAligner:
                 [(row.line, row.of_source.words, row.source.span) for row in rows],
                 [(row.hypothesis.text, row.of_target.words) for row in rows],
             )
-            return [
-                replace(row.hypothesis, alignment=links, alignment_weights=None)
-                for row, links in zip(rows, linked, strict=True)
-            ]
-        weights = [row.hypothesis.alignment_weights for row in rows]
-        linked = align_words(
-            [(row.of_source, row.of_target) for row in rows],
-            [each for each in weights if each is not None],
-        )
+        else:
+            weights = [row.hypothesis.alignment_weights for row in rows]
+            linked = align_words(
+                [(row.of_source, row.of_target) for row in rows],
+                [each for each in weights if each is not None],
+            )
         return [
             replace(row.hypothesis, alignment=links, alignment_weights=None)
             for row, links in zip(rows, linked, strict=True)
         ]
 
-    def _attend(
-        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
-    ) -> list[NDArray[np.float32]]:
+    def _attend(self, found: Sequence[_Found], batch_tokens: int) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
-        outputs = [(*source.begin, *hypothesis.token_ids) for source, hypothesis in found]
+        outputs = [(*source.begin, *hypothesis.token_ids) for _, source, hypothesis in found]
         lengths = [
             len(source.tokens) + len(output)
-            for (source, _), output in zip(found, outputs, strict=True)
+            for (_, source, _), output in zip(found, outputs, strict=True)
         ]
         attended: dict[int, NDArray[np.float32]] = {}
         for batch in make_batches(lengths, batch_tokens):
             read = self._engine.align(
-                [found[index][0].tokens for index in batch], [outputs[index] for index in batch]
+                [found[index][1].tokens for index in batch], [outputs[index] for index in batch]
             )
             for index, weights in zip(batch, read, strict=True):
-                attended[index] = weights[len(found[index][0].begin) :]
+                attended[index] = weights[len(found[index][1].begin) :]
         return [attended[index] for index in range(len(found))]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
         """Returns the words of a part of a line; stretches are of the line."""
         start, end = part.span
         text = line[start:end]
-        if self._finds_words_alone(text):
-            located = LocatedText(tuple(find_words(text, ())), ())
-            return _move(located, start) if start else located
-        # A language's token may stand behind `</s>`.
-        num_behind = part.tokens[::-1].index(EOS)
-        tokens = part.tokens[: len(part.tokens) - 1 - num_behind]
-        pieces = self._tokenizer.locate("source", text, tokens)
-        located = _locate(text, pieces, num_before=len(tokens) - len(pieces), num_behind=num_behind)
+        located = self._locate_alone(text)
+        if located is None:
+            # A language's token may stand behind `</s>`.
+            num_behind = part.tokens[::-1].index(EOS)
+            tokens = part.tokens[: len(part.tokens) - 1 - num_behind]
+            pieces = self._tokenizer.locate("source", text, tokens)
+            num_before = len(tokens) - len(pieces)
+            located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
         return _move(located, start) if start else located
 
-    def _finds_words_alone(self, text: str) -> bool:
-        """Returns whether a text's words are found, and linked, without its tokens."""
-        return self._words is not None and puts_spaces(text)
+    def _locate_output(self, hypothesis: Hypothesis) -> LocatedText:
+        """Returns the words of an output's text."""
+        text = hypothesis.text
+        located = self._locate_alone(text)
+        if located is None:
+            pieces = self._tokenizer.locate_decoded(hypothesis.token_ids, text)
+            words = find_words(text, pieces)
+            located = LocatedText(tuple(words), tuple(find_owners(pieces, words)))
+        return located
 
-    def _locate_output(self, text: str, tokens: Sequence[int]) -> LocatedText:
-        """Returns the words of an output's text, given its tokens."""
-        if self._finds_words_alone(text):
-            return LocatedText(tuple(find_words(text, ())), ())
-        pieces = self._tokenizer.locate_decoded(tokens, text)
-        words = find_words(text, pieces)
-        return LocatedText(tuple(words), tuple(find_owners(pieces, words)))
+    def _locate_alone(self, text: str) -> LocatedText | None:
+        """Returns the words of a text whose tokens don't matter; None where they do."""
+        if self._words is None or not puts_spaces(text):
+            return None
+        return LocatedText(tuple(find_words(text, ())), ())
 
 
 UNALIGNED = (replace(BLANK.candidates[0], alignment=WordAlignment((), (), ())),)

@@ -53,6 +53,8 @@ class LearnedAligner:
         Raises:
             MtkitError: The aligner's file is missing or damaged.
         """
+        if not sources:
+            return []
         from mtkit.data.word_alignment import align_together  # noqa: PLC0415
 
         of_sources = [_read(line, words, *span) for line, words, span in sources]

@@ -1,7 +1,7 @@
 """Lines to translations, step by step: segment, encode, search, rerank, join."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -153,12 +153,18 @@ class LineTranslator:
         lines, warnings = self._encode(requests, numbers, settings)
         ranked = self._part_search.search(lines)
         aligned = [index for index, line in enumerate(lines) if line.settings.alignments]
-        if aligned:
-            self._read_attention(lines, ranked, aligned)
+        found = [
+            (lines[index].text, part, each)
+            for index in aligned
+            for part, hypotheses in zip(lines[index].parts, ranked[index], strict=True)
+            for each in hypotheses
+        ]
+        found = self._aligner.read_attention(found, self.settings.batch_tokens)
 
         def finish() -> list[Translation]:
-            if aligned:
-                self._align(lines, ranked, aligned)
+            linked = iter(self._aligner.link_words(found))
+            for index in aligned:
+                ranked[index] = [[next(linked) for _ in part] for part in ranked[index]]
             translations = [
                 self._join(request, line, ranked[index], warnings.get(index))
                 for index, (request, line) in enumerate(zip(requests, lines, strict=True))
@@ -247,37 +253,6 @@ class LineTranslator:
         cuts = self._parser is None
         return SourceEncoder(self._tokenizer, max_given_tokens, self.languages, cuts=cuts)
 
-    def _read_attention(
-        self,
-        lines: Sequence[EncodedLine],
-        ranked: list[list[list[Hypothesis]]],
-        aligned: Sequence[int],
-    ) -> None:
-        """Adds the attention that links are read from to hypotheses of some lines, in place."""
-        found = [
-            (part, each)
-            for index in aligned
-            for part, hypotheses in zip(lines[index].parts, ranked[index], strict=True)
-            for each in hypotheses
-        ]
-        read = iter(self._aligner.read_attention(found, self.settings.batch_tokens))
-        _replace_all(ranked, aligned, read)
-
-    def _align(
-        self,
-        lines: Sequence[EncodedLine],
-        ranked: list[list[list[Hypothesis]]],
-        aligned: Sequence[int],
-    ) -> None:
-        """Aligns the words of some lines, in place."""
-        found = [
-            (lines[index].text, part, each)
-            for index in aligned
-            for part, hypotheses in zip(lines[index].parts, ranked[index], strict=True)
-            for each in hypotheses
-        ]
-        _replace_all(ranked, aligned, iter(self._aligner.link_words(found)))
-
     def _join(
         self,
         request: Request,
@@ -316,11 +291,3 @@ class LineTranslator:
         return (
             translation if settings is None else self._flagger.flag(request, translation, settings)
         )
-
-
-def _replace_all(
-    ranked: list[list[list[Hypothesis]]], lines: Sequence[int], others: Iterator[Hypothesis]
-) -> None:
-    """Puts others in the place of all hypotheses of some lines, in order."""
-    for index in lines:
-        ranked[index] = [[next(others) for _ in hypotheses] for hypotheses in ranked[index]]

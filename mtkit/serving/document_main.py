@@ -16,7 +16,7 @@ from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_bytes
 from mtkit.errors import MtkitError
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.messages import pack_message, read_message
 from mtkit.standard_streams import open_standard_streams
@@ -72,12 +72,14 @@ class _Asking:
         self.settings, self.aligns = Inference(), aligns
         self._tasks, self._results = tasks, results
 
-    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each sentence's translation."""
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what gives each sentence's translation."""
         self._results.write(pack_message(Sentences([each.text for each in requests])))
         self._results.flush()
         found: list[Translation] = read_message(self._tasks)
-        return found
+        return lambda: found
 
 
 def _limit(kind: int, most: int) -> None:

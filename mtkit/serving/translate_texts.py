@@ -11,7 +11,7 @@ from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import ENDINGS, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import find_protected, join_sentences
-from mtkit.inference.translation import Hypothesis, Request, Translation
+from mtkit.inference.translation import FinishTranslations, Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect
@@ -326,15 +326,18 @@ class _QueuedSentences:
         self.settings = decoding_settings(services[-1]) if services else Inference()
         self.aligns = len(services) == 1 and services[0].model.has_alignments
 
-    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns each sentence's translation."""
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Returns what gives each sentence's translation."""
         if self._is_cancelled:
             raise CancelledError
         texts, settings = [request.text for request in requests], requests[0].settings
         work = self._translation.translate_lines(texts, self._way, settings=settings)
         waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._running.append(waiting)
-        return waiting.result()
+        found = waiting.result()
+        return lambda: found
 
     def choose_settings(self) -> Inference | None:
         """Returns the settings that ask for alignments; None where there are none to ask for."""

@@ -28,8 +28,10 @@ class Reverser:
     def __init__(self) -> None:
         self.aligned: dict[str, bool] = {}
 
-    def search(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        answers = []
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        answers: list[Translation] = []
         for request in requests:
             settings = request.settings or self.settings
             assert request.text not in self.aligned, "a sentence is translated once"
@@ -45,7 +47,7 @@ class Reverser:
                     (3,), 0.0, 0.0, is_finished=True, text=text, alignment=alignment
                 )
             answers.append(Translation((hypothesis,)))
-        return answers
+        return lambda: answers
 
 
 def test_only_sentences_beside_tags_are_aligned() -> None:
@@ -81,15 +83,16 @@ class Watched(Reverser):
             assert self.written.wait(timeout=60), "nothing is written while this searches"
             self.written.clear()
         self.first_lines.append(first_line)
-        number, found = len(self.first_lines), self.search(requests, first_line=first_line)
+        number = len(self.first_lines)
+        finish = super().search_ahead(requests, first_line=first_line)
 
-        def finish() -> list[Translation]:
+        def finish_watched() -> list[Translation]:
             self.written.set()
             if number == self._fault_at:
                 raise MtkitError("broken", "mend it")
-            return found
+            return finish()
 
-        return finish
+        return finish_watched
 
 
 def list_words(count: int) -> list[str]:

@@ -27,6 +27,8 @@ run_worker(lambda: print("done", end=""))
 def test_a_worker_ends_though_a_thread_asks_the_store(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(_WORKER, encoding="utf-8")
-    ended = subprocess.run([sys.executable, str(script)], capture_output=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, check=False, timeout=120
+    )
     assert ended.returncode == 0, ended.stderr.decode()
     assert ended.stdout.decode() == "done"
