@@ -162,6 +162,22 @@ class Edit(NamedTuple):
     text: str
 
 
+class Skipped(NamedTuple):
+    """A text that a reader sees and that isn't translated.
+
+    Attributes:
+        start: Where it begins in the document's text.
+        text: Its characters, without markup.
+        reason: Why, so that it reads after a number: `marked translate=no`.
+        detail: What the reason names, such as an element or a language.
+    """
+
+    start: int
+    text: str
+    reason: str
+    detail: str = ""
+
+
 @dataclass
 class Document:
     """A text, what is to be translated in it, and what is replaced whatever the translation says.
@@ -170,11 +186,19 @@ class Document:
         text: All of it.
         units: What is translated; a unit may lie in a tag of another.
         edits: For example the new language of `lang="en"`.
+        skipped: Texts that aren't translated. Text without a letter isn't listed.
     """
 
     text: str
     units: list[Unit] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, start: int, text: str, reason: str, detail: str = "") -> None:
+        """Notes a text that isn't translated, if there is a letter in it."""
+        text = " ".join(text.split())
+        if any(map(str.isalpha, text)):
+            self.skipped.append(Skipped(start, text, reason, detail))
 
 
 @dataclass(frozen=True)
