@@ -3,6 +3,7 @@
 A format finds the units; all that isn't in one stays the same characters.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -129,6 +130,7 @@ class Unit:
         output: Where the translation goes, if not in the place of the unit.
         before: What is written in front of it there.
         after: What is written behind it.
+        follows: Whether it is written behind the unit before it as more of the same string.
         keeps_breaks: Whether it has as many lines in translation; otherwise only as many as there
             are spaces for.
         join: Makes the document's characters of the translation's tokens; by default they follow
@@ -142,6 +144,7 @@ class Unit:
     output: Span | None = None
     before: str = ""
     after: str = ""
+    follows: bool = False
     keeps_breaks: bool = False
     join: "Callable[[Sequence[Token]], str] | None" = None
 
@@ -209,12 +212,25 @@ class Languages:
     target: str = ""
 
     def is_source(self, code: str) -> bool:
-        """Returns whether a text marked with a code is of the source language."""
-        return not self.source or _main(code) in ("", _main(self.source))
+        """Returns whether a text marked with a code may be of the source language.
+
+        A code that isn't one, such as a template's `{{ lang }}`, says nothing, nor does `und`.
+        """
+        main = _find_main(code)
+        return not self.source or not main or main == _find_main(self.source)
+
+    def is_marked_source(self, code: str) -> bool:
+        """Returns whether a text is marked as one of the source language."""
+        return bool(_find_main(code)) and self.is_source(code)
 
 
-def _main(code: str) -> str:
-    return code.strip().lower().replace("_", "-").split("-")[0]
+def _find_main(code: str) -> str:
+    """Returns the language of a code (BCP 47); nothing of one that names none."""
+    found = _CODE.fullmatch(code.strip().lower())
+    return "" if found is None or found[1] in ("und", "mul", "mis") else found[1]
+
+
+_CODE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*+")
 
 
 def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:

@@ -248,11 +248,17 @@ class UnitWriter:
         atoms = self._plain.atoms
         found = []
         for gap, events in self._of_gap.items():
-            raw = "".join(event.raw for event in events if event.kind == "space")
+            raws = [event.raw for event in events if event.kind == "space"]
+            raw = "".join(raws)
             is_free = not self._num_tags[gap] or (
                 self._unit.keeps_breaks and gap not in repeated and "\n" in raw
             )
-            if 0 < gap < len(atoms) and is_free and raw not in ("", " "):
+            start, end = self._find_source_gap(gap)
+            # Single spaces around a no-break space aren't wide.
+            is_wide = raw not in ("", " ") and (
+                set(raws) != {" "} or not self._source[start:end].strip(SPACE)
+            )
+            if 0 < gap < len(atoms) and is_free and is_wide:
                 found.append((atoms[gap - 1][1] / atoms[-1][1], raw))
         return found
 

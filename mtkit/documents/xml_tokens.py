@@ -7,7 +7,7 @@ can multiply; one that names entities of a public DTD keeps them as they are.
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.parsers import expat
@@ -16,8 +16,8 @@ from mtkit.documents.document import Escapes, Span, Spelled
 from mtkit.documents.units import MAX_DEPTH
 from mtkit.errors import MtkitError
 
-_ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_ENTITY = re.compile(r"&(?:#[0-9]+|#x[0-9a-fA-F]+|[^\s;&]+);")
+_ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+_ENTITY = re.compile(r"&(?:#[0-9]++|#x[0-9a-fA-F]++|[^\s;&]++);")
 
 
 @dataclass(frozen=True)
@@ -197,12 +197,27 @@ def escape_xml(text: str) -> str:
 
 
 def unescape_xml(raw: str) -> str:
-    """Returns what XML stands for; an `&` or `<` that isn't allowed reads as nothing."""
+    """Returns the text that XML writes; what isn't allowed in a text reads as nothing."""
     rest = _ENTITY.sub("", raw)
-    return "" if "&" in rest or "<" in rest else _ENTITY.sub(_read_entity, raw)
+    is_text = "&" not in rest and "<" not in rest and "]]>" not in raw
+    return _ENTITY.sub(_read_entity, raw) if is_text else ""
 
 
 XML_TEXT = Escapes(escape_xml, unescape_xml)
+
+
+def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
+    """Yields the indices of the elements right inside an element."""
+    index = parent + 1
+    while index < tokens[parent].partner:
+        if tokens[index].kind in ("open", "empty"):
+            yield index
+        index = end_of(tokens, index) + 1
+
+
+def end_of(tokens: Sequence[XmlToken], index: int) -> int:
+    """Returns the index of a token's last: of an element's closing tag, or its own."""
+    return tokens[index].partner if tokens[index].kind == "open" else index
 
 
 def find_attribute(text: str, token: XmlToken, name: str) -> Span | None:

@@ -7,17 +7,30 @@ come in pairs that are well nested.
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from mtkit.documents.document import Document, Edit, Languages, Span, Spelled, Unit, fail_at
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.document import (
+    Document,
+    Edit,
+    Escapes,
+    Languages,
+    Span,
+    Spelled,
+    Unit,
+    fail_at,
+)
+from mtkit.documents.formats.string_markup import copy_units, make_string_units
+from mtkit.documents.units import Part
 from mtkit.documents.xml_tokens import (
     XML_TEXT,
     XmlToken,
+    children,
+    end_of,
     find_attribute,
     read_xml_spelled,
     read_xml_tokens,
+    unescape_xml,
 )
 
 _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
@@ -25,7 +38,7 @@ _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
 """Elements whose text is the sentence's."""
-_INDENT = re.compile(r"\r?\n[ \t]*\Z")
+_CDATA = "<![CDATA["
 _XML_LANGUAGE = "xml:lang"
 
 _Kind = Literal["open", "close", "void"]
@@ -112,45 +125,78 @@ def _find_tag_end(text: str, token: XmlToken) -> int:
     return token.start + len(raw.removesuffix(">").removesuffix("/").rstrip())
 
 
-def _children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
-    """Yields the indices of an element's own elements."""
-    index = parent + 1
-    while index < tokens[parent].partner:
-        if tokens[index].kind in ("open", "empty"):
-            yield index
-        index = tokens[index].partner + 1 if tokens[index].kind == "open" else index + 1
-
-
 def _translate_segment(document: Document, tokens: Sequence[XmlToken], parent: int) -> None:
-    """Adds the unit of a segment, unless it has a translation."""
-    inside = {_name(tokens[index]): index for index in _children(tokens, parent)}
+    """Adds the units of a segment, unless it has a translation."""
+    text = document.text
+    inside = {_name(tokens[index]): index for index in children(tokens, parent)}
     source, target = inside.get("source"), inside.get("target")
     if source is None or tokens[source].kind != "open":
         return
-    if target is not None and _has_content(document.text, tokens, target):
+    if target is not None and _fill_segments(document, tokens, inside.get("seg-source"), target):
         return
-    unit = _read_unit(document.text, tokens, source)
-    if unit is None:
+    if target is not None and _has_text(text, tokens, target):
+        document.skip(tokens[source].start, _read_text(text, tokens, source), "already translated")
         return
     is_first_version = _name(tokens[parent]) == "trans-unit"
     state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
     prefix = tokens[source].name[: -len("source")]
     if target is not None:
         token = tokens[target]
-        written = document.text[token.start : _find_tag_end(document.text, token)]
+        written = text[token.start : _find_tag_end(text, token)]
         if is_first_version:
-            written = re.sub(r"\sstate(?:-qualifier)?\s*=\s*(?:\"[^\"]*\"|'[^']*')", "", written)
-        end = tokens[token.partner].end if token.kind == "open" else token.end
-        output, before = (token.start, end), written
+            written = re.sub(
+                r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')", "", written
+            )
+        output, before = (token.start, tokens[end_of(tokens, target)].end), written
     else:
-        behind = tokens[inside.get("seg-source", source)]
-        end = tokens[behind.partner].end if behind.kind == "open" else behind.end
+        end = tokens[end_of(tokens, inside.get("seg-source", source))].end
         output = (end, end)
-        before = f"{_find_indent(document.text, tokens[source].start)}<{prefix}target"
+        before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
     before += f"{state if is_first_version else ''}>"
-    document.units.append(_write_to(unit, output, before, f"</{prefix}target>"))
-    if not is_first_version:
+    units = _copy_element(text, tokens, source, output, (before, f"</{prefix}target>"))
+    document.units += units
+    if units and not is_first_version:
         _set_state(document, tokens[parent])
+
+
+def _fill_segments(
+    document: Document, tokens: Sequence[XmlToken], source: int | None, target: int
+) -> bool:
+    """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty.
+
+    Returns:
+        Whether the target has such segments.
+    """
+    if source is None:
+        return False
+    sources = _find_segments(tokens, source)
+    targets = _find_segments(tokens, target)
+    for key, index in targets.items():
+        token, own = tokens[index], sources.get(key)
+        if own is None or tokens[own].kind != "open":
+            continue
+        if _has_text(document.text, tokens, index):
+            own_text = _read_text(document.text, tokens, own)
+            document.skip(tokens[own].start, own_text, "already translated")
+        elif token.kind == "open":
+            output = (token.end, tokens[token.partner].start)
+            document.units += _copy_element(document.text, tokens, own, output)
+        else:
+            tag = document.text[token.start : _find_tag_end(document.text, token)]
+            output, edges = (token.start, token.end), (f"{tag}>", f"</{token.name}>")
+            document.units += _copy_element(document.text, tokens, own, output, edges)
+    return bool(targets)
+
+
+def _find_segments(tokens: Sequence[XmlToken], parent: int) -> dict[str, int]:
+    """Returns the segments in an element by their numbers."""
+    return {
+        token.attributes.get("mid", ""): index
+        for index, token in enumerate(tokens[parent + 1 : end_of(tokens, parent)], parent + 1)
+        if token.kind in ("open", "empty")
+        and _name(token) == "mrk"
+        and token.attributes.get("mtype") == "seg"
+    }
 
 
 def _set_state(document: Document, segment: XmlToken) -> None:
@@ -168,13 +214,13 @@ def _translate_entry(
 ) -> None:
     """Adds the unit of an entry of a translation memory, unless it has a translation."""
     source = target = None
-    variants = [each for each in _children(tokens, entry) if _name(tokens[each]) == "tuv"]
+    variants = [each for each in children(tokens, entry) if _name(tokens[each]) == "tuv"]
     wanted = Languages(languages.target)
     for variant in variants:
         attributes = tokens[variant].attributes
         code = attributes.get(_XML_LANGUAGE, attributes.get("lang", ""))
         segment = next(
-            (each for each in _children(tokens, variant) if _name(tokens[each]) == "seg"), None
+            (each for each in children(tokens, variant) if _name(tokens[each]) == "seg"), None
         )
         if segment is None or not code:
             continue
@@ -184,65 +230,85 @@ def _translate_entry(
             target = segment
     if source is None or tokens[source[1]].kind != "open":
         return
-    if target is not None and _has_content(document.text, tokens, target):
-        return
-    unit = _read_unit(document.text, tokens, source[1])
-    if unit is None:
-        return
+    text = document.text
     if target is not None:
-        token = tokens[target]
-        end = tokens[token.partner].end if token.kind == "open" else token.end
-        document.units.append(_write_to(unit, (token.start, end), "<seg>", "</seg>"))
+        if _has_text(text, tokens, target):
+            own_text = _read_text(text, tokens, source[1])
+            document.skip(tokens[source[1]].start, own_text, "already translated")
+            return
+        output = (tokens[target].start, tokens[end_of(tokens, target)].end)
+        document.units += _copy_element(text, tokens, source[1], output, ("<seg>", "</seg>"))
         return
     variant, segment = source
     end = max(tokens[tokens[each].partner].end for each in variants if tokens[each].kind == "open")
-    between = document.text[tokens[variant].end : tokens[segment].start]
+    between = text[tokens[variant].end : tokens[segment].start]
     between = between if not between.strip() else ""
     last = tokens[tokens[segment].partner].end
-    behind = document.text[last : tokens[tokens[variant].partner].start]
+    behind = text[last : tokens[tokens[variant].partner].start]
     behind = behind if not behind.strip() else ""
     code = html.escape(languages.target)
-    before = f'{_find_indent(document.text, tokens[variant].start)}<tuv xml:lang="{code}">'
-    document.units.append(
-        _write_to(unit, (end, end), f"{before}{between}<seg>", f"</seg>{behind}</tuv>")
-    )
+    before = f'{_find_indent(text, tokens[variant].start)}<tuv xml:lang="{code}">'
+    edges = (f"{before}{between}<seg>", f"</seg>{behind}</tuv>")
+    document.units += _copy_element(text, tokens, segment, (end, end), edges)
 
 
-def _has_content(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
-    token = tokens[index]
-    return token.kind == "open" and bool(text[token.end : tokens[token.partner].start].strip())
+def _has_text(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
+    """Returns whether an element has any text; tags alone, and an empty CDATA section, are none."""
+    return bool(_read_text(text, tokens, index).strip())
+
+
+def _read_text(text: str, tokens: Sequence[XmlToken], index: int) -> str:
+    """Returns an element's text without its tags."""
+    inside = tokens[index + 1 : end_of(tokens, index)]
+    texts = [
+        unescape_xml(text[token.start : token.end])
+        if token.kind == "text"
+        else _read_cdata(text, token)
+        for token in inside
+        if token.kind in ("text", "cdata")
+    ]
+    return "".join(texts)
+
+
+def _read_cdata(text: str, token: XmlToken) -> str:
+    return text[token.start : token.end].removeprefix(_CDATA).removesuffix("]]>")
 
 
 def _find_indent(text: str, position: int) -> str:
     """Returns the line end and space in front of a tag that begins a line."""
-    found = _INDENT.search(text, text.rfind("\n", 0, position) - 1, position)
-    return found.group() if found and text.rfind("\n", 0, position) > 0 else ""
+    start = position
+    while start > 0 and text[start - 1] in " \t":
+        start -= 1
+    if start == 0 or text[start - 1] != "\n":
+        return ""
+    start -= 2 if text[start - 2 : start - 1] == "\r" else 1
+    return text[start:position]
 
 
-def _write_to(unit: Unit, output: Span, before: str, after: str) -> Unit:
-    return Unit(
-        unit.nodes,
-        *output,
-        unit.escapes,
-        output=output,
-        before=before + unit.before,
-        after=unit.after + after,
-    )
+def _copy_element(
+    text: str,
+    tokens: Sequence[XmlToken],
+    index: int,
+    output: Span,
+    edges: tuple[str, str] = ("", ""),
+) -> list[Unit]:
+    """Returns the units of an element's text, to be written into another element."""
+    inside = tokens[index + 1 : tokens[index].partner]
+    span = (tokens[index].end, tokens[tokens[index].partner].start)
+    is_cdata = [each.kind for each in inside if text[each.start : each.end].strip()] == ["cdata"]
+    parts = _read_parts(text, tokens, index)
+    units = make_string_units(text, parts, _CDATA_TEXT if is_cdata else XML_TEXT)
+    return copy_units(text, units, [span], output, edges)
 
 
-def _read_unit(text: str, tokens: Sequence[XmlToken], index: int) -> Unit | None:
-    """Returns an element's text; None where there is nothing to translate in it."""
-    first, last = tokens[index].end, tokens[tokens[index].partner].start
-    units = make_units(_read_parts(text, tokens, index), XML_TEXT)
-    if len(units) != 1:
-        return None
-    unit = units[0]
-    # Tags and space around the text aren't the unit's.
-    before, after = text[first : unit.start], text[unit.end : last]
-    return Unit(unit.nodes, unit.start, unit.end, unit.escapes, before=before, after=after)
+_CDATA_TEXT = Escapes(
+    lambda text: text.replace("]]>", f"]]]]>{_CDATA}>"),
+    lambda raw: raw.replace(f"]]]]>{_CDATA}>", "]]\0>").replace("]]>", "").replace("\0", ""),
+)
 
 
 def _read_parts(text: str, tokens: Sequence[XmlToken], parent: int) -> list[Part]:
+    """Returns an element's texts and tags."""
     pairs = _find_pairs(tokens, parent)
     parts: list[Part] = []
     index = parent + 1
@@ -255,9 +321,9 @@ def _read_parts(text: str, tokens: Sequence[XmlToken], parent: int) -> list[Part
                 Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
             )
         elif token.kind == "cdata":
-            raw = text[token.start : end]
-            inner = raw.removeprefix("<![CDATA[").removesuffix("]]>")
-            parts.append(Part("text", token.start, end, spelled=(Spelled(inner, raw),)))
+            inner = _read_cdata(text, token)
+            start = token.start + len(_CDATA)
+            parts.append(Part("text", start, start + len(inner), spelled=(Spelled(inner, inner),)))
         elif name in _HOLDERS and token.kind == "open" and _is_left(token):
             inner = html.unescape(re.sub(r"<[^>]*>", "", text[token.start : end]))
             parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mtkit.documents.document import Document, Languages, Node, Span, Spelled, Token, Unit
-from mtkit.documents.formats.html import (
+from mtkit.documents.formats.html import read_html_part
+from mtkit.documents.formats.html_elements import (
     is_inline,
     is_left,
     is_void,
     read_attribute_units,
     read_attributes,
-    read_html_part,
     read_visible,
     rewrite_languages,
 )

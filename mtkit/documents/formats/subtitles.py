@@ -11,7 +11,7 @@ import re
 from typing import Literal
 
 from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Span, Spelled, fail_at
-from mtkit.documents.formats.html import read_spelled
+from mtkit.documents.formats.html_elements import read_spelled
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import unescape_xml
 

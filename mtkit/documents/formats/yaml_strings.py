@@ -8,7 +8,7 @@ if the translation needs any.
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import yaml
@@ -18,15 +18,19 @@ from yaml.tokens import ScalarToken
 
 from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Spelled, Token
 from mtkit.documents.formats.plain import continues
-from mtkit.documents.units import MAX_DEPTH, Part, make_units
+from mtkit.documents.formats.string_markup import make_string_units
+from mtkit.documents.units import MAX_DEPTH, Part
 from mtkit.errors import MtkitError
 
 _STRING = "tag:yaml.org,2002:str"
+_FOLDED = r"(?P<fold>(?:[ \t]++(?=\r?\n))?+(?:\r?\n[ \t]*+)++)|(?P<space>[ \t]++)"
 _QUOTED = re.compile(
-    r"(?P<end>\\\r?\n[ \t]*)|(?P<fold>[ \t]*(?:\r?\n[ \t]*)+)"
-    r"|(?P<escape>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.))"
+    r"(?P<end>\\\r?\n[ \t]*+)|(?P<escape>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.))|" + _FOLDED
 )
-_FOLD = re.compile(r"(?P<fold>[ \t]*(?:\r?\n[ \t]*)+)|(?P<quote>'')")
+_FOLD = re.compile(rf"(?P<quote>'')|{_FOLDED}")
+_LINE_FOLD = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*+")
+_SINGLE = Escapes(lambda text: text.replace("'", "''"))
 _UNPRINTABLE = re.compile("[\x7f-\x84\x86-\x9f\ufeff]")
 
 
@@ -38,13 +42,7 @@ def read_yaml(text: str, _: Languages) -> Document:
     """
     document = Document(text)
     try:
-        tokens = {
-            token.end_mark.index: token
-            for token in yaml.scan(text, Loader=yaml.SafeLoader)
-            if isinstance(token, ScalarToken)
-        }
-        for event, in_flow in _find_values(text):
-            token = tokens.get(event.end_mark.index)
+        for event, token, in_flow in _find_values(text):
             if token is not None and token.value == event.value and _is_string(event):
                 _add_string(document, token, in_flow=in_flow)
     except yaml.MarkedYAMLError as error:
@@ -58,12 +56,30 @@ def read_yaml(text: str, _: Languages) -> Document:
     return document
 
 
-def _find_values(text: str) -> Iterator[tuple[ScalarEvent, bool]]:
-    """Yields scalars that are values or items, and whether each stands in brackets."""
+class _Parser(yaml.SafeLoader):  # type: ignore[misc]
+    """Keeps the last scalar's token beside the event that is made of it."""
+
+    scalar: ScalarToken | None = None
+
+    def get_token(self) -> yaml.Token:
+        """Returns the next token."""
+        token = super().get_token()
+        if isinstance(token, ScalarToken):
+            self.scalar = token
+        return token
+
+
+def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, bool]]:
+    """Yields scalars that are values or items, and whether each stands in brackets.
+
+    Events come as the text is read, so that the depth is known before all of it is.
+    """
     opened: list[str] = []
     """What holds the next node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
     num_flow: list[bool] = [False]
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    parser = _Parser(text)
+    while parser.check_event():
+        event = parser.get_event()
         is_start = isinstance(event, MappingStartEvent | SequenceStartEvent)
         if isinstance(event, yaml.CollectionEndEvent):
             opened.pop()
@@ -75,7 +91,9 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, bool]]:
         if role in ("key", "value"):
             opened[-1] = "value" if role == "key" else "key"
         if isinstance(event, ScalarEvent) and role in ("value", "item"):
-            yield event, num_flow[-1]
+            token = parser.scalar
+            is_its_own = token is not None and token.end_mark.index == event.end_mark.index
+            yield event, token if is_its_own else None, num_flow[-1]
         if is_start:
             if len(opened) >= MAX_DEPTH:
                 raise MtkitError(f"more than {MAX_DEPTH:,} values inside one another")
@@ -108,25 +126,29 @@ def _add_string(document: Document, token: ScalarToken, *, in_flow: bool) -> Non
     match token.style:
         case "|" | ">" as style:
             parts = _read_block(text, start, end, is_folded=style == ">")
-            document.units += make_units(parts, PLAIN)
+            document.units += make_string_units(text, parts, PLAIN)
         case '"':
             parts = _read_quoted(text, start + 1, end - 1)
-            document.units += make_units(parts, Escapes(_escape_double))
+            document.units += make_string_units(text, parts, Escapes(_escape_double))
         case "'":
             parts = _read_folded(text, start + 1, end - 1)
-            document.units += make_units(parts, Escapes(lambda value: value.replace("'", "''")))
+            document.units += make_string_units(text, parts, _SINGLE)
         case _:
-            parts = _read_folded(text, start, end)
-            units = make_units(parts, PLAIN)
-            if len(parts) == 1 and units:
-                write = functools.partial(_write_plain, text[start:end], in_flow)
-                document.units.append(replace(units[0], join=write))
+            units = make_string_units(text, _read_folded(text, start, end), PLAIN)
+            for unit in units:
+                before, after = text[start : unit.start], text[unit.end : end]
+                write = functools.partial(_write_plain, (before, after), in_flow)
+                if len(units) > 1:
+                    write = functools.partial(_write_in_plain, text[unit.start : unit.end], write)
+                    document.units.append(replace(unit, join=write))
+                else:
+                    document.units.append(replace(unit, start=start, end=end, join=write))
 
 
 def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Part]:
     """Returns the lines of a block; those that go on with a sentence belong to it."""
     first = text.find("\n", start, end) + 1
-    lines = text[first:end].splitlines(keepends=True) if first else []
+    lines = re.findall(r"[^\n]*+\n|[^\n]++", text[first:end]) if first else []
     filled = [line for line in lines if line.strip()]
     given = re.match(r"[|>][+-]?([1-9])", text[start:end])
     # With a number given, what is more than the shortest indentation is text; it stays as it is.
@@ -191,17 +213,15 @@ def _split(text: str, start: int, end: int, pattern: re.Pattern[str]) -> list[Pa
 
 def _read_special(found: re.Match[str]) -> str:
     raw = found.group()
-    match found.lastgroup:
-        case "fold":
-            return "\n"
-        case "quote":
-            return "'"
-        case "end":
-            return ""
-        case _ if raw[1] in "xuU" and len(raw) > 2:
-            return chr(int(raw[2:], 16))
-        case _:
-            return str(Scanner.ESCAPE_REPLACEMENTS.get(raw[1], raw[1]))
+    if found.lastgroup != "escape":
+        return {"fold": "\n", "quote": "'", "end": ""}.get(found.lastgroup or "", raw)
+    if raw[1] not in "xuU" or len(raw) == 2:
+        return str(Scanner.ESCAPE_REPLACEMENTS.get(raw[1], raw[1]))
+    if len(raw) > 10 and raw[1] == "u":
+        return bytes.fromhex(raw[2:6] + raw[8:]).decode("utf-16-be")
+    code = int(raw[2:], 16)
+    # Half a character is none.
+    return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
 
 
 def _escape_double(text: str) -> str:
@@ -209,12 +229,16 @@ def _escape_double(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
 
 
-def _write_plain(source: str, in_flow: bool, tokens: Sequence[Token]) -> str:
-    """Returns a plain string, in quotes where it would be read as something else without."""
-    raw = "".join(token.raw for token in tokens)
-    if raw == source:
-        return raw
-    value = re.sub(r"[ \t]*\r?\n[ \t]*", " ", raw)
+def _write_plain(around: tuple[str, str], in_flow: bool, tokens: Sequence[Token]) -> str:
+    """Returns a plain string, in quotes where it would be read as something else without.
+
+    Args:
+        around: What stands in the string before and behind the text.
+        in_flow: Whether it stands in brackets.
+        tokens: The text's translation.
+    """
+    raw = around[0] + "".join(token.raw for token in tokens) + around[1]
+    value = _LINE_FOLD.sub(" ", raw)
     line = f"[{value}]" if in_flow else f"k: {value}"
     try:
         events = list(yaml.parse(line, Loader=yaml.SafeLoader))
@@ -229,3 +253,11 @@ def _write_plain(source: str, in_flow: bool, tokens: Sequence[Token]) -> str:
         and _is_string(found[-1])
     )
     return raw if is_read else f'"{_escape_double(value)}"'
+
+
+def _write_in_plain(
+    source: str, write: Callable[[Sequence[Token]], str], tokens: Sequence[Token]
+) -> str:
+    """Returns one of several texts of a plain string; its source where that would need quotes."""
+    raw = "".join(token.raw for token in tokens)
+    return source if write(tokens).startswith('"') else raw

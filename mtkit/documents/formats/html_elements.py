@@ -1,0 +1,243 @@
+"""HTML's elements, attributes and entities: what is inline, what is left, how text is written."""
+
+import html
+import html.entities
+import re
+from collections.abc import Sequence
+
+from mtkit.documents.document import (
+    Edit,
+    Escapes,
+    Languages,
+    Node,
+    Span,
+    Spelled,
+    Token,
+    Unit,
+)
+
+# fmt: off
+_INLINE = frozenset(
+    (
+        "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "data", "del", "dfn",
+        "em", "font", "i", "img", "input", "ins", "mark", "nobr", "q", "rb", "rp", "rt", "rtc",
+        "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "u", "wbr",
+    )
+)
+_CODE = frozenset(
+    (
+        "code", "kbd", "math", "samp", "svg", "tt", "var",
+    )
+)
+"""Inline elements whose text is left as it is."""
+_SKIPPED = frozenset(
+    (
+        "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
+        "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
+    )
+)
+"""Elements that are left as they are, and are no part of a sentence."""
+_VOID = frozenset(
+    (
+        "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "link",
+        "meta", "param", "source", "track", "wbr",
+    )
+)
+_BLOCKS = frozenset(
+    (
+        "address", "article", "aside", "blockquote", "body", "button", "caption", "center",
+        "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption",
+        "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup",
+        "html", "label", "legend", "li", "main", "menu", "nav", "ol", "optgroup", "option", "p",
+        "search", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead",
+        "title", "tr", "ul",
+    )
+)
+# fmt: on
+_TEXT_ATTRIBUTES = ("title", "alt", "placeholder", "aria-label", "aria-description")
+_META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
+_TAG_START = re.compile(r"<[A-Za-z/!?]")
+"""What isn't read as text though it may be meant so."""
+_ENTITY = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;?)")
+_ATTRIBUTE = re.compile(
+    r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"']++)))?""",
+    re.DOTALL,
+)
+"""An attribute's name and value, in a tag that the tokenizer has found. It begins where space
+begins, so that long space is read once."""
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _read(raw: str) -> str:
+    return "" if _TAG_START.search(raw) else html.unescape(raw)
+
+
+HTML_TEXT = Escapes(_escape, _read)
+
+
+def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...]:
+    """Returns a text of HTML with its entities decoded.
+
+    Args:
+        text: As it is written.
+        in_attribute: Whether it is an attribute's value, where `&copy=` is no entity.
+    """
+    spelled = []
+    done = 0
+    for found in _ENTITY.finditer(text):
+        raw = _find_entity(found.group(), text[found.end() : found.end() + 1], in_attribute)
+        value = html.unescape(raw)
+        if value == raw:
+            continue
+        if found.start() > done:
+            run = text[done : found.start()]
+            spelled.append(Spelled(run, run))
+        spelled.append(Spelled(value, raw))
+        done = found.start() + len(raw)
+    if done < len(text):
+        spelled.append(Spelled(text[done:], text[done:]))
+    return tuple(spelled)
+
+
+def _find_entity(raw: str, following: str, in_attribute: bool) -> str:
+    """Returns the entity that some characters begin with: `&copy` of `&copyright`, or nothing."""
+    if raw[1] == "#" or raw.endswith(";"):
+        return raw
+    lengths = range(len(raw) - 1, 1, -1)
+    length = next((each for each in lengths if raw[1 : each + 1] in html.entities.html5), 0)
+    if in_attribute and (length < len(raw) - 1 or following == "="):
+        return ""
+    return raw[: length + 1] if length else ""
+
+
+Attributes = dict[str, tuple[Span, str]]
+"""Of each attribute of a tag where its value stands, without its quotes, and its text."""
+
+
+def read_attributes(text: str, start: int, end: int) -> Attributes:
+    """Returns the attributes of a tag that stands at these positions of a text."""
+    raw = text[start:end]
+    found: Attributes = {}
+    if "=" not in raw:
+        return found
+    name = re.match(r"<[^\s/>]+", raw)
+    for attribute in _ATTRIBUTE.finditer(raw, name.end() if name else 1):
+        group = next((each for each in (2, 3, 4) if attribute.group(each) is not None), None)
+        if group is None:
+            continue
+        first, last = attribute.span(group)
+        span = (start + first, start + last)
+        found.setdefault(attribute.group(1).lower(), (span, html.unescape(attribute.group(group))))
+    return found
+
+
+def is_inline(name: str) -> bool:
+    """Returns whether an element is part of a sentence."""
+    return name in _INLINE or name in _CODE or "-" in name
+
+
+def is_void(name: str) -> bool:
+    """Returns whether an element has no closing tag."""
+    return name in _VOID
+
+
+def is_element(name: str) -> bool:
+    """Returns whether HTML has an element of this name."""
+    return name in _BLOCKS or name in _INLINE or name in _CODE or name in _SKIPPED or name in _VOID
+
+
+def is_left(name: str, attributes: Attributes, languages: Languages) -> bool:
+    """Returns whether an element is left as it is."""
+    return bool(find_reason_to_leave(name, attributes, languages)[0])
+
+
+def find_reason_to_leave(
+    name: str, attributes: Attributes, languages: Languages
+) -> tuple[str, str]:
+    """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
+    values = {
+        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
+    }
+    wish, classes = values.get("translate", "").lower(), values.get("class", "").split()
+    language = values.get("lang", "")
+    if wish == "no" or ("notranslate" in classes and wish != "yes"):
+        return "marked translate=no", ""
+    if language and not languages.is_source(language):
+        return "marked as another language", language
+    if name in _CODE or name == "pre":
+        is_wanted = wish in ("", "yes") and "translate" in (values.keys() | classes)
+        return ("", "") if is_wanted else ("code", "")
+    return ("in unsupported elements", name) if name in _SKIPPED else ("", "")
+
+
+def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
+    """Returns whether an element is translated though it is in one that is left."""
+    values = {
+        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
+    }
+    says_so = (
+        values.get("translate", "no").lower() in ("", "yes")
+        or "translate" in values.get("class", "").split()
+        or (values.get("lang", "") != "" and languages.is_marked_source(values["lang"]))
+    )
+    return says_so and not find_reason_to_leave(name, attributes, languages)[0]
+
+
+def read_visible(raw: str) -> tuple[Spelled, ...]:
+    """Returns what a reader sees of an element, without its tags."""
+    return read_spelled(re.sub(r"<[^<>]*+>", "", raw))
+
+
+def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit]:
+    """Returns the edits that give a tag the language of the translation."""
+    edits = []
+    for key in ("lang", "xml:lang"):
+        if key in attributes and languages.target:
+            (start, end), language = attributes[key]
+            if languages.is_marked_source(language):
+                edits.append(Edit(start, end, languages.target))
+    return edits
+
+
+def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[Unit]:
+    """Returns the units of a tag's attributes that a reader sees."""
+    keys = list(_TEXT_ATTRIBUTES)
+    if name == "meta" and any(
+        attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
+    ):
+        keys.append("content")
+    return [
+        _make_attribute_unit(text, *attributes[key][0])
+        for key in keys
+        if key in attributes and any(map(str.isalpha, attributes[key][1]))
+    ]
+
+
+def _make_attribute_unit(text: str, start: int, end: int) -> Unit:
+    quote = text[start - 1]
+    node = Node("text", start, end, spelled=read_spelled(text[start:end], in_attribute=True))
+    if quote in "\"'":
+        return Unit((node,), start, end, make_attribute_escapes(quote))
+    return Unit((node,), start, end, make_attribute_escapes('"'), join=_quote)
+
+
+def _quote(tokens: Sequence[Token]) -> str:
+    """Returns the value of an attribute that has no quotes, with them where it needs them now."""
+    value = "".join(token.raw for token in tokens)
+    return value if re.fullmatch(r"[^\s\"'=<>`]+", value) else f'"{value}"'
+
+
+def make_attribute_escapes(quote: str) -> Escapes:
+    """Returns how the value of an attribute is written between quotes."""
+    written = "&quot;" if quote == '"' else "&#39;"
+
+    def escape(text: str) -> str:
+        return text.replace("&", "&amp;").replace("<", "&lt;").replace(quote, written)
+
+    def read(raw: str) -> str:
+        return "" if quote in raw else html.unescape(raw)
+
+    return Escapes(escape, read)

@@ -1,0 +1,292 @@
+r"""HTML in strings that a format escapes: `<b>Start<\/b>`, `\u003cp\u003e`, `&lt;b&gt;`, CDATA.
+
+A format's reader decodes a string to parts, each character with how it is written. Tags are found
+in the decoded text and get the positions of the characters that write them. Only elements of HTML
+count: `<file>` in a line of usage is text.
+"""
+
+import bisect
+import html
+import itertools
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from mtkit.documents.document import Escapes, Languages, Span, Spelled, Unit
+from mtkit.documents.formats.html_elements import (
+    is_element,
+    is_inline,
+    is_left,
+    is_void,
+    read_attributes,
+)
+from mtkit.documents.units import Part, make_units
+
+_TAG = re.compile(
+    r"""<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*+)(?:[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+)?+>"""
+    r"|<!--(?:(?!-->).)*+-->",
+    re.DOTALL,
+)
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_OBJECT = "\ufffc"
+"""What the decoded text has where the format itself has a tag."""
+_MAX_SEARCHED = 100
+"""Open tags among which a closing one looks for its partner."""
+
+
+class _Tag(NamedTuple):
+    """A tag in the decoded text; its partner's index is -1 where it has none."""
+
+    start: int
+    end: int
+    name: str
+    is_closing: bool
+    partner: int = -1
+
+
+class _Character(NamedTuple):
+    """A decoded character, where it is written, and its part where that isn't text."""
+
+    text: str
+    start: int
+    end: int
+    part: Part | None = None
+
+
+def make_string_units(
+    text: str, parts: Sequence[Part], escapes: Escapes, *, keeps_breaks: bool = False
+) -> list[Unit]:
+    """Returns the units of a string; tags of HTML and entities in it stay as they are written.
+
+    Args:
+        text: The document's.
+        parts: The decoded string in order: texts, edges where its lines end, tags of the format.
+        escapes: The format's.
+        keeps_breaks: Whether lines are one text that keeps its line breaks. Otherwise each is a
+            text, unless blocks of HTML say where texts end.
+    """
+    decoded = "".join(each.text for part in parts for each in part.spelled)
+    if "<" not in decoded and "&" not in decoded:
+        parts = [_as_space(text, part) for part in parts] if keeps_breaks else parts
+        return make_units(parts, escapes, keeps_breaks=keeps_breaks)
+    characters = _list_characters(text, parts)
+    tags = _find_tags("".join(each.text for each in characters))
+    joins_lines = keeps_breaks or any(tag.name and not is_inline(tag.name) for tag in tags)
+    reader = _Reader(text, characters, joins_lines=joins_lines)
+    parts = reader.read(tags)
+    if any(tag.partner >= 0 or tag.is_closing or is_void(tag.name) for tag in tags):
+        escapes = _write_as_html(escapes)
+    return make_units(parts, escapes, keeps_breaks=keeps_breaks)
+
+
+def _write_as_html(escapes: Escapes) -> Escapes:
+    """Returns how HTML's text is written in a string of a format."""
+    escape, read = escapes.escape, escapes.read
+
+    def escape_both(text: str) -> str:
+        return escape(text.replace("&", "&amp;").replace("<", "&lt;"))
+
+    def read_both(raw: str) -> str:
+        assert read is not None
+        return html.unescape(read(raw))
+
+    return Escapes(escape_both, None if read is None else read_both)
+
+
+def copy_units(
+    text: str,
+    units: Sequence[Unit],
+    spans: Sequence[Span],
+    output: Span,
+    edges: tuple[str, str] = ("", ""),
+) -> list[Unit]:
+    """Returns a string's units, whose translations are written elsewhere as one string.
+
+    Args:
+        text: The document's.
+        units: The string's, in order.
+        spans: Where the string is written.
+        output: Where its translation goes.
+        edges: What is written around it there.
+    """
+    if not units:
+        return []
+    starts = [start for start, _ in spans]
+
+    def cut(first: int, last: int) -> str:
+        begin = max(0, bisect.bisect_right(starts, first) - 1)
+        inside = itertools.takewhile(lambda span: span[0] < last, spans[begin:])
+        return "".join(text[max(start, first) : min(end, last)] for start, end in inside)
+
+    copied = []
+    ends = [*(unit.start for unit in units[1:]), spans[-1][1]]
+    for index, (unit, end) in enumerate(zip(units, ends, strict=True)):
+        is_first, is_last = index == 0, index == len(units) - 1
+        start, stop = output if is_first else (output[1], output[1])
+        copied.append(
+            replace(
+                unit,
+                start=start,
+                end=stop,
+                output=(start, stop),
+                before=edges[0] + cut(spans[0][0], unit.start) if is_first else "",
+                after=cut(unit.end, end) + (edges[1] if is_last else ""),
+                follows=not is_first,
+            )
+        )
+    return copied
+
+
+def read_string_tags(decoded: str) -> list[str]:
+    """Returns the names of the tags of HTML in a decoded string, in order; `/b` ends `b`."""
+    return [f"{'/' * tag.is_closing}{tag.name or '!'}" for tag in _find_tags(decoded)]
+
+
+def _as_space(text: str, part: Part) -> Part:
+    """Returns a part of a text in which a line's end is space."""
+    if part.kind != "edge":
+        return part
+    return part._replace(kind="text", spelled=(Spelled("\n", text[part.start : part.end]),))
+
+
+def _list_characters(text: str, parts: Sequence[Part]) -> list[_Character]:
+    characters: list[_Character] = []
+    for part in parts:
+        if part.kind != "text":
+            shown = "\n" if part.kind == "edge" else _OBJECT
+            characters.append(_Character(shown, part.start, part.end, part))
+            continue
+        position = part.start
+        for value, raw in part.spelled:
+            if value == raw:
+                characters += [
+                    _Character(each, index, index + 1) for index, each in enumerate(value, position)
+                ]
+            else:
+                end = position + len(raw)
+                characters += [_Character(each, position, end) for each in value]
+            position += len(raw)
+    return characters
+
+
+def _find_tags(decoded: str) -> list[_Tag]:
+    """Returns the tags of HTML's elements, and comments, with their partners."""
+    tags: list[_Tag] = []
+    opened: list[int] = []
+    for found in _TAG.finditer(decoded):
+        name = (found["name"] or "").lower()
+        if name and not is_element(name):
+            continue
+        index = len(tags)
+        tags.append(_Tag(*found.span(), name, bool(found["end"])))
+        if not name or is_void(name) or decoded[found.end() - 2] == "/":
+            continue
+        if not found["end"]:
+            opened.append(index)
+            continue
+        for depth in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_SEARCHED), -1):
+            if tags[opened[depth]].name == name:
+                partner = opened[depth]
+                del opened[depth:]
+                tags[index] = tags[index]._replace(partner=partner)
+                tags[partner] = tags[partner]._replace(partner=index)
+                break
+    return tags
+
+
+class _Reader:
+    """Makes parts of a decoded string.
+
+    Args:
+        text: The document's.
+        characters: The string's.
+        joins_lines: Whether a line's end is space in a text.
+    """
+
+    def __init__(self, text: str, characters: Sequence[_Character], *, joins_lines: bool) -> None:
+        self._text, self._characters, self._joins_lines = text, characters, joins_lines
+        self._decoded = "".join(each.text for each in characters)
+        self._parts: list[Part] = []
+        self._spelled: list[Spelled] = []
+        self._span = (0, 0)
+        """Where the text is written that is being read."""
+
+    def read(self, tags: Sequence[_Tag]) -> list[Part]:
+        """Returns the parts, given the tags."""
+        done = index = 0
+        while index < len(tags):
+            tag = tags[index]
+            self._read_text(done, tag.start)
+            if tag.partner > index and is_left(
+                tag.name, read_attributes(self._decoded, tag.start, tag.end), Languages()
+            ):
+                index = tag.partner
+                done = tags[index].end
+                visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
+                kind = "protected" if is_inline(tag.name) else "edge"
+                spelled = (Spelled(visible, visible),)
+                part = Part(kind, *self._locate(tag.start, done), spelled=spelled)  # type: ignore[arg-type]
+            else:
+                part, done = self._make_part(tag), tag.end
+            self._parts.append(part)
+            index += 1
+        self._read_text(done, len(self._characters))
+        return self._parts
+
+    def _make_part(self, tag: _Tag) -> Part:
+        span = self._locate(tag.start, tag.end)
+        if tag.name and not is_inline(tag.name):
+            return Part("edge", *span)
+        if tag.partner >= 0:
+            return Part("close" if tag.is_closing else "open", *span, tag.name)
+        raw = self._decoded[tag.start : tag.end]
+        if tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>":
+            # It may be the name of something: `mv <s> <t>`.
+            return Part("protected", *span, spelled=(Spelled(raw, raw),))
+        return Part("void", *span, tag.name, is_break=tag.name == "br")
+
+    def _locate(self, start: int, end: int) -> Span:
+        return self._characters[start].start, self._characters[end - 1].end
+
+    def _read_text(self, start: int, end: int) -> None:
+        """Adds parts for some of the decoded text without tags."""
+        entities = {each.start(): each for each in _ENTITY.finditer(self._decoded, start, end)}
+        while start < end:
+            character = self._characters[start]
+            entity = entities.get(start)
+            following = start + 1
+            if character.part is not None:
+                self._end_text()
+                part = character.part
+                self._parts.append(_as_space(self._text, part) if self._joins_lines else part)
+            elif entity is not None and html.unescape(entity.group()) != entity.group():
+                following = entity.end()
+                self._add(html.unescape(entity.group()), *self._locate(start, following))
+            else:
+                while following < end and self._goes_on(following, entities):
+                    following += 1
+                self._add(self._decoded[start:following], *self._locate(start, following))
+            start = following
+        self._end_text()
+
+    def _goes_on(self, index: int, entities: Collection[int]) -> bool:
+        """Checks that a character is written by the same escape as the one before, or by none."""
+        before, character = self._characters[index - 1], self._characters[index]
+        if character.part is not None or index in entities:
+            return False
+        if (character.start, character.end) == (before.start, before.end):
+            return True
+        return character.start == before.end and all(
+            self._text[each.start : each.end] == each.text for each in (before, character)
+        )
+
+    def _add(self, value: str, start: int, end: int) -> None:
+        begin = self._span[0] if self._spelled else start
+        self._spelled.append(Spelled(value, self._text[start:end]))
+        self._span = (begin, end)
+
+    def _end_text(self) -> None:
+        if self._spelled:
+            self._parts.append(Part("text", *self._span, spelled=tuple(self._spelled)))
+            self._spelled = []
