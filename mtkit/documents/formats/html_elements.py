@@ -209,6 +209,11 @@ def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[U
         attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
     ):
         keys.append("content")
+    kind = attributes.get("type", ((0, 0), ""))[1].lower()
+    if name in ("option", "optgroup"):
+        keys.append("label")
+    elif name == "input" and kind in ("submit", "button", "reset"):
+        keys.append("value")
     return [
         _make_attribute_unit(text, *attributes[key][0])
         for key in keys

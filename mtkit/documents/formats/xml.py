@@ -1,9 +1,11 @@
 """XML of any kind: elements among text are inline, the others are blocks."""
 
+import bisect
 import html
 from collections.abc import Sequence
 
 from mtkit.documents.document import Document, Edit, Languages, Spelled
+from mtkit.documents.formats.android import read_android
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import (
     XML_TEXT,
@@ -11,6 +13,7 @@ from mtkit.documents.xml_tokens import (
     find_attribute,
     read_xml_spelled,
     read_xml_tokens,
+    unescape_xml,
 )
 
 # fmt: off
@@ -24,6 +27,7 @@ _SKIPPED = frozenset(
 # fmt: on
 """Local names of elements whose text is left as it is: those of HTML, DocBook and DITA."""
 _LANGUAGE = "xml:lang"
+_CDATA = "<![CDATA["
 
 
 def read_xml(text: str, languages: Languages) -> Document:
@@ -36,22 +40,64 @@ def read_xml(text: str, languages: Languages) -> Document:
     """
     tokens = read_xml_tokens(text)
     document = Document(text)
+    root = next((token for token in tokens if token.kind in ("open", "empty")), None)
+    if root is not None and root.name == "resources":
+        read_android(document, tokens)
+        return document
     parts: list[Part] = []
     inline = _find_inline(text, tokens)
+    wanted = [index for index, token in enumerate(tokens) if _is_wanted(token)]
+    modes: list[tuple[int, str]] = []
+    """Where open elements end that say whether they are translated, and why they aren't."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
+        is_inline = index in inline
+        while modes and index > modes[-1][0]:
+            modes.pop()
+        reason, detail = _find_reason_to_leave(token, languages)
+        is_left = bool(modes and modes[-1][1])
+        if token.kind == "open" and is_left and _is_wanted(token) and not reason:
+            modes.append((token.partner, ""))
+        elif token.kind == "open" and reason and not is_left:
+            following = bisect.bisect_right(wanted, index)
+            if following < len(wanted) and wanted[following] < token.partner:
+                # It is left piece by piece.
+                modes.append((token.partner, reason))
+            else:
+                inside = tokens[index : token.partner + 1]
+                parts.append(_leave(text, inside, is_inline, inside[-1].end))
+                if not (is_inline and reason == "code"):
+                    document.skip(token.start, _read_visible(text, inside), reason, detail)
+                index = token.partner + 1
+                continue
+        index += 1
+        if modes and modes[-1][1]:
+            parts.append(Part("edge", token.start, token.end))
+            document.skip(token.start, _read_visible(text, [token]), modes[-1][1])
+            continue
         if token.kind in ("open", "empty"):
             _rewrite_language(document, token, languages)
-        if token.kind == "open" and _is_skipped(token, languages):
-            end = tokens[token.partner].end
-            parts.append(_leave(text, tokens[index : token.partner + 1], index in inline, end))
-            index = token.partner
-        else:
-            parts.append(_make_part(text, token, is_inline=index in inline))
-        index += 1
+        elif token.kind == "cdata" and not is_inline:
+            document.skip(token.start, _read_visible(text, [token]), "in CDATA")
+        parts.append(_make_part(text, token, is_inline=is_inline))
     document.units = make_units(parts, XML_TEXT)
     return document
+
+
+def _is_wanted(token: XmlToken) -> bool:
+    """Returns whether an element is translated though it is in one that is left."""
+    return "yes" in (token.attributes.get("translate"), token.attributes.get("its:translate"))
+
+
+def _read_visible(text: str, tokens: Sequence[XmlToken]) -> str:
+    """Returns the text of some tokens."""
+    raws = ((token.kind, text[token.start : token.end]) for token in tokens)
+    return "".join(
+        unescape_xml(raw) if kind == "text" else raw.removeprefix(_CDATA).removesuffix("]]>")
+        for kind, raw in raws
+        if kind in ("text", "cdata")
+    )
 
 
 def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
@@ -82,19 +128,22 @@ def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
     return inline
 
 
-def _is_skipped(token: XmlToken, languages: Languages) -> bool:
-    if token.name.rpartition(":")[2].lower() in _SKIPPED:
-        return True
+def _find_reason_to_leave(token: XmlToken, languages: Languages) -> tuple[str, str]:
+    """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
     if "no" in (token.attributes.get("translate"), token.attributes.get("its:translate")):
-        return True
-    return not languages.is_source(token.attributes.get(_LANGUAGE, ""))
+        return "marked translate=no", ""
+    language = token.attributes.get(_LANGUAGE, "")
+    if not languages.is_source(language):
+        return "marked as another language", language
+    is_code = token.name.rpartition(":")[2].lower() in _SKIPPED and not _is_wanted(token)
+    return ("code", "") if is_code else ("", "")
 
 
 def _rewrite_language(document: Document, token: XmlToken, languages: Languages) -> None:
     for key in (_LANGUAGE, "lang"):
         code = token.attributes.get(key, "")
         span = find_attribute(document.text, token, key) if code and languages.target else None
-        if span is not None and languages.is_source(code):
+        if span is not None and languages.is_marked_source(code):
             document.edits.append(Edit(*span, languages.target))
 
 
