@@ -149,6 +149,17 @@ class Unit:
     join: "Callable[[Sequence[Token]], str] | None" = None
 
 
+def read_text(unit: Unit) -> str:
+    """Returns a unit's text without its markup."""
+    pieces: list[str] = []
+    pending = list(unit.nodes[::-1])
+    while pending:
+        node = pending.pop()
+        pieces += [each.text for each in node.spelled]
+        pending += node.children[::-1]
+    return "".join(pieces)
+
+
 class Token(NamedTuple):
     """Some of a translated unit: text or a tag, as the document writes it."""
 
@@ -158,11 +169,12 @@ class Token(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Characters of a document that are replaced."""
+    """Characters of a document that are replaced, by the translation of a unit if one is named."""
 
     start: int
     end: int
     text: str
+    unit: Unit | None = None
 
 
 class Skipped(NamedTuple):

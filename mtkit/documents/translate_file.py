@@ -1,21 +1,23 @@
 """The front door of the room: markup and files, translated with all else as it was."""
 
-import codecs
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator
+from mtkit.documents.document import Document, Languages, TextTranslator, read_text
+from mtkit.documents.encodings import decode
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
-from mtkit.documents.formats.plain import read_text
+from mtkit.documents.formats.plain import read_plain
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
+from mtkit.documents.report import BROKEN_MARKUP, Report
+from mtkit.documents.skeletons import choose_skeleton
 from mtkit.documents.translate_units import translate_document
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
@@ -45,7 +47,7 @@ ENDINGS = {
 """The format of a file by the ending of its name."""
 FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
 _MAX_BYTES = 64 << 20
-_LONG_NUMBER = re.compile("&(?:amp;)*#[0-9]{1000}")
+_LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
 
 
 def translate_file(
@@ -54,8 +56,8 @@ def translate_file(
     translate: TextTranslator,
     languages: Languages,
     form: str | None = None,
-) -> None:
-    """Writes the translation of a file; it is written whole or not at all.
+) -> Report:
+    """Writes the translation of a file atomically; returns what became of its texts.
 
     Args:
         source: The file.
@@ -74,10 +76,11 @@ def translate_file(
     except FileNotFoundError as error:
         raise MtkitError(f"{source}: no such file") from error
     try:
-        translated = translate_bytes(content, form, translate, languages)
+        translated, report = translate_content(content, form, translate, languages)
     except MtkitError as error:
         raise MtkitError(f"{source}: {error.message}", error.hint) from error
     write_atomically(output, translated)
+    return report
 
 
 def check_output(output: Path, source: Path) -> None:
@@ -126,61 +129,76 @@ def translate_bytes(
     """Returns a document's translation in the encoding that it is in: UTF-8 or UTF-16.
 
     Raises:
-        MtkitError: It is broken; no such format.
+        MtkitError: As `translate_content`.
+    """
+    return translate_content(content, form, translate, languages)[0]
+
+
+def translate_content(
+    content: bytes, form: str, translate: TextTranslator, languages: Languages
+) -> tuple[bytes, Report]:
+    """Returns a document's translation, and what became of its texts.
+
+    Raises:
+        MtkitError: It is broken; its translation can't be read again; no such format.
     """
     choose_format(Path(), form)
+    translation = _Translation(form, translate, languages)
+
+    def translate_part(part: bytes, name: str = "") -> bytes:
+        text, encoding = decode(part, form)
+        return encoding.encode(translation.translate(text, name))
+
     if form in ARCHIVES:
-        return translate_archive(
-            content, form, lambda part: _translate_text(part, form, translate, languages)
-        )
-    return _translate_text(content, form, translate, languages)
-
-
-def _translate_text(
-    content: bytes, form: str, translate: TextTranslator, languages: Languages
-) -> bytes:
-    mark = next((each for each in _MARKS if content.startswith(each)), b"")
-    encoding = _MARKS.get(mark, "utf-8")
-    try:
-        text = content[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, len(mark) + error.start) + 1
-        raise MtkitError(
-            f"line {line}: invalid {encoding.upper()}",
-            "convert it first, for example: iconv -f windows-1252 -t utf-8",
-        ) from error
-    return mark + translate_markup(text, form, translate, languages).encode(encoding)
-
-
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
+        return translate_archive(content, form, translate_part), translation.report
+    return translate_part(content), translation.report
 
 
 def translate_markup(text: str, form: str, translate: TextTranslator, languages: Languages) -> str:
     """Returns the translation of a document that is given as text.
 
     Raises:
-        MtkitError: It is broken; no such format.
+        MtkitError: As `translate_content`.
     """
     choose_format(Path(), form)
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise MtkitError(
-            f"line {line}: a null character: this isn't text",
-            "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8",
-        )
-    # Python reads no number of thousands of digits.
-    if found := _LONG_NUMBER.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise MtkitError(f"line {line}: a character's number of a thousand digits")
-    return translate_document(_READERS[form](text, languages), translate)
+    return _Translation(form, translate, languages).translate(text)
+
+
+class _Translation:
+    """Translates a document, or the parts of one.
+
+    Attributes:
+        report: What became of its texts.
+    """
+
+    def __init__(self, form: str, translate: TextTranslator, languages: Languages) -> None:
+        self._form, self._translate, self._languages = form, translate, languages
+        self.report = Report()
+
+    def translate(self, text: str, part: str = "") -> str:
+        """Returns a text of the document's format translated."""
+        if "\0" in text:
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise MtkitError(
+                f"line {line}: a null character: this isn't text",
+                "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8",
+            )
+        # Python reads no number of thousands of digits.
+        if found := _LONG_NUMBER.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise MtkitError(f"line {line}: a character's number of a thousand digits")
+        document = _READERS[self._form](text, self._languages)
+        read_skeleton = choose_skeleton(self._form, self._languages)
+        translated, kept = translate_document(document, self._translate, read_skeleton)
+        for unit in kept:
+            document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
+        num_translated = len(document.units) - len(kept)
+        self.report.add(document, num_translated=num_translated, part=part)
+        return translated
 
 
 _READERS: dict[str, Callable[[str, Languages], Document]] = {
-    "text": read_text,
+    "text": read_plain,
     "html": read_html,
     "xml": read_xml,
     "markdown": read_markdown,

@@ -17,6 +17,11 @@ from mtkit.documents.document import (
 )
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
+from mtkit.documents.skeletons import ReadSkeleton, UnreadableError
+from mtkit.errors import MtkitError
+
+_MAX_CHECKS = 100
+"""Times that a document is read to find the units that break its markup."""
 
 
 class _Cut:
@@ -24,7 +29,8 @@ class _Cut:
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self._text = text
-        self._edits = sorted(edits)
+        # Those at one position stay in their order.
+        self._edits = sorted(edits, key=lambda edit: edit[:2])
         self._starts = [edit.start for edit in self._edits]
 
     def __call__(self, start: int, end: int) -> str:
@@ -39,14 +45,22 @@ class _Cut:
         return "".join([*pieces, self._text[start:end]])
 
 
-def translate_document(document: Document, translate: TextTranslator) -> str:
-    """Returns a document's text with all of its units translated.
+def translate_document(
+    document: Document, translate: TextTranslator, read_skeleton: ReadSkeleton | None = None
+) -> tuple[str, list[Unit]]:
+    """Returns a document's text with its units translated, and the units that stay as they were.
 
     Units in tags of other units, such as an image's description, come first: their translation is
     part of the other's tag.
 
+    Args:
+        document: It.
+        translate: What translates its texts.
+        read_skeleton: Reads the markup of its format. A unit stays as it was where its translation
+            would change that.
+
     Raises:
-        MtkitError: As the translator raises it.
+        MtkitError: As the translator raises it; the document can't be read again.
     """
     writer = _Writer(document)
     windows: Iterable[FinishTexts]
@@ -56,7 +70,70 @@ def translate_document(document: Document, translate: TextTranslator) -> str:
         translated = translate(writer.texts)
         windows = [lambda: translated]
     _write_windows(windows, writer.write)
-    return writer.join()
+    edits = writer.list_edits()
+    if read_skeleton is None:
+        return _Cut(document.text, edits)(0, len(document.text)), []
+    return write_checked(document.text, edits, read_skeleton)
+
+
+def write_checked(
+    text: str, edits: Sequence[Edit], read_skeleton: ReadSkeleton
+) -> tuple[str, list[Unit]]:
+    """Returns a document with edits, less those of units that change its markup, and these units.
+
+    Raises:
+        MtkitError: It can't be read without these, either.
+    """
+    try:
+        wanted = read_skeleton(text)
+    except UnreadableError:
+        # Not a document to another parser: nothing can be said of its translation.
+        return _Cut(text, edits)(0, len(text)), []
+    fixed = [edit for edit in edits if edit.unit is None]
+    groups: list[list[Edit]] = []
+    for edit in edits:
+        if edit.unit is not None and edit.unit.follows and groups:
+            groups[-1].append(edit)
+        elif edit.unit is not None:
+            groups.append([edit])
+    num_checks = 0
+
+    def write(some: Iterable[Sequence[Edit]]) -> str:
+        return _Cut(text, [*fixed, *chain.from_iterable(some)])(0, len(text))
+
+    def is_right(some: Sequence[Sequence[Edit]]) -> bool:
+        nonlocal num_checks
+        num_checks += 1
+        try:
+            return read_skeleton(write(some)) == wanted
+        except UnreadableError:
+            return False
+
+    if is_right(groups):
+        return write(groups), []
+    # Halves of what is wrong are tried until single units are left.
+    wrong: set[int] = set()
+    pending = [(0, len(groups))]
+    while pending:
+        first, last = pending.pop()
+        middle = (first + last) // 2
+        if last - first <= 1 or num_checks >= _MAX_CHECKS:
+            wrong.update(range(first, last))
+            continue
+        halves = [(first, middle), (middle, last)]
+        found = [half for half in halves if not is_right(groups[slice(*half)])]
+        if found:
+            pending += found
+        else:
+            # They are wrong only together.
+            wrong.update(range(first, last))
+    kept = [group for index, group in enumerate(groups) if index not in wrong]
+    if not is_right(kept):
+        raise MtkitError(
+            "its translation can't be read as a document of its format", "nothing is written"
+        )
+    units = [edit.unit for index in sorted(wrong) for edit in groups[index]]
+    return write(kept), [unit for unit in units if unit is not None]
 
 
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
@@ -115,16 +192,21 @@ class _Writer:
             unit = self._left.popleft()
             plain = read_plain_text(unit, self._cut) if self._edits else self._plain[id(unit)]
             start, end = unit.output or (unit.start, unit.end)
-            text = unit.before + render_unit(unit, plain, translated) + unit.after
-            self._made.append(Edit(start, end, text))
+            is_in_place = (start, end) == (unit.start, unit.end) and not unit.follows
+            is_in_place = is_in_place and start <= unit.nodes[0].start < end
+            if is_in_place and translated.text == plain.text.strip(SPACE):
+                text = self._cut(start, end)
+            else:
+                text = unit.before + render_unit(unit, plain, translated) + unit.after
+            self._made.append(Edit(start, end, text, unit))
             if not self._left:
                 self._edits = _replace_inner(self._edits, self._made)
                 self._begin_level()
 
-    def join(self) -> str:
-        """Returns the document with all of its units written."""
+    def list_edits(self) -> list[Edit]:
+        """Returns what is replaced in the document now that all of its units are written."""
         assert not self._left, "each text has a translation"
-        return _Cut(self._document.text, self._edits)(0, len(self._document.text))
+        return self._edits
 
 
 def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:

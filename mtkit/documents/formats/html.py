@@ -25,6 +25,10 @@ _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "
 """Elements of which a reader sees no text."""
 _CODE_ISLAND = re.compile(r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>", re.DOTALL)
 """Code of a page's program: `<?php ... ?>`, `<%= ... %>`."""
+_UNKNOWN_SECTION = re.compile(
+    r"<!\[(?!(?:cdata|rcdata|temp|ignore|include|if|else|endif)\b)", re.IGNORECASE
+)
+"""The beginning of a section that Python's tokenizer fails at; to browsers it is a comment."""
 _PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]")
 """The beginning of code that writes some text of a sentence."""
 
@@ -236,4 +240,5 @@ class _Reader(HTMLParser):
 
 def mask_code(text: str) -> str:
     """Returns a page with the code of its program replaced by as long an instruction of SGML."""
-    return _CODE_ISLAND.sub(lambda found: f"<?{'x' * (len(found.group()) - 3)}>", text)
+    masked = _CODE_ISLAND.sub(lambda found: f"<?{'x' * (len(found.group()) - 3)}>", text)
+    return _UNKNOWN_SECTION.sub("<!x", masked)

@@ -10,7 +10,7 @@ _MIN_WRAPPED = 50
 """Characters of a line that may have been broken because it was full."""
 
 
-def read_text(text: str, _: Languages) -> Document:
+def read_plain(text: str, _: Languages) -> Document:
     """Returns a text with its paragraphs."""
     document = Document(text)
     parts = []
