@@ -238,46 +238,62 @@ def _shorten(name: str) -> str:
 
 
 def _read_office(text: str) -> Skeleton:
-    """Reads a part of an office document: paragraphs, and what is in each but its runs' looks."""
-    bags: list[Counter[Hashable]] = []
-    items: list[Hashable] = []
-    opened: list[str] = []
-    skipped = 0
-    """Open elements in the formatting of a run."""
-    for event in _list_events(text, namespaces=True):
-        name = _shorten(event.name) if event.kind in ("open", "close") else ""
-        if event.kind == "close":
-            opened.pop()
-            if skipped:
-                skipped -= 1
-            elif name in _PARAGRAPHS:
-                bag = _freeze(bags.pop())
-                if bags:
-                    bags[-1][bag] += 1
-                else:
-                    items.append(bag)
-            elif not bags:
-                items.append(name)
-            continue
-        if event.kind != "open":
-            if bags and event.kind == "other":
-                bags[-1][event] += 1
-            continue
-        parent = opened[-1] if opened else ""
-        opened.append(name)
-        if skipped or name in ("w rPr", "a rPr"):
-            skipped += 1
-            continue
-        key: Hashable = (name, event.attributes, parent)
-        if name in _FORMATTING:
-            key = None if parent in _FORMATTING[name] else (name, parent)
+    return _OfficeSkeleton().read(text)
+
+
+class _OfficeSkeleton:
+    """A part of an office document: paragraphs, and what is in each but the looks of its runs."""
+
+    def __init__(self) -> None:
+        self._items: list[Hashable] = []
+        self._paragraphs: list[Counter[Hashable]] = []
+        """What is in each open paragraph."""
+        self._opened: list[str] = []
+        self._depth = 0
+        """Open elements in the formatting of a run."""
+
+    def read(self, text: str) -> Skeleton:
+        """Returns the skeleton."""
+        for event in _list_events(text, namespaces=True):
+            match event.kind:
+                case "open":
+                    self._open(_shorten(event.name), event)
+                case "close":
+                    self._close()
+                case "other":
+                    self._add(event)
+                case _:
+                    pass
+        return self._items
+
+    def _add(self, item: Hashable) -> None:
+        if self._paragraphs:
+            self._paragraphs[-1][item] += 1
+        else:
+            self._items.append(item)
+
+    def _open(self, name: str, event: _Event) -> None:
+        parent = self._opened[-1] if self._opened else ""
+        self._opened.append(name)
+        if self._depth or name in ("w rPr", "a rPr"):
+            self._depth += 1
+            return
+        key = (name, event.attributes, parent)
         if name in _PARAGRAPHS:
-            bags.append(Counter({key: 1}))
-        elif key is not None and bags:
-            bags[-1][key] += 1
-        elif key is not None:
-            items.append(key)
-    return items
+            self._paragraphs.append(Counter({key: 1}))
+        elif name not in _FORMATTING:
+            self._add(key)
+        elif parent not in _FORMATTING[name]:
+            self._add((name, parent))
+
+    def _close(self) -> None:
+        name = self._opened.pop()
+        if self._depth:
+            self._depth -= 1
+        elif name in _PARAGRAPHS:
+            self._add(_freeze(self._paragraphs.pop()))
+        elif not self._paragraphs:
+            self._items.append(name)
 
 
 class _Content:

@@ -1,10 +1,12 @@
 """Text to SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import sentencepiece
 
@@ -22,6 +24,7 @@ Resegment = Callable[[list[int], Random], list[int]]
 MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source again"
 """Hint where a tokenizer is damaged."""
 _MAX_MODEL_BYTES = 32 << 20
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = "\u2581"
 """How pieces write a space; SentencePiece puts one more before a line."""
 
@@ -76,7 +79,7 @@ class SentencePieceSegmenter:
         return [UNK if token in self._unknown else token for token in tokens]
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
-        tokens: list[list[int]] = self._processor.encode(list(lines), add_eos=self._is_native)
+        tokens: list[list[int]] = self._call(list(lines), add_eos=self._is_native)
         if self._is_native:
             if self._looks_up_unknown:
                 for index, found in enumerate(tokens):
@@ -85,9 +88,21 @@ class SentencePieceSegmenter:
             return tokens
         return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
 
+    def _call(self, text: str | list[str], **options: Any) -> Any:
+        """Returns what SentencePiece makes of text, half of a pair of surrogates as U+FFFD."""
+        try:
+            return self._processor.encode(text, **options)
+        except (TypeError, UnicodeEncodeError):
+            # The library takes only what UTF-8 can write.
+            if isinstance(text, str):
+                readable: str | list[str] = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+            else:
+                readable = [_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", each) for each in text]
+            return self._processor.encode(readable, **options)
+
     def _look_up(self, line: str, tokens: list[int]) -> list[int]:
         """Returns a line's tokens with the ids of unknown stretches that are pieces."""
-        spelled = self._processor.encode(line, out_type=str)
+        spelled = self._call(line, out_type=str)
         ids = self.vocabulary.ids
         found = [
             ids.get(piece, UNK) if token == UNK else token
@@ -143,7 +158,7 @@ class SentencePieceSegmenter:
         spans = self._match_spelling(tokens, line) if tokens else None
         if spans is not None:
             return spans
-        found = self._processor.encode(line, return_type="proto")
+        found = self._call(line, return_type="proto")
         return _find_in_order([piece.surface for piece in found.pieces], line)
 
     def locate_decoded(self, tokens: Sequence[int], text: str) -> list[Span]:
@@ -199,9 +214,7 @@ class SentencePieceSegmenter:
     def unknown_pieces(self, line: str) -> list[str]:
         """Returns the stretches of a line that the vocabulary lacks."""
         unknown = self._processor.unk_id()
-        pieces = zip(
-            self._processor.encode(line), self._processor.encode(line, out_type=str), strict=True
-        )
+        pieces = zip(self._call(line), self._call(line, out_type=str), strict=True)
         return [text for piece, text in pieces if piece == unknown]
 
     def id_of_symbol(self, symbol: str) -> int:

@@ -6,6 +6,8 @@ stopped by expat itself, once their text is over 8 MiB and a hundred times what 
 later, https://libexpat.github.io/doc/api/latest/).
 """
 
+import codecs
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from functools import lru_cache
@@ -25,6 +27,12 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _OLD_LANGUAGE = "lang"
 """The attribute before TMX 1.4."""
 _MAX_LANGUAGES = 100
+_CHARACTER = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:([0-9]{1,50})|[xX]([0-9a-fA-F]{1,50}));"
+)
+"""A control, or a character by its number."""
+_MAX_REFERENCE = 64
+"""Bytes of a character's number at most."""
 
 
 def read_tmx_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
@@ -73,12 +81,54 @@ def _read_units(
         )
 
 
+class _Writable:
+    """A stream of XML in which characters that XML can't write are U+FFFD, which filters find.
+
+    Without it a single one, which some tools write, would end the whole memory. UTF-16 is left as
+    it is.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._rest = b""
+        self._is_wide: bool | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        """Returns some bytes; a reference is never cut."""
+        read = self._stream.read(size)
+        content = self._rest + read
+        if self._is_wide is None:
+            self._is_wide = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        if self._is_wide:
+            return content
+        begun = content.rfind(b"&", -_MAX_REFERENCE)
+        is_whole = not read or begun < 0 or b";" in content[begun:]
+        end = len(content) if is_whole else begun
+        self._rest = content[end:]
+        written = _CHARACTER.sub(_make_writable, content[:end])
+        # Nothing means the end.
+        return written if written or not read else self.read(size)
+
+
+def _make_writable(found: re.Match[bytes]) -> bytes:
+    """Returns a character, or U+FFFD where XML 1.0 doesn't allow it (section 2.2)."""
+    decimal, hexadecimal = found.groups()
+    code = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else 0
+    is_writable = (
+        code in (9, 10, 13)
+        or 0x20 <= code < 0xD800
+        or 0xE000 <= code < 0xFFFE
+        or 0x10000 <= code < 0x110000
+    )
+    return found.group() if is_writable else b"&#xFFFD;"
+
+
 def _parse(path: Path, stream: IO[bytes]) -> Iterator[ET.Element]:
     """Yields each `tu` element, and drops it once the next is asked for."""
     above: list[ET.Element] = []
     try:
         with damage_told(path, compression_of(path), lambda: ""):
-            for event, element in ET.iterparse(stream, events=("start", "end")):
+            for event, element in ET.iterparse(_Writable(stream), events=("start", "end")):
                 if event == "start":
                     if not above and _local_name(element) != "tmx":
                         raise MtkitError(

@@ -157,6 +157,22 @@ def test_what_is_not_well_formed_is_told_by_line(tmp_path: Path, pairs_of) -> No
     )
 
 
+@pytest.mark.parametrize(
+    "character", ["&#x1F;", "&#31;", "&#x000B;", "\x01", "&#xD83D;", "&#xFFFF;", "&#0;", "&#57343;"]
+)
+def test_a_character_that_xml_cannot_write_spoils_its_unit_alone(
+    tmp_path: Path, pairs_of, character: str
+) -> None:
+    units = [unit(en=f"number {index}", de=f"Nummer {index}") for index in range(2_000)]
+    units[1_000] = unit(en=f"a{character}b", de="c")
+    text = f"{HEAD.format(encoding='UTF-8')}{''.join(units)}{FOOT}"
+    pairs = pairs_of(raw(tmp_path, text.encode()))
+    assert len(pairs) == 2_000
+    # What the filter `encoding` finds.
+    assert pairs[1_000] == ("a\ufffdb", "c")
+    assert pairs[999] == ("number 999", "Nummer 999")
+
+
 def test_another_kind_of_xml(tmp_path: Path, pairs_of) -> None:
     fault = fault_of(pairs_of, raw(tmp_path, b"<xliff><body/></xliff>"))
     assert fault.message.endswith("memory.tmx: the root element is <xliff>, not <tmx>")
