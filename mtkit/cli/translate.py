@@ -146,7 +146,11 @@ def translate(
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print a JSON object per line: text, scores, tokens, n-best."),
+        typer.Option(
+            "--json",
+            help="Print a JSON object per line: text, scores, tokens, n-best. Of a FILE: how many "
+            "texts are translated, and which are skipped.",
+        ),
     ] = False,
 ) -> None:
     """Translate stdin to stdout, one line out for each line in, or a document."""
@@ -154,8 +158,12 @@ def translate(
         raise typer.BadParameter("one FILE at a time")
     _check_file(file, output, form)
     is_document = file is not None or form not in (None, *_LINES)
-    if is_document and (score_only or as_json or errors is not Errors.STRICT):
-        raise typer.BadParameter("--score-only, --json and --errors are for lines on stdin")
+    if is_document and (score_only or errors is not Errors.STRICT):
+        raise typer.BadParameter("--score-only and --errors are for lines on stdin")
+    if is_document and as_json and file is None:
+        raise typer.BadParameter(
+            "--json of a document is for a file: mtkit translate FILE --output FILE --json"
+        )
     check_model_alone(has_model=bool(model), recipe=recipe, workspace=workspace)
     if score_only and form is Form.TEXT:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
@@ -203,7 +211,7 @@ def translate(
             translator.resolve_languages()
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
-            _translate_document(translator, file, output, form)
+            _translate_document(translator, file, output, form, as_json=as_json)
         else:
             input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
             _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
@@ -281,11 +289,16 @@ def _answer_stdin(
 
 
 def _translate_document(
-    translator: "Translator", file: Path | None, output: Path | None, form: Form | None
+    translator: "Translator",
+    file: Path | None,
+    output: Path | None,
+    form: Form | None,
+    *,
+    as_json: bool,
 ) -> None:
     from mtkit.pipeline.translate_documents import translate_given
 
-    translate_given(translator, file, output, form)
+    translate_given(translator, file, output, form, as_json=as_json)
 
 
 def _tell_terms(translator: "Translator") -> None:

@@ -92,12 +92,19 @@ class Report:
                 warnings.append(f"{place}: {_shorten(each.text)!r} is {BROKEN_MARKUP_OF_ONE}")
         return warnings
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the report as a JSON object."""
+    def to_json(self, max_skipped: int | None = None) -> dict[str, Any]:
+        """Returns the report as a JSON object.
+
+        Args:
+            max_skipped: Texts that are listed at most.
+        """
         return {
+            "summary": self.describe(),
             "translated": self.num_translated,
+            "num_skipped": len(self.skipped),
             "skipped": [
-                {key: value for key, value in vars(each).items() if value} for each in self.skipped
+                {key: value for key, value in vars(each).items() if value}
+                for each in self.skipped[:max_skipped]
             ],
         }
 

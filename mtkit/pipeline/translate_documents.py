@@ -1,11 +1,14 @@
 """What `mtkit translate` does with a document: a file, or all of stdin."""
 
+import json
 import sys
 from pathlib import Path
 
+from mtkit.console import say, warn
 from mtkit.documents.document import Languages
+from mtkit.documents.report import Report
 from mtkit.documents.sentences import SentenceTranslator
-from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
 from mtkit.inference.streams.byte_lines import write_lines
 from mtkit.inference.translate import Translator
@@ -14,24 +17,43 @@ _MAX_BYTES = 64 << 20
 
 
 def translate_given(
-    translator: Translator, source: Path | None, output: Path | None, form: str | None
+    translator: Translator,
+    source: Path | None,
+    output: Path | None,
+    form: str | None,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Writes the translation of a file into another, or of the document on stdin to stdout.
+
+    What became of its texts is said on stderr, or on stdout as JSON.
 
     Args:
         translator: What translates.
         source: The file; None for stdin.
         output: Where its translation goes.
         form: The document's format; by default what the file's ending says.
+        as_json: Whether a JSON object on stdout lists what is skipped; of a file alone.
 
     Raises:
         MtkitError: As `translate_file`; stdout takes no more.
     """
     if source is not None and output is not None:
         languages = Languages(*translator.resolve_languages())
-        translate_file(source, output, _sentences(translator), languages, form)
+        report = translate_file(source, output, _sentences(translator), languages, form)
+        if as_json:
+            line = json.dumps(report.to_json(), ensure_ascii=False)
+            write_lines(sys.stdout.buffer, f"{line}\n".encode(), num_before=0)
+        _tell(report, str(source))
     elif form is not None:
         _translate_stdin(translator, form)
+
+
+def _tell(report: Report, name: str) -> None:
+    for warning in report.list_warnings(name):
+        warn(warning)
+    if report.num_translated:
+        say(report.describe())
 
 
 def _translate_stdin(translator: Translator, form: str) -> None:
@@ -40,12 +62,13 @@ def _translate_stdin(translator: Translator, form: str) -> None:
     if len(content) > _MAX_BYTES:
         raise MtkitError(f"stdin: a document of more than {_MAX_BYTES >> 20} MiB")
     try:
-        translated = translate_bytes(
+        translated, report = translate_content(
             content, form, _sentences(translator), Languages(*translator.resolve_languages())
         )
     except MtkitError as error:
         raise MtkitError(f"stdin: {error.message}", error.hint) from error
     write_lines(sys.stdout.buffer, translated, num_before=0)
+    _tell(report, "stdin")
 
 
 def _sentences(translator: Translator) -> SentenceTranslator:

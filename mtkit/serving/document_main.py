@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mtkit.documents.document import Languages
+from mtkit.documents.report import Report
 from mtkit.documents.sentences import SentenceTranslator
-from mtkit.documents.translate_file import translate_bytes
+from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.recipe.inference import Inference
@@ -53,6 +54,14 @@ class Sentences:
 
 
 @dataclass(frozen=True)
+class TranslatedDocument:
+    """The file's translation, and what became of its texts."""
+
+    content: bytes
+    report: Report
+
+
+@dataclass(frozen=True)
 class Fault:
     """What is wrong with the file, in words.
 
@@ -88,7 +97,7 @@ def _limit(kind: int, most: int) -> None:
     resource.setrlimit(kind, (allowed, allowed))
 
 
-def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | Fault:
+def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> TranslatedDocument | Fault:
     asking = _Asking(tasks, results, aligns=job.aligns)
     source, target = job.languages
     sentences = SentenceTranslator(asking, target, source_language=source)
@@ -100,7 +109,9 @@ def _translate(job: DocumentJob, tasks: BinaryIO, results: BinaryIO) -> bytes | 
                 "allowed",
                 is_too_large=True,
             )
-        return translate_bytes(job.content, job.form, sentences, Languages(*job.languages))
+        return TranslatedDocument(
+            *translate_content(job.content, job.form, sentences, Languages(*job.languages))
+        )
     except MtkitError as error:
         return Fault(error.message)
     except MemoryError:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from mtkit.inference.translation import Translation
-from mtkit.serving.document_main import DocumentJob, Fault, Sentences
+from mtkit.serving.document_main import DocumentJob, Fault, Sentences, TranslatedDocument
 from mtkit.serving.faults import RequestError
 from mtkit.serving.messages import pack_message, receive_message, start_process
 from mtkit.serving.settings import Serving
@@ -34,8 +34,10 @@ class DocumentProcesses:
         answer: Answer,
         *,
         aligns: bool,
-    ) -> bytes:
-        """Returns a file's translation. A caller that is cancelled ends its process.
+    ) -> TranslatedDocument:
+        """Returns a file's translation, and what became of its texts.
+
+        A caller that is cancelled ends the process.
 
         Args:
             content: The file.
@@ -72,7 +74,7 @@ class DocumentProcesses:
 
     async def _attend(
         self, process: asyncio.subprocess.Process, job: DocumentJob, answer: Answer
-    ) -> bytes:
+    ) -> TranslatedDocument:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(pack_message(job))
@@ -84,5 +86,5 @@ class DocumentProcesses:
                     raise RequestError(413, message)
                 case Fault(message):
                     raise RequestError(400, f"Invalid request: {message}")
-                case bytes(translated):
+                case TranslatedDocument() as translated:
                     return translated

@@ -17,6 +17,9 @@ from mtkit.serving.catalogue import name_language
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
 
+_MAX_SKIPPED = 100
+"""Skipped texts of a document that an answer lists."""
+
 
 def list_routes(office: Office) -> list[Route]:
     """Returns the routes of an office."""
@@ -109,7 +112,10 @@ async def _answer(office: Office, body: TranslateBody, texts: list[str]) -> dict
         target = catalogue.resolve(body.target)
         source, detected = await translation.choose_source(texts, body.source)
         pivot = catalogue.find_way(source, target).pivot
-        content = {"translatedText": await translation.translate_markup(texts, source, target)}
+        documents = await translation.translate_markup(texts, source, target)
+        content = {"translatedText": [each.content.decode() for each in documents]}
+        if any(each.report.skipped for each in documents):
+            content["report"] = [each.report.to_json(_MAX_SKIPPED) for each in documents]
     else:
         found = await translation.translate_texts(
             texts, body.source, body.target, num_alternatives=body.alternatives
@@ -172,9 +178,14 @@ async def _translate_file(office: Office, request: Request) -> Response:
         metrics=office.metrics,
     )
     stem = name.removesuffix(ending)
-    address = office.files.add(translated, f"{stem}_{target}{ending}")
+    address = office.files.add(translated.content, f"{stem}_{target}{ending}")
     base = str(request.base_url)
-    return JSONResponse({"translatedFileUrl": f"{base}download_file/{quote(address)}"})
+    return JSONResponse(
+        {
+            "translatedFileUrl": f"{base}download_file/{quote(address)}",
+            "report": translated.report.to_json(_MAX_SKIPPED),
+        }
+    )
 
 
 def _describe_settings(office: Office) -> dict[str, Any]:

@@ -164,6 +164,20 @@ _HYPOTHESIS = {
     "tokens": _list(_object({"piece": _TEXT, "log_probability": _NUMBER})),
     "reached_limit": {"type": "boolean"},
 }
+_REPORT = _object(
+    {
+        "summary": _TEXT,
+        "translated": {"type": "integer"},
+        "num_skipped": {"type": "integer"},
+        "skipped": _list(
+            _object(
+                {"text": _TEXT, "reason": _TEXT},
+                {"detail": _TEXT, "part": _TEXT, "line": {"type": "integer"}},
+            )
+        ),
+    }
+)
+"""What became of a document's texts."""
 _FLAG = _object({"name": _TEXT, "found": _NUMBER, "threshold": _NUMBER, "text": _TEXT})
 _TERM = _object(
     {
@@ -195,11 +209,12 @@ _ANSWERS = {
             "pivot": _TEXT,
             "scores": _list({}),
             "flags": _list({}),
+            "report": {"anyOf": [_REPORT, _list(_REPORT)]},
         },
     ),
     "Detections": _list(_DETECTION),
     "Languages": _list(_object({"code": _TEXT, "name": _TEXT, "targets": _list(_TEXT)})),
-    "TranslatedFile": _object({"translatedFileUrl": _TEXT}),
+    "TranslatedFile": _object({"translatedFileUrl": _TEXT, "report": _REPORT}),
     "FrontendSettings": _object(
         {
             "charLimit": {"type": "integer"},

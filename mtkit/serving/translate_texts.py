@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
-from mtkit.documents.translate_file import ENDINGS, translate_markup
+from mtkit.documents.translate_file import ENDINGS, translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import find_protected, join_sentences
 from mtkit.inference.translation import FinishTranslations, Hypothesis, Request, Translation
@@ -17,6 +17,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect
 from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import Detected, Detector
+from mtkit.serving.document_main import TranslatedDocument
 from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.fair_queue import Ask
 from mtkit.serving.faults import LineFault, RequestError
@@ -230,8 +231,10 @@ class TextTranslation:
             found.append(answer)
         return found
 
-    async def translate_markup(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Returns texts of HTML translated, their tags kept.
+    async def translate_markup(
+        self, texts: Sequence[str], source: str, target: str
+    ) -> list[TranslatedDocument]:
+        """Returns texts of HTML translated, their tags kept, and what is skipped in them.
 
         Raises:
             RequestError: It can't be parsed, or is nested too deeply.
@@ -242,8 +245,8 @@ class TextTranslation:
 
     async def translate_document(
         self, content: bytes, ending: str, source: str, target: str, *, max_characters: int
-    ) -> bytes:
-        """Returns a file's translation in its own format.
+    ) -> TranslatedDocument:
+        """Returns a file's translation in its own format, and what became of its texts.
 
         Args:
             content: The file.
@@ -268,7 +271,7 @@ class TextTranslation:
         way: Way,
         pair: tuple[str, str],
         max_characters: int | None = None,
-    ) -> bytes:
+    ) -> TranslatedDocument:
         """Returns a document's translation; a process of its own reads it."""
         queued = _QueuedSentences(self, way, asyncio.get_running_loop())
         num_characters = 0
@@ -284,16 +287,20 @@ class TextTranslation:
 
         return await self._processes.translate(content, kind, pair, answer, aligns=queued.aligns)
 
-    async def _translate_html(self, text: str, way: Way, pair: tuple[str, str]) -> str:
+    async def _translate_html(
+        self, text: str, way: Way, pair: tuple[str, str]
+    ) -> TranslatedDocument:
         """Returns a text's translation: a thread reads a short one, a process another."""
+        content = text.encode(errors="replace")
         if len(text) > _SHORT_CHARACTERS or text.count("<") > _FEW_TAGS:
-            content = text.encode()
-            return (await self._translate_apart(content, "html", way, pair)).decode()
+            return await self._translate_apart(content, "html", way, pair)
         queued = _QueuedSentences(self, way, asyncio.get_running_loop())
         translate = SentenceTranslator(queued, pair[1], source_language=pair[0])
         try:
-            return await asyncio.to_thread(
-                translate_markup, text, "html", translate, Languages(*pair)
+            return TranslatedDocument(
+                *await asyncio.to_thread(
+                    translate_content, content, "html", translate, Languages(*pair)
+                )
             )
         except MtkitError as error:
             raise RequestError(400, f"Invalid request: {error.message}") from error

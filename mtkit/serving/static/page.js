@@ -157,13 +157,13 @@ async function upload() {
   ui.upload.disabled = true;
   ui["file-state"].textContent = "Translating the file…";
   try {
-    const { translatedFileUrl } = await call("translate_file", { method: "POST", body });
+    const { translatedFileUrl, report } = await call("translate_file", { method: "POST", body });
     const link = document.createElement("a");
     // Relative, so that it holds behind a proxy too.
     link.href = `download_file/${translatedFileUrl.split("/").pop()}`;
     link.textContent = "Download the translation";
     link.download = "";
-    ui["file-state"].replaceChildren(link);
+    ui["file-state"].replaceChildren(link, ` (${report.summary})`);
     show_error("");
   } catch (error) {
     ui["file-state"].textContent = "";
