@@ -203,31 +203,20 @@ def _list_events(
 
 
 def _read_xml(text: str) -> Skeleton:
-    events = _list_events(text)
-    mixed: set[int] = set()
-    opened: list[int] = []
-    for index, event in enumerate(events):
-        if event.kind == "open":
-            opened.append(index)
-        elif event.kind == "close":
-            opened.pop()
-        elif event.kind == "text" and event.name.strip() and opened:
-            mixed.add(opened[-1])
-    items: list[Hashable] = []
-    inline: Counter[Hashable] = Counter()
-    depth = 0
-    for index, event in enumerate(events):
-        if event.kind == "text":
-            continue
-        if depth or index in mixed:
-            depth += {"open": 1, "close": -1}.get(event.kind, 0)
-            inline[event] += 1
-            if not depth:
-                items.append(_freeze(inline))
-                inline = Counter()
-        else:
-            items.append(event)
-    return items
+    """Reads each element with the multiset of its own: which are blocks is the reader's to say."""
+    opened: list[tuple[_Event, Counter[Hashable]]] = [(_Event("open", ""), Counter())]
+    for event in _list_events(text):
+        match event.kind:
+            case "open":
+                opened.append((event, Counter()))
+            case "close":
+                element, inside = opened.pop()
+                opened[-1][1][hash((element, _freeze(inside)))] += 1
+            case "other":
+                opened[-1][1][event] += 1
+            case _:
+                pass
+    return [_freeze(opened[0][1])]
 
 
 def _shorten(name: str) -> str:
