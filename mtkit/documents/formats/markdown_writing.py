@@ -18,7 +18,7 @@ from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
 _SIGN = re.compile(r"[\\`*_\[\]<>]|~(?=~)|(?<=~)~|\{(?=[{%#.:])|&(?=#[0-9a-fA-FxX]+;|\w+;)")
 """What may be markup."""
-_ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]")
+_ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]|:(?=::)|(?<=::):")
 """What may be markup together with what stands beside it."""
 _PREFIX = re.compile(r"(\r?\n)[ \t>]*")
 _LINE_START = re.compile(
@@ -105,7 +105,8 @@ class MarkdownWriter:
             read = self._parser.describe_block(_PREFIX.sub(r"\1", candidate), self._kind)
             if read == wanted and not (escapes_next and _ends_in_escape(candidate)):
                 return candidate
-        return candidate
+        # Nothing else is read as it is meant.
+        return self._text[unit.start : unit.end]
 
     def _list_candidates(self, raw: str, tokens: Sequence[Token]) -> Iterator[str]:
         """Yields ways to write a translation; in those from `_NUM_PLAIN` each sign is escaped."""

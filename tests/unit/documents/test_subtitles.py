@@ -109,7 +109,7 @@ _CUE = "00:11.000 --> 00:13.000 line:0\n"
             [],
         ),
         (
-            f"WEBVTT\n\nNOTE\tof it\nover two\n\nNOTE\n\nSTYLE \t\na {{}}\n\nREGION\nid:a\n\n{_CUE}A",
+            f"WEBVTT\n\nNOTE\tof\nit\n\nNOTE\n\nSTYLE \t\na {{}}\n\nREGION\nid:a\n\n{_CUE}A",
             ["A"],
             [],
         ),
