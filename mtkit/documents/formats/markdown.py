@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from mtkit.documents.document import (
@@ -207,7 +208,8 @@ class _BlockReader:
     def _read_parts(self, span: Span, marks: Sequence[Mark], writer: MarkdownWriter) -> None:
         """Makes parts of some of the block's text."""
         done = self._begun = span[0]
-        for index, mark in enumerate(marks):
+        ends = _find_ends(marks)
+        for mark in marks:
             if mark.start < done:
                 # In an element that is left as it is.
                 continue
@@ -219,7 +221,7 @@ class _BlockReader:
                 continue
             self._end_text(mark.start, mark.end)
             if mark.kind == "html":
-                done = self._read_tag(index, marks, writer)
+                done = self._read_tag(mark, ends.get(mark.start, 0), writer)
                 self._begun = done
                 continue
             self._parts.append(self._make_part(mark, (first, last)))
@@ -256,25 +258,30 @@ class _BlockReader:
         self._spelled = []
         self._begun = following
 
-    def _read_tag(self, index: int, marks: Sequence[Mark], writer: MarkdownWriter) -> int:
+    def _read_tag(self, mark: Mark, end: int, writer: MarkdownWriter) -> int:
         """Makes a part of a tag of HTML, or of the whole element if it is left as it is.
+
+        Args:
+            mark: The tag.
+            end: Where the element ends that it opens; 0 where it doesn't.
+            writer: The block's.
 
         Returns:
             Where that ends in the block's text.
         """
-        mark = marks[index]
         first, last = self._block.locate_span(mark.start, mark.end)
         attributes = read_attributes(self._text, first, last)
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(attributes, self._languages)
         if is_opening and is_left(mark.name, attributes, self._languages):
-            end = _find_end(index, marks)
             if end:
                 span = self._block.locate_span(mark.start, end)
                 visible = read_visible(self._text[slice(*span)])
                 if not is_inline(mark.name):
                     self._parts.append(Part("edge", *span))
+                    text = "".join(each.text for each in visible)
+                    self._document.skip(span[0], text, "in unsupported elements", mark.name)
                     return end
                 self._parts.append(Part("protected", *span, spelled=visible))
                 content = self._parser.describe(self._block.masked[mark.start : end])
@@ -350,15 +357,18 @@ def _read_code(raw: str) -> str:
     return code[1:-1] if code.strip(" ") and code[0] == code[-1] == " " else code
 
 
-def _find_end(index: int, marks: Sequence[Mark]) -> int:
-    """Returns where the element that a tag opens ends; 0 where it doesn't."""
-    name, depth = marks[index].name, 0
-    for other in marks[index:]:
-        if other.kind == "html" and other.name.lstrip("/") == name:
-            depth += 1 if other.name == name else -1
-            if depth == 0:
-                return other.end
-    return 0
+def _find_ends(marks: Sequence[Mark]) -> dict[int, int]:
+    """Returns where the element of each opening tag ends, by the tag's start."""
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    ends = {}
+    for mark in marks:
+        if mark.kind == "html":
+            starts = opened[mark.name.lstrip("/")]
+            if not mark.name.startswith("/"):
+                starts.append(mark.start)
+            elif starts:
+                ends[starts.pop()] = mark.end
+    return ends
 
 
 def _read_name(content: str, mark: Mark) -> str:

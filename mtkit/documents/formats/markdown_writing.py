@@ -12,6 +12,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from markdown_it.common.utils import isValidEntityCode
+
 from mtkit.documents.document import Escapes, Node, Token, Unit
 from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 
@@ -32,10 +34,15 @@ _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 def read_escaped(raw: str) -> str:
     """Returns what characters with backslashes and entities stand for."""
-    return _ESCAPED.sub(
-        lambda found: found.group(1) or html.unescape(found.group(2)),
-        raw,
-    )
+    return _ESCAPED.sub(lambda found: found.group(1) or _read_entity(found.group(2)), raw)
+
+
+def _read_entity(raw: str) -> str:
+    """Returns what an entity stands for in CommonMark, which takes numbers as they are."""
+    if raw[1] != "#":
+        return html.unescape(raw)
+    code = int(raw[3:-1], 16) if raw[2] in "xX" else int(raw[2:-1])
+    return chr(code) if isValidEntityCode(code) else "\ufffd"
 
 
 def _escape(text: str) -> str:
