@@ -237,6 +237,8 @@ def test_templates_are_addresses_or_stand_alone(page: str, expected: str | None)
         ("````md\n```{note}\nThe dog.\n```\n:::tip\n````\n\nEnd", ["End"]),
         ("```{code-block} py\nprint\n```\n\nEnd", ["End"]),
         ("One\n{% if x %}\ntwo\n{% endif %}\n{{< a\n  b=c >}}\nthree", ["One", "two", "three"]),
+        ("One\n{: .note }\ntwo\n::a[A film]{#a}\n3 :: four", ["One", "two", "3 :: four"]),
+        ('/// note | Title\nOne\n///\n--8<-- "a.md"\ntwo\n<<< @/b.js', ["One", "two"]),
         ("One\n%% hidden words %%\ntwo 100%% sure", ["One", "two 100%% sure"]),
     ],
 )  # fmt: skip
