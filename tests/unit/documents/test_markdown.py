@@ -302,7 +302,7 @@ def test_a_text_that_cannot_be_read_as_meant_stays() -> None:
 
 
 def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     for page in (
         "[" * 50_000,
         "{{" * 50_000,
@@ -317,7 +317,7 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
     ):
         read_markdown(page, LANGUAGES)
-    assert time.perf_counter() - begin < 30
+    assert time.process_time() - begin < 30
 
 
 _BLOCKS = (

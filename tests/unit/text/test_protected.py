@@ -160,7 +160,7 @@ def test_a_text_keeps_its_own_pieces(text):
 
 
 def test_signs_in_rows_take_no_time_that_grows_with_their_square():
-    begin = time.perf_counter()
+    begin = time.process_time()
     for signs in (
         "{%",
         "{{ a",
@@ -179,7 +179,7 @@ def test_signs_in_rows_take_no_time_that_grows_with_their_square():
         "1$",
     ):
         find(signs * 20_000 + "}" * 20_000, numbers=False)
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 20
 
 
 def test_a_line_of_braces_takes_no_time_that_grows_with_its_square():
