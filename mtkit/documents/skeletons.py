@@ -30,6 +30,8 @@ from yaml.events import (
 from mtkit.documents.document import Languages
 from mtkit.documents.formats.html import mask_code
 from mtkit.documents.formats.html_elements import is_element, is_inline
+from mtkit.documents.formats.markdown import FRONT_MATTER
+from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
 
 Skeleton = Sequence[Hashable]
 ReadSkeleton = Callable[[str], Skeleton]
@@ -464,7 +466,8 @@ def _read_po(text: str) -> Skeleton:
 def _read_subtitles(text: str) -> Skeleton:
     items: list[Hashable] = []
     counts: Counter[str] = Counter()
-    for line in [*text.split("\n"), "1 -->"]:
+    lines = text.split("\n" if "\n" in text else "\r")
+    for line in [*lines, "1 -->"]:
         if _TIMES.fullmatch(line):
             # Lines in the same tag may become one.
             items += [_freeze(counts), line]
@@ -481,9 +484,14 @@ def _read_subtitles(text: str) -> Skeleton:
 def _read_markdown(text: str) -> Skeleton:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", _read_reference)
-    items: list[Hashable] = []
+    front = FRONT_MATTER.match(text)
+    start = front.end() if front else 0
+    items: list[Hashable] = [text[:start]]
+    body = text[start:]
+    templates = MASK.finditer(mask_templates(body))
+    items.append(_freeze(Counter(body[slice(*each.span())] for each in templates)))
     try:
-        tokens = parser.parse(text)
+        tokens = parser.parse(mask_page(body).text)
     except RecursionError as error:
         raise UnreadableError(str(error)) from error
     for token in tokens:

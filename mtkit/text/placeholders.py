@@ -1,5 +1,6 @@
-"""Placeholders of programs in a text: `{name}`, `%s`, `$NAME`, `<0>`, ICU messages."""
+"""Placeholders of programs in a text: `{name}`, `%s`, `$NAME`, `<0>`, ICU messages, templates."""
 
+import bisect
 import re
 from collections.abc import Iterator
 
@@ -14,7 +15,18 @@ _PRINTF = re.compile(
 """Of C, Python, Objective-C, strftime and Qt. Without the flag of a space: "100 % sure"."""
 _PERCENTAGE = re.compile(r"\d[ \u00a0\u202f]?$")
 """What stands before a per cent sign that is none of a placeholder's."""
-_VARIABLE = re.compile(r"\$\{[^{}\s]{1,128}\}|\$[A-Za-z_]\w{0,63}", re.ASCII)
+_VARIABLE = re.compile(
+    r"""\$\{[^{}\s]{1,128}\}
+    | (?<![\w$])\$[A-Za-z_][\w@]{0,63}(?:\.\w{1,63}){0,8}\$(?![\w${])  # $NAME$
+    | \$[A-Za-z_]\w{0,63}""",
+    re.VERBOSE | re.ASCII,
+)
+_ARGUMENT = re.compile(r"(?<![\w$])\$(\d++(?:[.,]\d++)*+)(?![\w%$])", re.ASCII)
+"""An argument by its number, `$1`, or a sum of money."""
+_SUM = re.compile(
+    r"[ \u00a0\u202f-]?(?:[bmtk]n?\b|hundred|thousand|million|billion|trillion)", re.I
+)
+"""What stands behind a sum."""
 _TAG = re.compile(r"</?\d{1,3} ?/?>", re.ASCII)
 _NAME = r"[\w.\[\]'\"-]{0,64}"
 _FIELD = re.compile(
@@ -22,6 +34,21 @@ _FIELD = re.compile(
     | \{{\{{\{{? \s? [\#/^&>]? {_NAME} \s? \}}?\}}\}}            # two or three, as in Mustache
     """,
     re.VERBOSE,
+)
+_TEMPLATE = re.compile(
+    r"""\{\{ (?:[^{}]|\{[^{}]*+\})*+ \}\}               # {{ x | title }}, {{< x >}}
+    | \{% (?:[^{}]|\{[^{}]*+\})*+ (?<!\{%)(?<=%)\}    # {% if x %}
+    | \{\# [^{}]*+ (?<!\{\#)(?<=\#)\}                 # {# a comment #}
+    """,
+    re.VERBOSE,
+)
+"""Of Jinja, Django, Liquid, Twig, Handlebars and Hugo."""
+_FLUENT = re.compile(
+    r"""\{\s{0,8} (?:
+      \$[A-Za-z][\w-]{0,63} (?:\s{0,8}->|\s{0,8}\})     # { $name }, and a choice by it
+    | -[A-Za-z][\w.-]{0,63} (?:\([^(){}]{0,200}\))?\s{0,8}\}
+    | [A-Z][A-Z\d_-]{0,63} \([^(){}]{0,200}\)\s{0,8}(?:->|\}) )""",
+    re.VERBOSE | re.ASCII,
 )
 _ICU = re.compile(r"\{\s{0,8}[\w.-]{1,64}\s{0,8},\s{0,8}[A-Za-z]{1,32}\s{0,8}[,}]")
 _SIGNS = "{%$<"
@@ -38,7 +65,18 @@ def find_placeholders(text: str) -> list[Span]:
             found.span() for found in pattern.finditer(free) if not _is_percentage(text, found)
         ]
         spans.sort()
-    return spans
+    return sorted([*spans, *_find_arguments(blank_out(text, spans, "\n"))])
+
+
+def _find_arguments(text: str) -> list[Span]:
+    """Returns where `$1`, `$2` and so on are: all numbers from 1, so that they are no sums."""
+    found = list(_ARGUMENT.finditer(text)) if "$1" in text else []
+    numbers = {each.group(1) for each in found}
+    if numbers != {str(number) for number in range(1, len(numbers) + 1)} or len(numbers) > 9:
+        return []
+    if any(_SUM.match(text, each.end()) for each in found):
+        return []
+    return [each.span() for each in found]
 
 
 def _is_percentage(text: str, found: re.Match[str]) -> bool:
@@ -53,10 +91,14 @@ def _is_percentage(text: str, found: re.Match[str]) -> bool:
 def _find_in_braces(text: str) -> Iterator[Span]:
     """Yields placeholders in braces, with the sign before them, the outermost alone."""
     last = 0
+    ends = [found.start() for found in re.finditer("\n", text)]
     for start, end in _match_braces(text):
-        if start < last:
+        # What spans lines, or a piece that was found before, is none.
+        if start < last or bisect.bisect(ends, start) < bisect.bisect(ends, end):
             continue
-        if _FIELD.fullmatch(text, start, end) or _ICU.match(text, start, end):
+        if any(pattern.fullmatch(text, start, end) for pattern in (_FIELD, _TEMPLATE)) or any(
+            pattern.match(text, start, end) for pattern in (_ICU, _FLUENT)
+        ):
             last = end
             has_sign = start > 0 and text[start - 1] in "#%$"
             yield start - has_sign, end

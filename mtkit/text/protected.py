@@ -134,6 +134,8 @@ class PieceFinder:
                 text
                 for text in found | texts["placeholder"]
                 if found[text] != texts["placeholder"][text]
+                # A translation may write "one dollar" as $1.
+                and (text in texts["placeholder"] or not text[1:].isdigit() or text[0] != "$")
             ]
             spans = find_placeholders(rest[0]), find_placeholders(rest[1])
             rest = blank_out(rest[0], spans[0], _GAP), blank_out(rest[1], spans[1], _GAP)

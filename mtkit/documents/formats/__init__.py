@@ -4,6 +4,7 @@ html.py       web pages
 xml.py        XML of any kind
 markdown.py   Markdown: what its units are
 markdown_blocks.py  where the text of its blocks stands in the document
+markdown_masks.py   what page generators add to it, hidden from its parser
 markdown_inline.py  its tokens, with their positions
 markdown_writing.py its translations, read again before they are written
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts

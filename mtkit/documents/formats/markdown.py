@@ -3,9 +3,19 @@
 import dataclasses
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from mtkit.documents.document import Document, Languages, Node, Span, Spelled, Token, Unit
+from mtkit.documents.document import (
+    Document,
+    Escapes,
+    Languages,
+    Node,
+    Span,
+    Spelled,
+    Token,
+    Unit,
+)
 from mtkit.documents.formats.html import read_html_part
 from mtkit.documents.formats.html_elements import (
     is_inline,
@@ -18,6 +28,7 @@ from mtkit.documents.formats.html_elements import (
 )
 from mtkit.documents.formats.markdown_blocks import Block, BlockLocator
 from mtkit.documents.formats.markdown_inline import Mark, MarkdownParser, describe_mark
+from mtkit.documents.formats.markdown_masks import mask_page
 from mtkit.documents.formats.markdown_writing import (
     MarkdownWriter,
     choose_escapes,
@@ -27,13 +38,20 @@ from mtkit.documents.formats.markdown_writing import (
 from mtkit.documents.units import Part, make_units
 from mtkit.errors import MtkitError
 
-_FRONT_MATTER = re.compile(
-    r"\A(---|\+\+\+)[ \t]*\r?\n(?:(?!\1|\.\.\.).*\r?\n)*+(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+FRONT_MATTER = re.compile(
+    r"\A(---|\+\+\+)[ \t]*+\r?\n"
+    r"(?:(?!\1|\.\.\.)[^\n]*+\n)*+(?:\1|\.\.\.)[ \t]*+(?:\r?\n|\Z)"
 )
-_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?*_~()\[\]]")
+_ADDRESS = re.compile(r"(?:https?://|www\.)(?:[.,;:!?*_~()\[\]]*+[^\s<>\"'`.,;:!?*_~()\[\]]++)++")
 _TITLE = re.compile(
-    r"""\s(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|\(((?:[^()\\]|\\.)*)\))\s*\)\Z""", re.DOTALL
+    r"""\s(?:"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\))\s*+\)\Z""",
+    re.DOTALL,
 )
+_TITLE_ESCAPES = Escapes(lambda text: text.replace('"', "'"))
+"""Of a directive's title, which has no way to write a quotation mark."""
+_QUOTE_SIGNS = re.compile(r"[ \t>]*+")
+_QUOTE_SIGN = re.compile(r"(?m)^[ \t>]++")
+_COMMENT = re.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
 
 
 def read_markdown(text: str, languages: Languages) -> Document:
@@ -43,31 +61,61 @@ def read_markdown(text: str, languages: Languages) -> Document:
         MtkitError: It is nested too deeply.
     """
     document = Document(text)
-    front = _FRONT_MATTER.match(text)
+    front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
+    masked = mask_page(text[start:])
+    for first, last in masked.titles:
+        raw = text[start + first : start + last]
+        node = Node("text", start + first, start + last, spelled=(Spelled(raw, raw),))
+        document.units.append(Unit((node,), node.start, node.end, _TITLE_ESCAPES))
+    for first, last in masked.left:
+        document.skip(start + first, text[start + first : start + last], "in a directive")
     parser = MarkdownParser()
-    blocks = parser.read_blocks(text[start:])
-    locator = BlockLocator(text, start)
+    blocks = parser.read_blocks(masked.text)
+    locator = BlockLocator(text, text[:start] + masked.text, start)
     num_quotes = 0
     for index, token in enumerate(blocks):
         if token.type in ("blockquote_open", "blockquote_close"):
             num_quotes += token.nesting
-        elif token.type == "html_block" and not num_quotes:
-            _read_html(document, locator.locate_lines(token), languages)
+        elif token.type == "html_block":
+            span = locator.locate_lines(token)
+            _read_html(document, span, languages, is_quoted=num_quotes > 0)
+        elif token.type in ("code_block", "fence"):
+            document.skip(locator.locate_lines(token)[0], token.content, "code")
         elif token.type == "inline":
             block = locator.locate_block(token, blocks[index - 1])
-            if block is not None and any(map(str.isalpha, block.content)):
-                _BlockReader(document, parser, languages, block).read()
+            if block is None:
+                first = locator.locate_lines(token)[0]
+                document.skip(first, token.content, "not found in the source")
+                continue
+            for piece in block.split():
+                if any(map(str.isalpha, piece.content)):
+                    _BlockReader(document, parser, languages, piece).read()
     return document
 
 
-def _read_html(document: Document, span: Span, languages: Languages) -> None:
+def _read_html(document: Document, span: Span, languages: Languages, *, is_quoted: bool) -> None:
     """Adds the units of a block of HTML, if it is whole enough to be read as such."""
+    start, end = span
+    if is_quoted:
+        # In more lines than one there are signs of the quote between the text's.
+        begin = _QUOTE_SIGNS.match(document.text, start, end)
+        start = begin.end() if begin else start
+        if "\n" in document.text[start:end].rstrip():
+            visible = _QUOTE_SIGN.sub("", _read_visible_text(document.text[start:end]))
+            document.skip(start, visible, "in unsupported elements", "html in a quote")
+            return
     try:
-        read_html_part(document, span, languages)
+        read_html_part(document, (start, end), languages)
     except MtkitError:
         # Half a tag, or a comment without an end, is markup that a page may have: it stays.
-        return
+        visible = _read_visible_text(document.text[start:end])
+        document.skip(start, visible, "in unsupported elements", "html without an end")
+
+
+def _read_visible_text(raw: str) -> str:
+    """Returns what a reader sees of HTML."""
+    return "".join(each.text for each in read_visible(_COMMENT.sub("", raw)))
 
 
 class _BlockReader:
@@ -92,7 +140,7 @@ class _BlockReader:
 
     def read(self) -> None:
         """Adds them."""
-        content = self._block.content
+        content = self._block.masked
         marks = self._parser.read_inline(content)
         names = [mark for mark in marks if mark.kind == "close" and mark.is_own_label]
         self._add_units((0, len(content)), marks, self._block.kind, names)
@@ -131,6 +179,9 @@ class _BlockReader:
                     inside[0], mark, writer, is_alone=is_alone
                 )
             else:
+                for unit in inside:
+                    raw = self._text[unit.start : unit.end]
+                    self._document.skip(unit.start, raw, "part of a link's name")
                 units = [unit for unit in units if unit not in inside]
         self._document.units += [
             outputs.get(id(unit))
@@ -157,7 +208,8 @@ class _BlockReader:
     def _read_parts(self, span: Span, marks: Sequence[Mark], writer: MarkdownWriter) -> None:
         """Makes parts of some of the block's text."""
         done = self._begun = span[0]
-        for index, mark in enumerate(marks):
+        ends = _find_ends(marks)
+        for mark in marks:
             if mark.start < done:
                 # In an element that is left as it is.
                 continue
@@ -169,10 +221,10 @@ class _BlockReader:
                 continue
             self._end_text(mark.start, mark.end)
             if mark.kind == "html":
-                done = self._read_tag(index, marks, writer)
+                done = self._read_tag(mark, ends.get(mark.start, 0), writer)
                 self._begun = done
                 continue
-            self._parts.append(_make_part(mark, (first, last)))
+            self._parts.append(self._make_part(mark, (first, last)))
             if mark.kind != "close":
                 writer.note(first, describe_mark(mark))
             elif mark.is_own_label:
@@ -206,32 +258,40 @@ class _BlockReader:
         self._spelled = []
         self._begun = following
 
-    def _read_tag(self, index: int, marks: Sequence[Mark], writer: MarkdownWriter) -> int:
+    def _read_tag(self, mark: Mark, end: int, writer: MarkdownWriter) -> int:
         """Makes a part of a tag of HTML, or of the whole element if it is left as it is.
+
+        Args:
+            mark: The tag.
+            end: Where the element ends that it opens; 0 where it doesn't.
+            writer: The block's.
 
         Returns:
             Where that ends in the block's text.
         """
-        mark = marks[index]
         first, last = self._block.locate_span(mark.start, mark.end)
         attributes = read_attributes(self._text, first, last)
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(attributes, self._languages)
         if is_opening and is_left(mark.name, attributes, self._languages):
-            end = _find_end(index, marks)
             if end:
                 span = self._block.locate_span(mark.start, end)
                 visible = read_visible(self._text[slice(*span)])
+                if not is_inline(mark.name):
+                    self._parts.append(Part("edge", *span))
+                    text = "".join(each.text for each in visible)
+                    self._document.skip(span[0], text, "in unsupported elements", mark.name)
+                    return end
                 self._parts.append(Part("protected", *span, spelled=visible))
-                content = self._parser.describe(self._block.content[mark.start : end])
+                content = self._parser.describe(self._block.masked[mark.start : end])
                 for each in content.marks.elements():
                     writer.note(first, each)
                 writer.note(first, "", content.text)
                 return end
         elif is_opening:
             self._document.units += read_attribute_units(self._text, mark.name, attributes)
-        self._parts.append(_make_part(mark, (first, last)))
+        self._parts.append(self._make_part(mark, (first, last)))
         # Notes go by elements, and a closing tag begins none.
         if is_opening or self._parts[-1].kind == "void":
             writer.note(first, describe_mark(mark))
@@ -240,8 +300,9 @@ class _BlockReader:
     def _add_image(self, mark: Mark) -> None:
         """Adds the description of an image, unless there are links or other images in it."""
         start, end = mark.label
-        inner = self._parser.read_inline(self._block.content[start:end])
+        inner = self._parser.read_inline(self._block.masked[start:end])
         if any(each.kind in ("image", "html") or each.name.startswith("link") for each in inner):
+            self._skip((start, end), "in unsupported elements", "markup in an image's description")
             return
         marks = [each._replace(start=each.start + start, end=each.end + start) for each in inner]
         names = [mark] if mark.is_own_label else []
@@ -250,41 +311,64 @@ class _BlockReader:
     def _add_title(self, mark: Mark) -> None:
         """Adds the title of a link or image."""
         begin = mark.label[1]
-        found = _TITLE.search(self._block.content[begin : mark.end])
+        found = _TITLE.search(self._block.masked[begin : mark.end])
         group = next((each for each in (1, 2, 3) if found and found.group(each)), None)
         if found is None or group is None or not any(map(str.isalpha, found.group(group))):
             return
-        start, end = self._block.locate_span(*(begin + each for each in found.span(group)))
+        span = (begin + found.start(group), begin + found.end(group))
+        start, end = self._block.locate_span(*span)
         raw = self._text[start:end]
         if "\n" in raw:
+            self._skip(span, "in unsupported elements", "a title of several lines")
             return
         escapes = make_title_escapes(self._text[start - 1], self._block.kind)
         node = Node("text", start, end, spelled=_spell_escaped(raw))
         self._document.units.append(Unit((node,), start, end, escapes))
 
+    def _make_part(self, mark: Mark, span: Span) -> Part:
+        name = mark.name.lstrip("/")
+        match mark.kind:
+            case "open" | "close" as kind:
+                return Part(kind, *span, mark.name)
+            case "code":
+                visible = _read_code(self._block.content[mark.start : mark.end])
+                return Part("protected", *span, spelled=(Spelled(visible, visible),))
+            case "address":
+                visible = self._block.content[mark.start + 1 : mark.end - 1]
+                return Part("protected", *span, spelled=(Spelled(visible, visible),))
+            case "html" if is_inline(name) and not is_void(name):
+                return Part("close" if mark.name != name else "open", *span, f"<{name}>")
+            case "html" if name != "!" and not is_inline(name):
+                return Part("edge", *span)
+            case _:
+                return Part("void", *span, is_break=mark.kind == "break" or name == "br")
 
-def _make_part(mark: Mark, span: Span) -> Part:
-    name = mark.name.lstrip("/")
-    match mark.kind:
-        case "open" | "close" as kind:
-            return Part(kind, *span, mark.name)
-        case "code" | "address":
-            return Part("protected", *span, spelled=(Spelled(mark.name, mark.name),))
-        case "html" if is_inline(name) and not is_void(name):
-            return Part("close" if mark.name != name else "open", *span, f"<{name}>")
-        case _:
-            return Part("void", *span, is_break=mark.kind == "break" or name == "br")
+    def _skip(self, span: Span, reason: str, detail: str = "") -> None:
+        """Notes some of the block's text that stays."""
+        self._document.skip(
+            self._block.locate(span[0]), self._block.content[slice(*span)], reason, detail
+        )
 
 
-def _find_end(index: int, marks: Sequence[Mark]) -> int:
-    """Returns where the element that a tag opens ends; 0 where it doesn't."""
-    name, depth = marks[index].name, 0
-    for other in marks[index:]:
-        if other.kind == "html" and other.name.lstrip("/") == name:
-            depth += 1 if other.name == name else -1
-            if depth == 0:
-                return other.end
-    return 0
+def _read_code(raw: str) -> str:
+    """Returns what a reader sees of inline code."""
+    num_ticks = len(raw) - len(raw.lstrip("`"))
+    code = raw[num_ticks : len(raw) - num_ticks].replace("\n", " ")
+    return code[1:-1] if code.strip(" ") and code[0] == code[-1] == " " else code
+
+
+def _find_ends(marks: Sequence[Mark]) -> dict[int, int]:
+    """Returns where the element of each opening tag ends, by the tag's start."""
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    ends = {}
+    for mark in marks:
+        if mark.kind == "html":
+            starts = opened[mark.name.lstrip("/")]
+            if not mark.name.startswith("/"):
+                starts.append(mark.start)
+            elif starts:
+                ends[starts.pop()] = mark.end
+    return ends
 
 
 def _read_name(content: str, mark: Mark) -> str:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from markdown_it.token import Token as BlockToken
 
 from mtkit.documents.document import Span
+from mtkit.documents.formats.markdown_masks import MASK, split_lines
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -37,15 +38,41 @@ class Block:
     """A paragraph, a heading or a cell of a table.
 
     Args:
-        content: Its text as markdown-it reads it.
+        masked: Its text as markdown-it reads it.
         segments: Where it stands.
         kind: What it is; `setext` is a heading with a line beneath it.
+        text: The document's.
+
+    Attributes:
+        content: Its text without masks.
     """
 
-    def __init__(self, content: str, segments: Sequence[_Segment], kind: BlockKind) -> None:
-        self.content, self.kind = content, kind
-        self._segments = segments
+    def __init__(
+        self, masked: str, segments: Sequence[_Segment], kind: BlockKind, text: str
+    ) -> None:
+        self.masked, self.kind = masked, kind
+        self._segments, self._text = segments, text
         self._firsts = [segment.first for segment in segments]
+        self.content = MASK.sub(self._read_masked, masked)
+
+    def _read_masked(self, found: re.Match[str]) -> str:
+        return self._text[slice(*self.locate_span(*found.span()))]
+
+    def split(self) -> "list[Block]":
+        """Returns what of a paragraph stands between lines that are masked."""
+        lines = self.masked.split("\n")
+        runs = split_lines(lines, self.content) if self.kind == "paragraph" else []
+        if not runs or runs == [(0, len(lines))]:
+            return [self] if runs or self.kind != "paragraph" else []
+        blocks = []
+        for first, last in runs:
+            base = self._firsts[first]
+            segments = [
+                _Segment(each.first - base, each.content - base, each.source)
+                for each in self._segments[first:last]
+            ]
+            blocks.append(Block("\n".join(lines[first:last]), segments, self.kind, self._text))
+        return blocks
 
     def locate(self, index: int) -> int:
         """Returns where a character of the text stands in the document."""
@@ -61,12 +88,13 @@ class BlockLocator:
     """Finds the text of blocks.
 
     Args:
-        text: The document's.
+        source: The document's text.
+        text: That under its masks.
         start: Where its blocks begin, behind front matter.
     """
 
-    def __init__(self, text: str, start: int) -> None:
-        self._text = text
+    def __init__(self, source: str, text: str, start: int) -> None:
+        self._source, self._text = source, text
         self._lines = [start, *(found.end() for found in _LINE_END.finditer(text, start))]
         self._lines.append(len(text))
         self._row = (-1, 0)
@@ -103,7 +131,7 @@ class BlockLocator:
             indent = line.index(written)
             segments.append(_Segment(first, first + indent, at))
             first += len(line) + 1
-        return Block(token.content, segments, kind)
+        return Block(token.content, segments, kind, self._source)
 
     def _locate_cell(self, content: str, line: int) -> Block | None:
         """Returns a cell of a table; those of a row are asked for in order.
@@ -126,4 +154,4 @@ class BlockLocator:
         segments = [_Segment(0, 0, at)]
         for number, found in enumerate(re.finditer(r"\|", content), 1):
             segments.append(_Segment(found.end(), found.end(), at + found.end() + number))
-        return Block(content, segments, "cell")
+        return Block(content, segments, "cell", self._source)

@@ -16,16 +16,18 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as BlockToken
 
 from mtkit.documents.document import fail_at
+from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
 
 _EXTRA = re.compile(
-    r"\[\^[^\]\s]+\]"  # a footnote
-    r"|\{[#.:][^{}\n]*\}"  # attributes: {#name .class}
-    r"|\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}"  # of templates
+    r"\[\^[^\[\]\s]++\]"  # a footnote
+    r"|\{[#.:][^{}\n]*+\}"  # attributes: {#name .class}
+    rf"|{MASK.pattern}"
+    rf"|<(?:{MASK.pattern}[^<>{{\s]*+)++>"  # an address of a template
 )
 _EXTRA_AT_START = re.compile(
-    r"\[\^[^\]\s]+\]:\s*"  # the text of a footnote
-    r"|\[[ xX]\]\s+"  # a task
-    r"|\[![A-Za-z]+\]\s*"  # a note, warning or the like
+    r"\[\^[^\[\]\s]++\]:\s*+"  # the text of a footnote
+    r"|\[[ xX]\]\s++"  # a task
+    r"|\[![A-Za-z]++\][-+]?\s*+"  # a note, warning or the like
 )
 
 MarkKind = Literal["open", "close", "code", "void", "break", "image", "html", "text", "address"]
@@ -87,6 +89,9 @@ class MarkdownParser:
     def read_blocks(self, text: str) -> list[BlockToken]:
         """Returns a document's blocks; the text in them has not been read.
 
+        Args:
+            text: The document, masked.
+
         Raises:
             MtkitError: It is nested too deeply.
         """
@@ -96,7 +101,11 @@ class MarkdownParser:
             raise fail_at(text, 0, "this Markdown is nested too deeply") from error
 
     def read_inline(self, content: str) -> list[Mark]:
-        """Returns the markup of a block's text in order; nothing where it is nested too deeply."""
+        """Returns the markup of a block's text in order; nothing where it is nested too deeply.
+
+        Args:
+            content: The text, masked.
+        """
         return self._read_tokens(content)[1]
 
     def _read_tokens(self, content: str) -> tuple[list[BlockToken], list[Mark]]:
@@ -133,11 +142,12 @@ class MarkdownParser:
             kind: `paragraph`, `heading`, `setext` or `cell`; or `image` for its description.
         """
         if kind == "image":
+            text = mask_templates(text)
             whole = f"![{text}](x)"
             marks = self.read_inline(whole)
             is_one = len(marks) == 1 and marks[0][:3] == (0, len(whole), "image")
             return self.describe(text) if is_one else None
-        block = _WRITTEN[kind](text)
+        block = mask_page(_WRITTEN[kind](text)).text
         try:
             tokens = self._parser.parse(block, dict(self._env))
         except RecursionError:
@@ -202,7 +212,7 @@ _AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
     """Reads markup that Markdown itself doesn't have: footnotes, tasks, attributes, templates."""
-    if state.src[state.pos] not in "[{":
+    if state.src[state.pos] not in "[{<":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)

@@ -12,13 +12,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from markdown_it.common.utils import isValidEntityCode
+
 from mtkit.documents.document import Escapes, Node, Token, Unit
 from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
 _SIGN = re.compile(r"[\\`*_\[\]<>]|~(?=~)|(?<=~)~|\{(?=[{%#.:])|&(?=#[0-9a-fA-FxX]+;|\w+;)")
 """What may be markup."""
-_ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]")
+_ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]|:(?=::)|(?<=::):")
 """What may be markup together with what stands beside it."""
 _PREFIX = re.compile(r"(\r?\n)[ \t>]*")
 _LINE_START = re.compile(
@@ -32,10 +34,15 @@ _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 def read_escaped(raw: str) -> str:
     """Returns what characters with backslashes and entities stand for."""
-    return _ESCAPED.sub(
-        lambda found: found.group(1) or html.unescape(found.group(2)),
-        raw,
-    )
+    return _ESCAPED.sub(lambda found: found.group(1) or _read_entity(found.group(2)), raw)
+
+
+def _read_entity(raw: str) -> str:
+    """Returns what an entity stands for in CommonMark, which takes numbers as they are."""
+    if raw[1] != "#":
+        return html.unescape(raw)
+    code = int(raw[3:-1], 16) if raw[2] in "xX" else int(raw[2:-1])
+    return chr(code) if isValidEntityCode(code) else "\ufffd"
 
 
 def _escape(text: str) -> str:
@@ -105,7 +112,8 @@ class MarkdownWriter:
             read = self._parser.describe_block(_PREFIX.sub(r"\1", candidate), self._kind)
             if read == wanted and not (escapes_next and _ends_in_escape(candidate)):
                 return candidate
-        return candidate
+        # Nothing else is read as it is meant.
+        return self._text[unit.start : unit.end]
 
     def _list_candidates(self, raw: str, tokens: Sequence[Token]) -> Iterator[str]:
         """Yields ways to write a translation; in those from `_NUM_PLAIN` each sign is escaped."""

@@ -1,38 +1,53 @@
 r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
 
-Each cue's text is a unit, with as many lines in translation as before; where lines begin with a
-dash, each is another speaker's and a unit of its own. Where each line stands in the same tag by
-itself, `<i>`, it is one text in it. Identifiers, times, notes, styles and regions stay as they are,
+A cue begins at a line of times, and the line before that may be its number. Its text is a unit,
+with as many lines in translation as before; a blank line parts it in two, and where lines begin
+with a dash, each is another speaker's and a unit of its own. Where each line stands in the same tag
+by itself, `<i>`, it is one text in it. Numbers, times, notes, styles and regions stay as they are,
 and so do tags, `{\an8}` among them.
 """
 
+import dataclasses
+import functools
 import itertools
 import re
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
-from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Span, Spelled, fail_at
+from mtkit.documents.document import (
+    PLAIN,
+    Document,
+    Escapes,
+    Languages,
+    Span,
+    Spelled,
+    Token,
+    Unit,
+    fail_at,
+)
 from mtkit.documents.formats.html_elements import read_spelled
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import unescape_xml
 
-_BLOCK = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
-_TIMES = re.compile(
-    r"^[ \t]*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}.*$",
-    re.MULTILINE,
-)
-_TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
-_LINE = re.compile(r"[^\n]+")
+_TIME = r"\d++(?:[ \t]?:[ \t]?\d++){1,3}(?:[ \t]?[.,][ \t]?\d++)?"
+_TIMES = re.compile(rf"[ \t]*+{_TIME}[ \t]*+-->[ \t]*+{_TIME}")
+_NUMBER = re.compile(r"[ \t]*+[-+#]?\d++(?:\.\d*+)?[ \t]*+")
+_HEADER = re.compile(r"WEBVTT(?![^ \t\r\n])")
+_NOTE = re.compile(r"NOTE(?:[ \t]|\Z)")
+_SETTINGS = re.compile(r"(?:STYLE|REGION)[ \t]*+")
+_TAG = re.compile(r"<(/?)([A-Za-z]*+)[^<>\r\n]*+>|\{\\[^{}\r\n]*+\}")
 _IN_TAG = re.compile(
-    r"[ \t]*+(?P<open><(?P<name>[A-Za-z]++)[^<>\n]*+>)[^<\n]*+(?P<close></(?P=name)>)[ \t]*+\r?"
+    r"[ \t]*+(?P<open><(?P<name>[A-Za-z]++)[^<>\r\n]*+>)[^<\r\n]*+(?P<close></(?P=name)>)[ \t]*+"
 )
 """A line that stands in a tag by itself, and has no others."""
 _DASH = "[-\u2010\u2013\u2014]"
 _SPEAKER = re.compile(
-    r"(?:^|(?<=\n))(?:[ \t]|<[^<>\n]*>|\{\\[^{}\n]*\})*"
-    rf"({_DASH}(?:[ \t]+(?!{_DASH}|\s)|(?!{_DASH}|[\s\d])))"
+    r"(?:[ \t]|<[^<>\r\n]*+>|\{\\[^{}\r\n]*+\})*+"
+    rf"({_DASH}(?:[ \t]++(?!{_DASH}|\s|\Z)|(?!{_DASH}|[\s\d]|\Z)))"
 )
 """The dash in front of what a speaker says."""
-_OTHERS = ("WEBVTT", "NOTE", "STYLE", "REGION")
+_LINE_END = r"(?>\r\n|\n|\r)"
+_EMPTY_LINES = re.compile(rf"({_LINE_END})(?:[ \t]*+{_LINE_END})++")
 
 
 def _escape(text: str) -> str:
@@ -43,51 +58,175 @@ _WEBVTT = Escapes(_escape, unescape_xml)
 _SUBRIP = PLAIN
 
 
+class _Line(NamedTuple):
+    """A line without its end.
+
+    Attributes:
+        start: Where it begins in the document's text.
+        text: Its characters.
+        is_times: Whether it tells a cue's times.
+    """
+
+    start: int
+    text: str
+    is_times: bool
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip()
+
+
 def read_subtitles(text: str, _: Languages) -> Document:
     """Returns subtitles with their cues.
 
     Raises:
-        MtkitError: A block has no line of times.
+        MtkitError: It is no WebVTT and has no line of times.
     """
     document = Document(text)
-    is_webvtt = text.startswith("WEBVTT")
-    if text.strip() and not _TIMES.search(text) and not is_webvtt:
+    lines = list(_read_lines(text))
+    if _HEADER.match(text):
+        _read_webvtt(document, lines)
+    elif any(line.is_times for line in lines):
+        _read_subrip(document, lines)
+    elif text.strip():
         raise fail_at(text, 0, "no cue in it", "expected: 00:00:01,000 --> 00:00:02,000")
-    for block in _BLOCK.finditer(text):
-        if is_webvtt and block.group().startswith(_OTHERS):
-            continue
-        times = _TIMES.search(text, block.start(), block.end())
-        if times is None or text.count("\n", block.start(), times.start()) > 1:
-            raise fail_at(
-                text,
-                block.start(),
-                "a block without times",
-                "expected: 00:00:01,000 --> 00:00:02,000",
-            )
-        parts = _read_cue(text, times.end(), block.end(), is_webvtt=is_webvtt)
-        escapes = _WEBVTT if is_webvtt else _SUBRIP
-        document.units += make_units(parts, escapes, keeps_breaks=True)
     return document
 
 
-def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]:
+def _read_lines(text: str) -> Iterator[_Line]:
+    """Yields all lines; carriage returns alone end those of a file without line feeds."""
+    mark = "\n" if "\n" in text else "\r"
+    start = 0
+    for line in text.split(mark):
+        content = line.removesuffix("\r")
+        yield _Line(start, content, "-->" in content and _tells_times(content))
+        start += len(line) + 1
+
+
+def _tells_times(line: str) -> bool:
+    """Returns whether a line with an arrow is one of times, be they written as they may."""
+    return _TIMES.match(line) is not None or not any(map(str.isalpha, line))
+
+
+def _read_subrip(document: Document, lines: Sequence[_Line]) -> None:
+    """Adds the cues of SubRip, each of which ends where the next one's number or times begin."""
+    firsts = [index for index, line in enumerate(lines) if line.is_times]
+    # A file whose first cue has a name has names; otherwise only numbers stand before times.
+    heads = [_find_head(lines, firsts[0], has_names=True)]
+    has_names = heads[0] < firsts[0] and not _NUMBER.fullmatch(lines[heads[0]].text)
+    heads += [_find_head(lines, first, has_names=has_names) for first in firsts[1:]]
+    _skip_lines(document, lines[: heads[0]])
+    for first, end in zip(firsts, [*heads[1:], len(lines)], strict=True):
+        _read_cue(document, lines[first + 1 : end], is_webvtt=False)
+
+
+def _find_head(lines: Sequence[_Line], times: int, *, has_names: bool) -> int:
+    """Returns which line a cue begins with: that of its times, or its number or name before it."""
+    before = lines[times - 1] if times else None
+    if before is None or before.is_times:
+        return times
+    is_alone = times < 2 or lines[times - 2].is_blank
+    if _NUMBER.fullmatch(before.text) or (has_names and is_alone and not before.is_blank):
+        return times - 1
+    return times
+
+
+def _read_webvtt(document: Document, lines: Sequence[_Line]) -> None:
+    """Adds the cues of WebVTT, whose blocks end at empty lines and lines of times."""
+    in_header, has_cues = True, False
+    for is_empty, group in itertools.groupby(lines, lambda line: not line.text):
+        if is_empty:
+            continue
+        block = list(group)
+        firsts = [index for index, line in enumerate(block) if line.is_times]
+        if not firsts or firsts[0] > 1:
+            rest = block[: firsts[0] if firsts else None]
+            is_settings = not has_cues and _SETTINGS.fullmatch(block[0].text)
+            if not (in_header or is_settings or _NOTE.match(block[0].text)):
+                _skip_lines(document, rest)
+        ends = [
+            index - (index - 1 > first and _NUMBER.fullmatch(block[index - 1].text) is not None)
+            for first, index in itertools.pairwise(firsts)
+        ]
+        for first, end in zip(firsts, [*ends, len(block)][: len(firsts)], strict=True):
+            _read_cue(document, block[first + 1 : end], is_webvtt=True)
+            has_cues = True
+        in_header = False
+
+
+def _skip_lines(document: Document, lines: Sequence[_Line]) -> None:
+    """Notes text that belongs to no cue, block by block."""
+    for is_blank, group in itertools.groupby(lines, lambda line: line.is_blank):
+        block = list(group)
+        if not is_blank:
+            text = document.text[block[0].start : block[-1].end]
+            document.skip(block[0].start, text, "outside of cues")
+
+
+def _read_cue(document: Document, lines: Sequence[_Line], *, is_webvtt: bool) -> None:
+    """Adds the units of a cue's lines."""
+    escapes = _WEBVTT if is_webvtt else _SUBRIP
+    for is_blank, group in itertools.groupby(lines, lambda line: line.is_blank):
+        if is_blank:
+            continue
+        parts = _read_parts(document.text, list(group), is_webvtt=is_webvtt)
+        document.units += [
+            dataclasses.replace(unit, join=functools.partial(_join, document.text, unit, is_webvtt))
+            for unit in make_units(parts, escapes, keeps_breaks=True)
+        ]
+
+
+def _join(text: str, unit: Unit, is_webvtt: bool, tokens: Sequence[Token]) -> str:
+    """Returns a unit's translation, which is no place for an empty line or an arrow.
+
+    Args:
+        text: The document's.
+        unit: The unit.
+        is_webvtt: Whether an arrow would make a cue of a line.
+        tokens: The translation.
+    """
+    source = text[unit.start : unit.end]
+    raw = "".join(token.raw for token in tokens)
+    if raw == source:
+        return raw
+    if is_webvtt and "-->" in raw:
+        raw = "".join(
+            "".join(token.raw for token in run).replace("-->", "--&gt;" if is_text else "-->")
+            for is_text, run in itertools.groupby(tokens, lambda token: token.kind == "text")
+        )
+    return _EMPTY_LINES.sub(r"\1", raw)
+
+
+def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[Part]:
+    """Returns the parts of lines that stand together."""
     parts: list[Part] = []
-    # The line of times stays whatever comes first in the cue.
-    done = start = start + text[start:end].find("\n") + 1
-    dashes = [found.span(1) for found in _SPEAKER.finditer(text[:end], start)]
+    done, end = lines[0].start, lines[-1].end
+    dashes = [
+        found.span(1) for line in lines if (found := _SPEAKER.match(text, line.start, line.end))
+    ]
+    pending = iter([*dashes, (end, end)])
+    dash = next(pending)
 
     def add_text(first: int, last: int) -> None:
-        for dash in (*(each for each in dashes if first <= each[0] < last), (last, last)):
-            if first < dash[0]:
-                raw = text[first : dash[0]]
+        nonlocal dash
+        while first < last:
+            stop = min(dash[0], last)
+            if first < stop:
+                raw = text[first:stop]
                 spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
-                parts.append(Part("text", first, dash[0], spelled=spelled))
-            if dash[0] < dash[1]:
+                parts.append(Part("text", first, stop, spelled=spelled))
+            first = stop
+            if stop == dash[0] < dash[1]:
                 parts.append(Part("edge", *dash))
-            first = dash[1]
+                first = dash[1]
+                dash = next(pending)
 
-    seams = {} if dashes else dict(_find_seams(text, start, end))
-    for found in _TAG.finditer(text, start, end):
+    seams = {} if dashes else dict(_find_seams(text, lines))
+    for found in _TAG.finditer(text, done, end):
         if found.start() < done:
             # The second tag of a seam.
             continue
@@ -108,13 +247,13 @@ def _read_cue(text: str, start: int, end: int, *, is_webvtt: bool) -> list[Part]
     return parts
 
 
-def _find_seams(text: str, start: int, end: int) -> list[Span]:
+def _find_seams(text: str, lines: Sequence[_Line]) -> list[Span]:
     """Returns where lines meet that stand in the same tag, each by itself: `</i>` to `<i>`."""
-    lines = [_IN_TAG.fullmatch(text, *line.span()) for line in _LINE.finditer(text, start, end)]
-    tags = {None if line is None else line["open"] for line in lines}
+    found = [_IN_TAG.fullmatch(text, line.start, line.end) for line in lines]
+    tags = {None if line is None else line["open"] for line in found}
     if None in tags or len(tags) > 1:
         return []
     return [
         (one.start("close"), other.end("open"))
-        for one, other in itertools.pairwise(filter(None, lines))
+        for one, other in itertools.pairwise(filter(None, found))
     ]

@@ -5,12 +5,16 @@ What a reader sees is said by markdown-it's rendering, which mtkit doesn't use.
 
 import random
 import re
+import time
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from lxml import html as lxml_html
 from markdown_it import MarkdownIt
 
 from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.translate_file import translate_bytes, translate_markup
 
 from .translators import keep_text, keep_text_without_links, reverse_words, take_all
@@ -34,6 +38,7 @@ PAGES = [
     "\n## Head {#id .c}\n",
     "+++\na = 1\n+++\nsnake_case a\\_b __strong__ {{ template }} <!-- c --> ***both*** x<br>y",
     "　全角 **强调**文字。\n第二行\n- 列表\n",
+    "Characters &#x1F; and &#128; and &#0; and &#xFFFFFF; by number",
 ]
 
 
@@ -165,3 +170,190 @@ def test_code_that_a_translation_lost_stays_as_many_pieces(page: str) -> None:
     translated = translate(page, say("Nun"))
     tree = lxml_html.fromstring(f"<div>{render(translated)}</div>")
     assert [code.text.strip("\\") for code in tree.iter("code")] == ["one", "two", "three"]
+
+
+def write_capitals(texts: Sequence[str]) -> list[TranslatedText]:
+    return [TranslatedText(text.upper()) for text in texts]
+
+
+def see(page: str) -> list[str]:
+    """Returns the texts of a page."""
+    seen: list[str] = []
+    assert translate(page, lambda texts: take_all(texts, seen)) == page
+    return seen
+
+
+def see_left(page: str) -> list[tuple[str, str]]:
+    """Returns what stays of a page, and why."""
+    return [(each.text, each.reason) for each in read_markdown(page, LANGUAGES).skipped]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        # Jekyll, Hugo and Liquid as their documentation writes links.
+        ("Go [to it]({{ site.url }}/x.html) now", "NOW [IT TO]({{ site.url }}/x.html) GO"),
+        ('See [a b]({{< ref "c.md" >}}) now', 'NOW [B A]({{< ref "c.md" >}}) SEE'),
+        ('See [a b]({{% ref "c d" %}}) now', 'NOW [B A]({{% ref "c d" %}}) SEE'),
+        ("See [a b]({% link _x/y z.md %}) now", "NOW [B A]({% link _x/y z.md %}) SEE"),
+        ("[a b]({{ x }} 'c d') e", "E [B A]({{ x }} 'D C')"),
+        (
+            '![A dog]({{ "/d g" | f: (1) }} "It is")',
+            '![DOG A]({{ "/d g" | f: (1) }} "IS IT")',
+        ),
+        ("See [a b][c] d\n\n[c]: {{ x | y }}/z 'T'", "D [B A][c] SEE\n\n[c]: {{ x | y }}/z 'T'"),
+        ("See <{{ x | y }}/z> now", None),
+        ("a `{{ b }}` c {{ d | e }} f", None),
+        ("|a b {{ c | d }}|e|\n|-|-|\n", "|B A {{ c | d }}|E|\n|-|-|\n"),
+        ("Use **a** {{ b }}_c_ d", None),
+    ],
+)
+def test_templates_are_addresses_or_stand_alone(page: str, expected: str | None) -> None:
+    translated = translate(page)
+    assert expected in (None, translated)
+    assert translate(page, keep_text) == page
+    tags = r"\]\([^()]*(?:\([^()]*\)[^()]*)?\)|\{\{.*?\}\}|\{%.*?%\}"
+    assert len(re.findall(tags, translated)) == len(re.findall(tags, page))
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        (":::tip My title\nThe dog.\n:::\n\n:::note\n\nA cat.\n\n:::", ["The dog.", "A cat."]),
+        ("::: warning {.x}\nA *b* c\nd\n::::\nAfter\n:::", ["A b c d", "After"]),
+        ("- point\n  :::note{.x}\n  inside\n  :::\n- next", ["point", "inside", "next"]),
+        ("> :::note\n> inside\n> :::", ["inside"]),
+        ("Before\n[[_TOC_]]\nbehind\n[TOC]\n\n[TOC]\n", ["Before", "behind"]),
+        ('!!! note "The title"\n    The dog.\n\n    A cat.\n', ["The title", "The dog.", "A cat."]),
+        ("??? tip\n\n    The dog.\n\n        code\n\nEnd", ["The dog.", "End"]),
+        ('???+ tip "A `b`"\n    - one\n    - two\n', ["one", "two"]),
+        ('=== "Tab one"\n\n    Text in it\n', ["Tab one", "Text in it"]),
+        ("!!! Important things here\n\nText", ["!!! Important things here", "Text"]),
+        ("import A from './a'\nexport const b = {\n  c: 'One two'\n}\n\nText", ["Text"]),
+        ("Text\n\n{/* a comment\nof lines */}\n\nb {/* c d */} e", ["Text", "b e"]),
+        ("> [!NOTE]\n> Be careful.", ["Be careful."]),
+        ("> [!tip]+ A title\n> and text", ["A title", "and text"]),
+        ("```{note}\n:class: x\nThe dog.\n```\nEnd", ["The dog.", "End"]),
+        ("````md\n```{note}\nThe dog.\n```\n:::tip\n````\n\nEnd", ["End"]),
+        ("```{code-block} py\nprint\n```\n\nEnd", ["End"]),
+        ("One\n{% if x %}\ntwo\n{% endif %}\n{{< a\n  b=c >}}\nthree", ["One", "two", "three"]),
+        ("One\n{: .note }\ntwo\n::a[A film]{#a}\n3 :: four", ["One", "two", "3 :: four"]),
+        ('/// note | Title\nOne\n///\n--8<-- "a.md"\ntwo\n<<< @/b.js', ["One", "two"]),
+        ("One\n%% hidden words %%\ntwo 100%% sure", ["One", "two 100%% sure"]),
+    ],
+)  # fmt: skip
+def test_directives_stay_and_end_a_paragraph(page: str, texts: list[str]) -> None:
+    for ends in ("\n", "\r\n"):
+        written = page.replace("\n", ends)
+        assert see(written) == texts
+        capitals = translate(written, write_capitals)
+        assert capitals.lower() == written.lower()
+        changed = sum(one != other for one, other in zip(written, capitals, strict=True))
+        assert changed == sum(map(str.islower, "".join(texts)))
+        lines = [line for line in written.split(ends) if re.match(r"[>\s]*(:::|\{%|```)", line)]
+        assert lines == [
+            line
+            for line in translate(written).split(ends)
+            if re.match(r"[>\s]*(:::|\{%|```)", line)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        (
+            "| a | Which:<ul><li>INTEL: one</li><li>COMP: <b>two</b></li></ul> |\n|-|-|\n",
+            ["a", "Which:", "INTEL: one", "COMP: two"],
+        ),
+        ("- item <div>block in it</div> end", ["item", "block in it", "end"]),
+        ("| a<br>b | <p>c</p><p>d</p> |\n|-|-|\n", ["a b", "c", "d"]),
+        ("One <video src=x>no</video> two <hr> three", ["One", "two", "three"]),
+        ("One <!-- x --> two <span>three</span>", ["One two three"]),
+        ("> <div>quoted <b>text</b></div>\n\nEnd", ["quoted text", "End"]),
+    ],
+)
+def test_tags_of_blocks_end_a_sentence(page: str, texts: list[str]) -> None:
+    assert see(page) == texts
+    tags = r"</?(?:ul|li|p|div|video|hr)[^<>]*>|\|"
+    assert re.findall(tags, translate(page)) == re.findall(tags, page)
+
+
+def test_what_stays_is_told() -> None:
+    page = (
+        "A\n\n    indented code\n\n```py\nfenced\n```\n\n:::tip My title\n:::\n\n"
+        "> <div>in\n> quotes</div>\n\n![a [b](c) d](e)\n"
+    )
+    assert see_left(page) == [
+        ("My title", "in a directive"),
+        ("indented code", "code"),
+        ("fenced", "code"),
+        ("in quotes", "in unsupported elements"),
+        ("a [b](c) d", "in unsupported elements"),
+    ]
+    assert see_left("Text\n\n* more *words* <b>x</b> `code`\n") == []
+    for skipped in read_markdown(page, LANGUAGES).skipped:
+        assert skipped.text.split(maxsplit=1)[0] in page[skipped.start :][:30]
+
+
+def test_a_text_that_cannot_be_read_as_meant_stays() -> None:
+    # CommonMark reads a null character as U+FFFD, however it is written.
+    page = "Read *the book* now"
+    assert translate(page, say("Lies \0 *das* Buch")) == page
+
+
+def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
+    begin = time.process_time()
+    for page in (
+        "[" * 50_000,
+        "{{" * 50_000,
+        "{% a `" * 20_000 + "%}",
+        "---\n" + "--\n" * 50_000,
+        "a" + " " * 100_000 + "b",
+        "a " + "<code>" * 900 + "{#a" * 3_000,
+        "![a](b 'c" + "\\' '" * 3_000 + ")",
+        "www." + "." * 100_000,
+        "\\" * 20_000 + "{{ a }}",
+        "import a" + " from" * 10_000 + "\n\n!!! " + "a " * 20_000,
+        "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
+    ):
+        read_markdown(page, LANGUAGES)
+    assert time.process_time() - begin < 30
+
+
+_BLOCKS = (
+    "# The red *car*\n", "The cat sleeps.\nThe **dog** too.\n", "- a\n- b c\n  - d\n",
+    "1. first\n2. second [link](/a)\n", "> quoted text\n> in lines\n", "> [!NOTE]\n> Be careful.\n",
+    "| a b | c |\n|---|---|\n| d | e<br>f |\n", ":::tip Title\nThe dog.\n:::\n", "[TOC]\n",
+    "```py\nprint('x')\n```\n", "    code\n", "---\n", "<div>\nSome <b>html</b>\n</div>\n",
+    "Go [to it]({{ site.url }}/x) and ![see it](/p.png 'A b').\n",
+    "{% if a %}\nIn it.\n{% endif %}\n",
+    "- item <ul><li>one two</li></ul>\n", "See <https://x.org> or `code a`.\n", "Setext\n======\n",
+    "A [ref][r] and [r].\n\n[r]: /ref 'T'\n", "Note[^1].\n\n[^1]: The note.\n",
+    "{{< a b >}}\nText\n",
+    "Hard  \nbreak\\\nhere\n", "![A]({{< b >}}) is [c d]({% e f %}).\n",
+    "2 * 3 _ 4 \\* & &amp; 5 < 6\n",
+)  # fmt: skip
+
+
+def find_structure(page: str) -> tuple[list[str], Counter[str]]:
+    """Returns the types of a page's blocks in order, and how often each target is linked to."""
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(page)
+    inner = [child.attrs for token in tokens for child in token.children or ()]
+    targets = [str(each[key]) for each in inner for key in ("href", "src") if key in each]
+    return [token.type for token in tokens], Counter(targets)
+
+
+@pytest.mark.parametrize("num_pages", [200])
+def test_any_page_keeps_its_blocks_and_targets(num_pages: int) -> None:
+    rng = random.Random(2)
+    for _ in range(num_pages):
+        page = "\n".join(rng.choices(_BLOCKS, k=rng.randrange(1, 6)))
+        page = page.replace("\n", rng.choice(["\n", "\n", "\r\n"]))
+        assert translate(page, keep_text) == page
+        for translator in (write_capitals, reverse_words):
+            translated = translate(page, translator)
+            wanted, found = find_structure(page), find_structure(translated)
+            assert wanted[0] == found[0], (page, translated)
+            assert wanted[1] == found[1], (page, translated)
+            templates = r"\{\{.*?\}\}|\{%.*?%\}|(?m:^:::.*$)"
+            assert sorted(re.findall(templates, translated)) == sorted(re.findall(templates, page))

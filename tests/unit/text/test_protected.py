@@ -1,3 +1,5 @@
+import time
+
 import pytest
 import regex
 from hypothesis import given
@@ -36,13 +38,33 @@ def lost(source, output, **settings):
             ["{n, plural, one {# file} other {# files}}"],
         ),  # ICU MessageFormat
         ("{d, date, short}", ["{d, date, short}"]),
+        ("$VAR$ items of $1 for $name$", ["$VAR$", "$1", "$name$"]),  # WebExtensions
+        ("$USER_1@x$, ($a$) of $2 and $1", ["$USER_1@x$", "$a$", "$2", "$1"]),
+        ("$user.name$ has $HOME$PATH", ["$user.name$", "$HOME", "$PATH"]),  # StringTemplate
+        ("{{ user.name | title }} buys", ["{{ user.name | title }}"]),  # Jinja
+        ("{% if n %}Yes{% endif %} {# no #}", ["{% if n %}", "{% endif %}", "{# no #}"]),
+        ('{{ {"a": 1}.a }} {%- for a in {} -%}', ['{{ {"a": 1}.a }}', "{%- for a in {} -%}"]),
+        ("{{#each a}}x{{/each}} {{{ b }}}", ["{{#each a}}", "{{/each}}", "{{{ b }}}"]),
+        ('{{< ref "a b" >}} {{% note %}}', ['{{< ref "a b" >}}', "{{% note %}}"]),  # Hugo
+        ("{ $name } {$n} of { -brand-name }", ["{ $name }", "{$n}", "{ -brand-name }"]),  # Fluent
+        ('{ NUMBER($n, type: "x") } now', ['{ NUMBER($n, type: "x") }']),
+        ('of { -brand(case: "b") }', ['{ -brand(case: "b") }']),
+        ("{ $n -> [one] a file *[other] files } left", ["{ $n -> [one] a file *[other] files }"]),
         # None of these is one.
+        ("$5 and $10, costs 5$ and 6$, $1.50, US$1, $1m, 10$x$", ["$x"]),
+        ("from $1 million to $2 million", []),
+        ("$1 and $3", []),
+        ("{%} {#} { - } { -5 } {%", []),
         ("eine 50%ige Lösung, 50 %ige, 100 % sure, {see below}, $ a, { }", []),
         ("}{ {{{ }", []),
     ],
 )
 def test_placeholders(text, expected):
     assert find(text, numbers=False) == [("placeholder", each) for each in expected]
+
+
+def test_no_placeholder_holds_another_piece():
+    assert find("{:wa} {a, b, {wa}}", patterns=("wa+",)) == [("pattern", "wa")] * 2
 
 
 def test_kinds_and_their_order():
@@ -77,6 +99,11 @@ def test_kinds_and_their_order():
         ("see www.x.org", "查看www.x.org获取", []),
         ("see www.x.org/a", "siehe www.x.org/ab", ["www.x.org/a"]),
         ("$VAR", "$VARIABLE", ["$VARIABLE", "$VAR"]),
+        ("$VAR$ apples", "$VAR Äpfel", ["$VAR", "$VAR$"]),
+        ("{{ a | b }} {% if c %}", "{{ a | b }} {% wenn c %}", ["{% if c %}", "{% wenn c %}"]),
+        ("{ $name } of { -brand }", "{ $name } von {-brand}", ["{ -brand }", "{-brand}"]),
+        ("$1 of it", "es", ["$1"]),
+        ("one dollar", "$1", []),
         ("no piece", "%s 7", []),
     ],
 )
@@ -130,6 +157,29 @@ def test_pieces_stand_where_they_say(text):
 @given(_TEXTS)
 def test_a_text_keeps_its_own_pieces(text):
     assert lost(text, text) == []
+
+
+def test_signs_in_rows_take_no_time_that_grows_with_their_square():
+    begin = time.process_time()
+    for signs in (
+        "{%",
+        "{{ a",
+        "{ $a",
+        "{{ a }",
+        "{{a}",
+        "$1",
+        "$a",
+        "$a.",
+        "$",
+        "{# ",
+        "{ -a(",
+        "%}{%",
+        "{{{a}",
+        "$1,",
+        "1$",
+    ):
+        find(signs * 20_000 + "}" * 20_000, numbers=False)
+    assert time.process_time() - begin < 20
 
 
 def test_a_line_of_braces_takes_no_time_that_grows_with_its_square():

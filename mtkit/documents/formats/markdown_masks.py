@@ -1,0 +1,254 @@
+"""What page generators add to Markdown, hidden from its parser under as many other characters.
+
+Templates (`{{ x }}`, `{% x %}`, `{{< x >}}`), comments and lines of directives (`:::note`, `[TOC]`,
+`!!! note`) mean nothing to CommonMark, though they may stand where it wants an address, or between
+paragraphs. Under a mask they are signs of no meaning, and all else has the same position.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mtkit.documents.document import Span
+
+_FILL = "\u2e35"
+"""A sign of punctuation that texts don't have."""
+MASK = re.compile(rf"\{{{_FILL}++")
+_MASKED_LINE = re.compile(rf"[ \t{{{_FILL}]*+")
+"""A line that is all under a mask."""
+
+_OPENING = re.compile(r"(?<!\\)(?:\\\\)*+(\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s))|\\(?=\{)")
+_CLOSING = {"{{<": ">}}", "{{%": "%}}", "{{": "}}", "{%": "%}", "{/*": "*/}", "{#": "#}"}
+_MAX_TEMPLATE = 2_000
+_BLANK_LINE = re.compile(r"\n[ \t]*+\r?\n")
+
+_LINE = re.compile(r"[^\r\n]++")
+_INDENT = r"[ \t>]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++)?+"
+_DIRECTIVE = re.compile(
+    _INDENT + r"(?P<rest>(?::{3,}+|/{3,}+)(?P<title>.*+)"
+    r"|::[A-Za-z][\w-]*+(?:\[[^\[\]]*+\])?+(?:\{[^{}]*+\})?+[ \t]*+\Z"
+    r"|\{:[^{}]*+\}[ \t]*+\Z"
+    r"|<<<[ \t]*+@.*+|-++8<-++.*+"
+    r"|\[\[?(?:_TOC_|TOC|toc)\]\]?[ \t]*+\Z"
+    r"|\[![A-Za-z]++\][-+]?[ \t]*+\Z"
+    r"|%%.*%%[ \t]*+\Z)"
+)
+_ADMONITION = re.compile(
+    _INDENT + r"(?P<rest>(?:!!!|\?\?\?\+?)[ \t]*+[\w-]++(?:[ \t]++[\w-]++)*+"
+    r'(?:[ \t]++"(?P<title>[^"]*+)")?[ \t]*+|===[!+]?[ \t]++"(?P<tab>[^"]*+)"[ \t]*+)\Z'
+)
+_FENCE = re.compile(_INDENT + r"(?P<rest>(?P<fence>`{3,}+|~{3,}+)(?P<name>.*+))")
+_WITH_TEXT = re.compile(
+    r"[ \t]*+\{(?:admonition|attention|card|caution|danger|details|dropdown|epigraph|error|hint"
+    r"|important|margin|note|seealso|sidebar|tab-item|tip|topic|warning)\}"
+)
+"""Directives of MyST in whose fences is text."""
+_OPTION = re.compile(_INDENT + r"(?P<rest>:[\w-]++:.*+)")
+_MODULE = re.compile(
+    r"import\s++(?:[\w*{][^'\"]*?\sfrom\s++)?['\"][^'\"]++['\"];?\s*+\Z"
+    r"|export\s++(?:default|const|let|var|function|async|class)\b.*[=({]"
+    r"|export\s++(?:\*|\{).*\sfrom\s"
+)
+_SIMPLE = re.compile(r"[^\\`*_\[\]{}<>&]*+")
+
+
+class Masked(NamedTuple):
+    """A page under its masks.
+
+    Attributes:
+        text: Its characters, as many as before.
+        titles: Where titles of directives are that are plain text.
+        left: Where text of directives is that stays.
+    """
+
+    text: str
+    titles: list[Span]
+    left: list[Span]
+
+
+def mask_templates(text: str) -> str:
+    """Returns a text with its templates and comments masked."""
+    if "{" not in text:
+        return text
+    pieces = []
+    done = 0
+    for start, end in _find_templates(text):
+        pieces += [text[done:start], _LINE.sub(_fill, text[start:end])]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def mask_page(text: str) -> Masked:
+    """Returns a page with all masked that isn't Markdown's own."""
+    return _LineMasker(mask_templates(text)).mask()
+
+
+def _fill(found: re.Match[str]) -> str:
+    return _cover(len(found.group()))
+
+
+def _cover(length: int) -> str:
+    return "{" + _FILL * (length - 1) if length else ""
+
+
+def _find_templates(text: str) -> Iterator[Span]:
+    """Yields where templates are."""
+    done = 0
+    closing = dict.fromkeys(_CLOSING, -1)
+    """Of each opening sign where the next closing one is, as far as is known."""
+    while found := _OPENING.search(text, done):
+        start, opening = found.start(1), found.group(1)
+        if opening is None:
+            # What is behind a backslash is text.
+            done = found.end() + 1
+            continue
+        done = start + 1
+        first = start + len(opening)
+        if closing[opening] < first:
+            at = text.find(_CLOSING[opening], first)
+            closing[opening] = at if at >= 0 else len(text)
+        end = closing[opening]
+        if end == len(text) or end - first > _MAX_TEMPLATE:
+            continue
+        inner = text[first:end]
+        if opening in ("{{", "{%") and (
+            "`" in inner or opening in inner or (opening == "{{" and _BLANK_LINE.search(inner))
+        ):
+            continue
+        end += len(_CLOSING[opening])
+        end += inner.startswith("{") and text.startswith("}", end)
+        yield start, end
+        done = end
+
+
+class _LineMasker:
+    """Masks the lines of directives.
+
+    Args:
+        text: The page, its templates masked.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = [found.span() for found in re.finditer(r"[^\n]*+\n|[^\n]++", text)]
+        self._edits: list[tuple[int, int, str]] = []
+        self._masked = Masked("", [], [])
+        self._opened: list[str] = []
+        """Fences that were opened and hold text."""
+        self._fence = ""
+        """The one that is open and holds code."""
+        self._has_options = self._in_module = False
+        """Whether the line before was of a directive, or of a module of JavaScript."""
+
+    def mask(self) -> Masked:
+        """Returns the page."""
+        for number, (start, stop) in enumerate(self._lines):
+            line = self._text[start:stop].rstrip("\r\n")
+            fence = _FENCE.fullmatch(line)
+            if self._fence:
+                self._fence = "" if fence and _closes(fence, self._fence) else self._fence
+            elif fence is not None:
+                self._read_fence(start, line, fence)
+            else:
+                self._read_line(number, start, line)
+        pieces = []
+        done = 0
+        for first, last, raw in self._edits:
+            pieces += [self._text[done:first], raw]
+            done = last
+        return self._masked._replace(text="".join([*pieces, self._text[done:]]))
+
+    def _cover(self, start: int, end: int, before: str = "") -> None:
+        self._edits.append((start, end, before + _cover(end - start - len(before))))
+
+    def _read_fence(self, start: int, line: str, found: re.Match[str]) -> None:
+        """Masks a fence of text, and notes one of code."""
+        self._has_options = self._in_module = False
+        is_end = bool(self._opened) and _closes(found, self._opened[-1])
+        name = _WITH_TEXT.match(found["name"])
+        if is_end:
+            self._opened.pop()
+        elif name is not None:
+            self._opened.append(found["fence"])
+            self._has_options = True
+            self._note_title(start + found.start("name") + name.end(), found["name"][name.end() :])
+        else:
+            # A line of backticks that has others behind it is none of a fence.
+            self._fence = found["fence"] if "`" not in found["name"] else ""
+            return
+        self._cover(start + found.start("rest"), start + len(line))
+
+    def _read_line(self, number: int, start: int, line: str) -> None:
+        """Masks any other line, if it is a directive's."""
+        self._in_module = bool(line.strip()) and (
+            self._in_module or _MODULE.match(line) is not None
+        )
+        if self._in_module:
+            self._cover(start, start + len(line))
+        elif self._has_options and (option := _OPTION.fullmatch(line)):
+            self._cover(start + option.start("rest"), start + len(line))
+            return
+        self._has_options = not self._in_module and self._read_directive(number, start, line)
+
+    def _read_directive(self, number: int, start: int, line: str) -> bool:
+        """Masks a line of a directive; returns whether options may follow it."""
+        found = _DIRECTIVE.match(line)
+        if found is not None:
+            self._cover(start + found.start("rest"), start + len(line))
+            title = found["title"]
+            if title is None:
+                return False
+            words = re.match(r"[ \t]*+(?:\{[^{}]*+\}|[\w-]*+)", title)
+            skipped = words.end() if words else 0
+            self._note_title(start + found.start("title") + skipped, title[skipped:])
+            return True
+        found = _ADMONITION.match(line)
+        if found is not None and self._is_indented(number, found.start("rest")):
+            # Its text is indented like that of a list's point.
+            self._cover(start + found.start("rest"), start + len(line), "-   ")
+            for group in ("title", "tab"):
+                title = found[group]
+                if title and _SIMPLE.fullmatch(title):
+                    span = (start + found.start(group), start + found.end(group))
+                    self._masked.titles.append(span)
+                elif title:
+                    self._note_title(start + found.start(group), title)
+        return False
+
+    def _note_title(self, start: int, title: str) -> None:
+        if title.strip():
+            self._masked.left.append((start, start + len(title)))
+
+    def _is_indented(self, number: int, indent: int) -> bool:
+        """Returns whether the next line with text begins four characters behind a line."""
+        for start, stop in self._lines[number + 1 : number + 4]:
+            line = self._text[start:stop]
+            if line.strip():
+                return len(line) - len(line.lstrip(" \t>")) >= indent + 4 or line.startswith("\t")
+        return False
+
+
+def _closes(found: re.Match[str], fence: str) -> bool:
+    is_bare = not found["name"].strip()
+    return is_bare and found["fence"][0] == fence[0] and len(found["fence"]) >= len(fence)
+
+
+def split_lines(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
+    """Returns which lines of a paragraph belong together: those between lines under a mask.
+
+    Args:
+        lines: The paragraph's, masked.
+        content: All of it as it is written.
+    """
+    runs = []
+    first = 0
+    for number, line in enumerate(lines):
+        if _MASKED_LINE.fullmatch(line):
+            runs.append((first, number))
+            first = number + 1
+        elif number == 0 and re.match(r"\[![A-Za-z]+\]", content):
+            # The title of a note.
+            runs.append((0, 1))
+            first = 1
+    runs.append((first, len(lines)))
+    return [run for run in runs if run[0] < run[1]]
