@@ -7,7 +7,7 @@ can multiply; one that names entities of a public DTD keeps them as they are.
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.parsers import expat
@@ -168,6 +168,14 @@ class _TokenReader:
             done = position
             counted.append(characters)
         return counted
+
+
+def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
+    """Yields the indices of what an element itself holds: elements, texts and all else."""
+    index = parent + 1
+    while index < tokens[parent].partner:
+        yield index
+        index = tokens[index].partner + 1 if tokens[index].kind == "open" else index + 1
 
 
 def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
