@@ -96,7 +96,8 @@ class Paragraph:
 
     def add(self, item: Item) -> None:
         """Adds the next item."""
-        self.next_starts[self._last] = item.start
+        if self._last >= 0:
+            self.next_starts[self._last] = item.start
         self.starts[item.start] = self.ends[item.end] = item
         self._last = item.end
 
@@ -306,7 +307,9 @@ class _Writer:
             self._enter(model.before)
             self._open_text(model)
         self._pieces.append(raw)
-        self._at, self._is_apart = self._item.end, False
+        # A sign's model has characters in its place, and nothing of the source follows these.
+        self._at = -1 if self._item.is_sign else self._item.end
+        self._is_apart = False
         if self._own is None:
             self._plain = self._item
 
