@@ -31,7 +31,8 @@ from mtkit.documents.xml_tokens import (
 _NAMESPACE = re.compile(
     r"http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/"
     r"(?:wordprocessingml|drawingml)(?:/2006)?/main|"
-    r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0"
+    r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0|"
+    r"urn:org:documentfoundation:names:experimental:office:xmlns:loext:1\.0"
 )
 _UNSEEN = re.compile(
     r"<(?:\w+:)?(?:lang|noProof|rtl|cs|szCs|bCs|iCs)\b[^>]*/>|"
@@ -44,8 +45,8 @@ _RUN_HOLDERS = frozenset(
     ["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "sdt", "customXml", "bdo", "dir"]
 )
 """Elements of a paragraph that hold runs."""
-_TEXT_HOLDERS = frozenset(["span", "a", "meta", "ruby"])
-"""Elements of a paragraph of OpenDocument that hold text."""
+_TEXT_HOLDERS = frozenset(["span", "a", "meta", "ruby", "content-control"])
+"""Elements of a paragraph of OpenDocument that hold text; the last is LibreOffice's own."""
 _CONTENT = {"sdt": "sdtContent", "ruby": "ruby-base"}
 """The child of such an element that holds all of its text, where it is one."""
 _PROPERTIES = frozenset(["smartTagPr", "customXmlPr", "fldData"])

@@ -247,6 +247,21 @@ def test_bases_of_rubies_and_metadata_are_text() -> None:
     assert "<text:meta>IT INSIDE</text:meta>" in translated
 
 
+def test_content_controls_of_libreoffice_hold_text() -> None:
+    space = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
+    opening = f'<l:content-control xmlns:l="{space}">'
+    body = f"<text:p>Two {opening}red apples</l:content-control> fall.</text:p>"
+    assert read_seen("odt", body) == ["Two red apples fall."]
+    assert f"{opening}APPLES RED</l:content-control>" in translate("odt", body, reverse_words)
+
+
+def test_an_element_may_begin_inside_a_word_behind_a_tag_without_text() -> None:
+    mark = '<w:bookmarkStart w:id="1"/>'
+    assert read_seen(
+        "docx", f"<w:p>{run('A dog')}{mark}{run('s bark', '<w:b/>')}{run(' now.')}</w:p>"
+    )
+
+
 @pytest.mark.parametrize("beside", ["", '<w:t xml:space="preserve">and </w:t>'])
 def test_bases_of_rubies_in_runs_are_text(beside: str) -> None:
     above = f"<w:ruby><w:rubyPr/><w:rt>{run('rt')}</w:rt>"
