@@ -16,6 +16,7 @@ write_unit.py       text and tags written in order
 spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs
 archives.py         documents that are zip archives of XML
+archive_parts.py    which part is the main one, and text in parts that aren't translated
 xml_tokens.py       XML by its tokens
 formats/            where the units of each format are
 """

@@ -10,6 +10,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mtkit.documents.archive_parts import (
+    find_main_part,
+    find_paragraphs,
+    find_root_namespace,
+)
 from mtkit.errors import MtkitError
 
 _MAX_XML_BYTES = 64 << 20
@@ -20,39 +25,63 @@ _COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 """Those of which `zipfile` unpacks no more than it is asked for."""
 
 
+_RELATIONSHIPS = "_rels/.rels"
+_REASON = "in parts that aren't translated"
+
+
 @dataclass(frozen=True)
 class Archive:
     """A kind of such documents.
 
     Attributes:
-        needed: The part without which it is no document of this kind.
-        parts: Names of the parts that hold text.
+        needed: The main part, without which it is no document of this kind.
+        parts: Names of the parts that hold text, from the folder of the main part on.
+        unread: Such names of parts that aren't translated and hold no text that a reader sees.
+        language: What the namespace of the main part's root holds, where `_rels/.rels` may name
+            another part as the main one.
     """
 
     needed: str
     parts: re.Pattern[str]
+    unread: re.Pattern[str]
+    language: str = ""
 
 
 ARCHIVES = {
     "docx": Archive(
         "word/document.xml",
-        re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml"),
+        re.compile(r"(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml"),
+        re.compile(r"(?:glossary|theme|diagrams/(?!data)).*"),
+        "wordprocessingml",
     ),
     "pptx": Archive(
         "ppt/presentation.xml",
-        re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
+        re.compile(r"(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
+        re.compile(
+            r"(?:slideLayouts|slideMasters|notesMasters|handoutMasters|theme|diagrams/(?!data)).*"
+        ),
+        "presentationml",
     ),
-    "odt": Archive("content.xml", re.compile(r"(?:content|styles)\.xml")),
+    "odt": Archive(
+        "content.xml", re.compile(r"(?:content|styles)\.xml"), re.compile(r".*(?<!/content\.xml)")
+    ),
 }
 
 
-def translate_archive(content: bytes, form: str, translate_part: Callable[[bytes], bytes]) -> bytes:
+def translate_archive(
+    content: bytes,
+    form: str,
+    translate_part: Callable[[bytes], bytes],
+    skip: Callable[[str, str, str], None] | None = None,
+) -> bytes:
     """Returns an archive whose parts with text have been translated.
 
     Args:
         content: The archive.
         form: A key of `ARCHIVES`.
         translate_part: Translates the XML of a part.
+        skip: Gets each paragraph of a part that isn't translated: the part's name, the text, and
+            the reason.
 
     Raises:
         MtkitError: It is damaged, encrypted, too large, or a document of another kind; what is
@@ -66,12 +95,17 @@ def translate_archive(content: bytes, form: str, translate_part: Callable[[bytes
             zipfile.ZipFile(written, "w") as target,
         ):
             members = source.infolist()
-            _check(members, kind, form, _MAX_XML_BYTES + 2 * len(content))
+            _check(members, _MAX_XML_BYTES + 2 * len(content))
+            main = _find_main(source, kind, form)
             target.comment = source.comment
             for member in members:
                 part = _read(source, member)
-                if kind.parts.fullmatch(member.filename):
+                name = _find_name(member.filename, main, kind)
+                if kind.parts.fullmatch(name):
                     part = _translate(member.filename, part, translate_part)
+                elif skip is not None and name.endswith(".xml") and not kind.unread.fullmatch(name):
+                    for text in find_paragraphs(part):
+                        skip(member.filename, text, _REASON)
                 target.writestr(member, part)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise MtkitError(
@@ -80,10 +114,8 @@ def translate_archive(content: bytes, form: str, translate_part: Callable[[bytes
     return written.getvalue()
 
 
-def _check(members: list[zipfile.ZipInfo], kind: Archive, form: str, max_bytes: int) -> None:
+def _check(members: list[zipfile.ZipInfo], max_bytes: int) -> None:
     names = [member.filename for member in members]
-    if kind.needed not in names:
-        raise MtkitError(f"no {form} document: it has no part {kind.needed}")
     if len(names) > _MAX_PARTS or len(set(names)) < len(names):
         raise MtkitError(f"more than {_MAX_PARTS:,} parts, or two of the same name")
     num_bytes = sum(member.file_size for member in members)
@@ -96,6 +128,30 @@ def _check(members: list[zipfile.ZipInfo], kind: Archive, form: str, max_bytes: 
             "compressed in a way that no office program does",
             "open it in an office program and save it",
         )
+
+
+def _find_main(source: zipfile.ZipFile, kind: Archive, form: str) -> str:
+    """Returns the name of the main part: that which the relationships name, or the usual one."""
+    # Names of parts that differ in case alone are the same.
+    names = {member.filename.lower(): member for member in source.infolist()}
+    main = kind.needed
+    relationships = names.get(_RELATIONSHIPS) if kind.language else None
+    if relationships is not None:
+        main = find_main_part(_read(source, relationships)) or main
+    found = names.get(main.lower())
+    if found is None:
+        raise MtkitError(f"no {form} document: it has no part {main}")
+    if main != kind.needed and kind.language not in find_root_namespace(_read(source, found)):
+        raise MtkitError(f"no {form} document: {main} is of another kind")
+    return found.filename
+
+
+def _find_name(name: str, main: str, kind: Archive) -> str:
+    """Returns the name of a part from the main part's folder on; nothing if it lies elsewhere."""
+    folder = main[: main.rfind("/") + 1]
+    if name == main:
+        return kind.needed.rpartition("/")[2]
+    return name[len(folder) :] if name.startswith(folder) else ""
 
 
 def _read(source: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

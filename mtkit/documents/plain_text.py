@@ -1,5 +1,6 @@
 """A unit's text as a translator sees it, and what stood between its words."""
 
+import bisect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -76,15 +77,16 @@ def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
 
 
 def _find_cuts(plain: PlainText, atoms: Sequence[Span]) -> dict[str, set[int]]:
-    """Returns the words that one tag's end and another's beginning part, such as x<sup>2</sup>."""
-    ends = {event.position for event in plain.events if event.kind == "close"}
+    """Returns the words that an element begins in behind another tag, as in x<wbr><b>y</b>."""
+    ends = sorted({event.position for event in plain.events if event.kind in ("close", "void")})
     cuts: dict[str, set[int]] = {}
     index: AtomIndex | None = None
     for event in plain.events:
-        if event.kind == "open" and event.position in ends:
+        before = bisect.bisect_right(ends, event.position) - 1
+        if event.kind == "open" and before >= 0:
             index = index or AtomIndex(atoms)
             number = index.find_ending_behind(event.position)
-            if number < len(atoms) and atoms[number][0] < event.position:
+            if number < len(atoms) and atoms[number][0] < ends[before]:
                 start, end = atoms[number]
                 cuts.setdefault(plain.text[start:end], set()).add(event.position - start)
     return cuts

@@ -170,6 +170,14 @@ class _TokenReader:
         return counted
 
 
+def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
+    """Yields the indices of what an element itself holds: elements, texts and all else."""
+    index = parent + 1
+    while index < tokens[parent].partner:
+        yield index
+        index = tokens[index].partner + 1 if tokens[index].kind == "open" else index + 1
+
+
 def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
     """Returns a text of XML, with what its entities stand for."""
     spelled = []

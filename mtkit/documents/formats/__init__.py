@@ -8,6 +8,7 @@ markdown_masks.py   what page generators add to it, hidden from its parser
 markdown_inline.py  its tokens, with their positions
 markdown_writing.py its translations, read again before they are written
 office.py     paragraphs of Word, PowerPoint and OpenDocument texts
+office_runs.py  a translation in runs, each with its formatting
 plain.py      plain text
 subtitles.py  SubRip and WebVTT
 bilingual.py  a text and its translation side by side: XLIFF, TMX

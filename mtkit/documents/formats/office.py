@@ -6,50 +6,60 @@ HTML. Where the translation enters or leaves such an element, runs are closed an
 line breaks end a unit.
 """
 
-import dataclasses
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from mtkit.documents.document import Document, Languages, Node, Token, Unit
-from mtkit.documents.units import RUN, Part, make_units
-from mtkit.documents.xml_tokens import XML_TEXT, XmlToken, read_xml_spelled, read_xml_tokens
+from mtkit.documents.document import Document, Languages, Spelled
+from mtkit.documents.formats.office_runs import (
+    HYPHEN,
+    RUN_TEXT,
+    Item,
+    Paragraph,
+    Run,
+    add_runs,
+    wrap_unit,
+)
+from mtkit.documents.units import Part, make_units
+from mtkit.documents.xml_tokens import (
+    XML_TEXT,
+    XmlToken,
+    children,
+    read_xml_spelled,
+    read_xml_tokens,
+)
 
 _NAMESPACE = re.compile(
     r"http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/"
     r"(?:wordprocessingml|drawingml)(?:/2006)?/main|"
-    r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0"
+    r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0|"
+    r"urn:org:documentfoundation:names:experimental:office:xmlns:loext:1\.0"
 )
 _UNSEEN = re.compile(
-    r'<(?:\w+:)?(?:lang|noProof|rtl|cs|szCs|bCs|iCs)\b[^>]*/>|\s(?:dirty|err|lang|altLang)="[^"]*"'
+    r"<(?:\w+:)?(?:lang|noProof|rtl|cs|szCs|bCs|iCs)\b[^>]*/>|"
+    r'\s(?:dirty|err|lang|altLang|smtClean)="[^"]*"'
 )
 """What makes two formattings differ that a reader can't tell apart."""
-_HOLDERS = frozenset(["hyperlink", "ins", "smartTag", "fldSimple", "span", "a"])
-"""Elements that hold runs, or text."""
-_EDGES = frozenset(["tab", "br", "cr", "ptab", "pPr", "endParaRPr", "fldChar", "instrText", "rPr"])
-_EDGES |= {"line-break", "tracked-changes"}
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A text in a run.
-
-    Attributes:
-        tag: Where the tag in front of the text begins.
-        start: Where the text begins.
-        end: Where it ends.
-        opening: What opens a run like its own, up to the text's tag.
-        closing: What closes the run behind the text.
-        look: Its formatting, less what can't be seen.
-    """
-
-    tag: int
-    start: int
-    end: int
-    opening: str
-    closing: str
-    look: str
+_SPACE_BETWEEN = re.compile(r">\s+<")
+_NO_LOOK = re.compile(r"<(?:\w+:)?rPr\s*(?:/>|></(?:\w+:)?rPr\s*>)")
+_RUN_HOLDERS = frozenset(
+    ["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "sdt", "customXml", "bdo", "dir"]
+)
+"""Elements of a paragraph that hold runs."""
+_TEXT_HOLDERS = frozenset(["span", "a", "meta", "ruby", "content-control"])
+"""Elements of a paragraph of OpenDocument that hold text; the last is LibreOffice's own."""
+_CONTENT = {"sdt": "sdtContent", "ruby": "ruby-base"}
+"""The child of such an element that holds all of its text, where it is one."""
+_PROPERTIES = frozenset(["smartTagPr", "customXmlPr", "fldData"])
+"""First children of such an element that aren't part of its text."""
+_RUN_EDGES = frozenset(["tab", "br", "cr", "ptab", "pPr", "endParaRPr", "fldChar", "instrText"])
+_TEXT_EDGES = frozenset(["tab", "line-break"])
+_REMOVED = frozenset(["del", "moveFrom", "deletion"])
+"""Elements whose text is kept only so that its removal can be undone."""
+_UNREAD = _REMOVED | {"instrText", "delText", "delInstrText", "fldData", "binData"}
+_UNREAD |= {"rt", "ruby-text", "note-citation"}
+"""Elements whose text a reader doesn't see, or needs no translation of."""
+_TAG_NAME = re.compile(r"<([^\s/>]+)")
+_REASON = "in unsupported elements"
 
 
 def read_office(text: str, _: Languages) -> Document:
@@ -60,15 +70,16 @@ def read_office(text: str, _: Languages) -> Document:
     """
     tokens = read_xml_tokens(text, namespaces=True)
     document = Document(text)
-    pieces = _find_pieces(text, tokens)
-    for first, token in enumerate(tokens):
-        if token.kind != "open" or _name(token) not in ("p", "h"):
-            continue
-        parts = _list_parts(text, tokens, first, pieces)
-        own = [pieces[part.start] for part in parts if part.start in pieces]
-        plain = _find_plain_look(own)
-        units = make_units(_add_runs(parts, pieces, plain), XML_TEXT)
-        document.units += [_wrap(text, unit, pieces) if own else unit for unit in units]
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        name = _name(token) if token.kind == "open" else ""
+        if name in _REMOVED:
+            index = token.partner
+        elif name in ("p", "h"):
+            reader = _RunReader if _has_runs(token) else _Reader
+            reader(document, tokens, index).read()
+        index += 1
     return document
 
 
@@ -78,221 +89,291 @@ def _name(token: XmlToken) -> str:
     return name if _NAMESPACE.fullmatch(namespace) else ""
 
 
-def _find_pieces(text: str, tokens: Sequence[XmlToken]) -> dict[int, _Piece]:
-    """Returns all texts that stand in runs, by where they begin."""
-    pieces: dict[int, _Piece] = {}
-    runs: list[tuple[XmlToken, str]] = []
-    for token in tokens:
-        name = _name(token)
-        if token.kind == "open" and name == "r":
-            runs.append((token, ""))
-        elif token.kind == "close" and name == "r":
-            runs.pop()
-        elif name == "rPr" and token.kind in ("open", "empty") and runs:
-            end = tokens[token.partner].end if token.kind == "open" else token.end
-            runs[-1] = (runs[-1][0], text[token.start : end])
-        elif name == "t" and token.kind == "open" and runs:
-            (run, look), close = runs[-1], tokens[token.partner]
-            run_end = tokens[run.partner]
-            pieces[token.end] = _Piece(
-                token.start,
-                token.end,
-                close.start,
-                text[run.start : run.end] + look,
-                text[close.start : close.end] + text[run_end.start : run_end.end],
-                _UNSEEN.sub("", look),
-            )
-    return pieces
+def _has_runs(token: XmlToken) -> bool:
+    return not token.name.startswith("urn:")
 
 
-def _list_parts(
-    text: str, tokens: Sequence[XmlToken], paragraph: int, pieces: Mapping[int, _Piece]
-) -> list[Part]:
-    """Returns a paragraph's texts, tags and edges, without the tags of its runs."""
-    has_runs = _name(tokens[paragraph]) == "p" and "wordprocessingml" in tokens[paragraph].name
-    has_runs |= "drawingml" in tokens[paragraph].name
-    parts: list[Part] = []
-    index = paragraph + 1
-    while index < tokens[paragraph].partner:
-        token = tokens[index]
-        name = _name(token)
-        if token.kind == "text":
-            if not has_runs or token.start in pieces:
-                spelled = read_xml_spelled(text[token.start : token.end])
-                parts.append(Part("text", token.start, token.end, spelled=spelled))
-        elif token.kind == "close" and name not in _HOLDERS:
-            pass
-        elif name in _HOLDERS and token.kind in ("open", "close"):
-            parts.append(Part(token.kind, token.start, token.end, token.name))
-        elif has_runs and token.kind == "open" and name in ("r", "t"):
-            inside = tokens[index + 1 : token.partner]
-            if name == "r" and not any(each.start in pieces for each in inside):
-                is_edge = any(_name(each) in _EDGES - {"rPr"} for each in inside)
-                end = tokens[token.partner].end
-                parts.append(Part("edge" if is_edge else "void", token.start, end))
-                index = token.partner
-        else:
-            last = tokens[token.partner] if token.kind == "open" else token
-            if name != "rPr":
-                parts.append(Part("edge" if name in _EDGES else "void", token.start, last.end))
-            if token.kind == "open":
-                index = token.partner
-        index += 1
-    return parts
-
-
-def _find_plain_look(pieces: Sequence[_Piece]) -> str:
-    """Returns the formatting that most characters have."""
-    counts: Counter[str] = Counter()
-    for piece in pieces:
-        counts[piece.look] += piece.end - piece.start
-    return counts.most_common(1)[0][0] if counts else ""
-
-
-def _add_runs(parts: Sequence[Part], pieces: Mapping[int, _Piece], plain: str) -> list[Part]:
-    """Returns parts with the tags of runs that aren't plain, and joints of those that are alike."""
-    added: list[Part] = []
-    current: _Piece | None = None
-
-    def leave() -> None:
-        if current is not None and current.look != plain:
-            added.append(Part("close", current.end, current.end, RUN))
-
-    for part in parts:
-        piece = pieces.get(part.start) if part.kind == "text" else None
-        if piece is not None and current is not None and current.look == piece.look:
-            added.append(Part("joint", current.end, piece.start))
-        else:
-            leave()
-            if piece is not None and piece.look != plain:
-                added.append(Part("open", piece.start, piece.start, RUN))
-        added.append(part)
-        current = piece
-    leave()
-    return added
-
-
-def _wrap(text: str, unit: Unit, pieces: Mapping[int, _Piece]) -> Unit:
-    """Returns a unit whose translation has its runs closed and opened where it needs to."""
-    within: list[tuple[_Piece, bool]] = []
-
-    def visit(nodes: Sequence[Node], *, is_run: bool) -> None:
-        for node in nodes:
-            if node.start in pieces and node.kind == "text":
-                within.append((pieces[node.start], is_run))
-            visit(node.children, is_run=is_run or node.kind == "run")
-
-    visit(unit.nodes, is_run=False)
-    first, last = within[0][0], within[-1][0]
-
-    def join(tokens: Sequence[Token]) -> str:
-        return _Joiner(text, pieces, within).join(tokens)
-
-    output = (first.tag, last.end)
-    return dataclasses.replace(unit, start=first.tag, end=last.end, output=output, join=join)
-
-
-class _Joiner:
-    """Puts tokens together, in runs: begins in the unit's first run and ends in its last.
+class _Reader:
+    """Reads a paragraph of OpenDocument: its texts, tags and edges.
 
     Args:
-        text: The document's.
-        pieces: Texts in runs, by where they begin.
-        within: Those of the unit, and whether each stands in an element of its own formatting.
+        document: Gets the paragraph's units.
+        tokens: The document's.
+        index: Of the paragraph's first token.
     """
 
-    def __init__(
-        self, text: str, pieces: Mapping[int, _Piece], within: Sequence[tuple[_Piece, bool]]
-    ) -> None:
-        self._text, self._by_start = text, pieces
-        self._current: _Piece | None = within[0][0]
-        self._is_first = True
-        self._last = within[-1][0]
-        self._source = text[within[0][0].tag : self._last.end + 1]
-        self._plain = [piece for piece, is_run in within if not is_run] or [within[0][0]]
-        self._used = int(self._current is self._plain[0])
-        self._pieces: list[str] = []
-        self._texts: list[list[str]] = [[]]
-        """Texts of the current run, and of those that joints part from it."""
-        self._joints: list[str] = []
-        self._is_word = "wordprocessingml" in text[:4_000]
+    holders, edges = _TEXT_HOLDERS, _TEXT_EDGES
 
-    def join(self, tokens: Sequence[Token]) -> str:
-        """Returns what takes the unit's place."""
-        runs: list[_Piece] = []
-        for token in tokens:
-            node = token.node
-            if node is not None and node.kind == "run":
-                if token.kind == "open":
-                    runs.append(self._by_start[node.start])
-                elif token.kind == "close":
-                    runs.pop()
-                else:
-                    # It has nothing but space.
-                    self._add_text(token.raw, [*runs, self._by_start[node.start]])
-            elif node is not None and node.kind == "joint":
-                self._add_joint(token.raw, runs)
-            elif token.kind == "text":
-                self._add_text(token.raw, runs)
+    def __init__(self, document: Document, tokens: Sequence[XmlToken], index: int) -> None:
+        self.document, self.tokens = document, tokens
+        self.text = document.text
+        self.parts: list[Part] = []
+        self._paragraph = index
+        self._holders: dict[int, int] = {}
+        """Indices of elements that hold text, by that of the token that ends the text."""
+
+    def read(self) -> None:
+        """Adds the paragraph's units to the document."""
+        index, end = self._paragraph + 1, self.tokens[self._paragraph].partner
+        while index < end:
+            token = self.tokens[index]
+            if token.kind == "close":
+                index = self.leave(index)
+            elif token.kind in ("open", "empty"):
+                index = self.read_element(index)
             else:
-                self._close()
-                self._pieces.append(token.raw)
-        return self._finish()
+                self.read_text(index)
+                index += 1
+        self.add_units()
 
-    def _add_text(self, raw: str, runs: Sequence[_Piece]) -> None:
-        """Adds text to the run that has its formatting."""
-        if not raw:
+    def add_units(self) -> None:
+        """Adds what has been read."""
+        self.document.units += make_units(self.parts, XML_TEXT)
+
+    def read_text(self, index: int) -> None:
+        """Reads what is no tag."""
+        token = self.tokens[index]
+        if token.kind == "text":
+            spelled = read_xml_spelled(self.text[token.start : token.end])
+            self.add(Part("text", token.start, token.end, spelled=spelled))
+        else:
+            self.add_left(index)
+
+    def read_element(self, index: int) -> int:
+        """Reads an element, or its tag if it holds text; returns the index behind it."""
+        name = _name(self.tokens[index])
+        if name == "s":
+            start, end = self.find_span(index)
+            spelled = Spelled(" ", self.text[start:end])
+            self.add(Part("text", start, end, spelled=(spelled,)))
+        elif name in self.edges:
+            self.add(Part("edge", *self.find_span(index)))
+        elif name not in self.holders or (content := self._find_content(index)) is None:
+            self.add_left(index)
+        else:
+            return self.enter(index, content)
+        return self.skip(index)
+
+    def enter(self, index: int, content: int) -> int:
+        """Reads what begins an element that holds text; returns the index of what it holds.
+
+        Args:
+            index: Of the element.
+            content: Of the element in it that holds the text, or its own.
+        """
+        holder, last = self.tokens[index], content
+        for child in children(self.tokens, content):
+            token = self.tokens[child]
+            if _name(token) in _PROPERTIES and token.kind in ("open", "empty"):
+                last = self.skip(child) - 1
+            elif token.kind != "text" or self.text[token.start : token.end].strip():
+                break
+        self._holders[self.tokens[content].partner] = index
+        self.add(Part("open", holder.start, self.tokens[last].end, holder.name))
+        return last + 1
+
+    def leave(self, index: int) -> int:
+        """Reads what ends an element that holds text; returns the index behind it."""
+        holder = self.tokens[self._holders[index]]
+        end = self.tokens[holder.partner].end
+        self.add(Part("close", self.tokens[index].start, end, holder.name))
+        return holder.partner + 1
+
+    def add(self, part: Part) -> None:
+        """Adds the next part."""
+        self.parts.append(part)
+
+    def add_left(self, index: int) -> None:
+        """Adds what stays as it is, and notes the text in it that a reader sees."""
+        self.note_skipped(index)
+        self.add(Part("void", *self.find_span(index)))
+
+    def note_skipped(self, index: int) -> None:
+        """Notes the text of something that stays as it is, unless that is in its own paragraphs."""
+        token = self.tokens[index]
+        if token.kind not in ("open", "cdata", "text"):
             return
-        look = runs[-1].look if runs else self._plain[0].look
-        if self._current is None or self._current.look != look:
-            self._close()
-            self._open(runs[-1] if runs else self._next_plain())
-        self._texts[-1].append(raw)
+        pieces: list[str] = []
+        opened = [True]
+        end = self.skip(index)
+        while index < end:
+            each = self.tokens[index]
+            name = _name(each)
+            if each.kind == "open":
+                if name in _UNREAD or name in ("p", "h"):
+                    index = each.partner
+                else:
+                    opened.append(name != "")
+            elif each.kind == "close":
+                opened.pop()
+            elif each.kind in ("text", "cdata") and opened[-1]:
+                pieces += [spelled.text for spelled in self._read_characters(each)]
+            index += 1
+        detail = self.find_tag_name(token) if token.kind == "open" else ""
+        self.document.skip(token.start, "".join(pieces), _REASON, detail)
 
-    def _add_joint(self, raw: str, runs: Sequence[_Piece]) -> None:
-        """Adds what stood between two runs of the same formatting, where it still does."""
-        look = runs[-1].look if runs else self._plain[0].look
-        if self._current is not None and self._current.look == look:
-            self._joints.append(raw)
-            self._texts.append([])
-        if not runs:
-            self._used += 1
+    def find_tag_name(self, token: XmlToken) -> str:
+        """Returns the name of an element as it is written."""
+        found = _TAG_NAME.match(self.text, token.start)
+        return found.group(1) if found else ""
 
-    def _finish(self) -> str:
-        """Returns it all, the last run open."""
-        if self._current is None or self._current.look != self._last.look:
-            self._close()
-            self._open(self._last)
-        self._flush()
-        return "".join(self._pieces)
+    def _read_characters(self, token: XmlToken) -> Sequence[Spelled]:
+        raw = self.text[token.start : token.end]
+        if token.kind == "text":
+            return read_xml_spelled(raw)
+        inner = raw.removeprefix("<![CDATA[").removesuffix("]]>")
+        return (Spelled(inner, raw),)
 
-    def _next_plain(self) -> _Piece:
-        self._used += 1
-        return self._plain[min(self._used, len(self._plain)) - 1]
+    def _find_content(self, index: int) -> int | None:
+        """Returns which element holds the text of one that does; None if none does."""
+        name = _CONTENT.get(_name(self.tokens[index]))
+        if name is None:
+            return index if self.tokens[index].kind == "open" else None
+        return self.find_child(index, name)
 
-    def _open(self, piece: _Piece) -> None:
-        self._current, self._is_first = piece, False
+    def find_child(self, index: int, name: str) -> int | None:
+        """Returns the index of an element's own element that isn't empty."""
+        for child in children(self.tokens, index):
+            if self.tokens[child].kind == "open" and _name(self.tokens[child]) == name:
+                return child
+        return None
 
-    def _close(self) -> None:
-        if self._current is not None:
-            closing = self._current.closing
-            self._flush()
-            self._pieces.append(closing)
-            self._current = None
+    def find_span(self, index: int) -> tuple[int, int]:
+        """Returns where something begins and ends, with all that it holds."""
+        return self.tokens[index].start, self.tokens[self.skip(index) - 1].end
 
-    def _flush(self) -> None:
-        """Writes the current run."""
-        assert self._current is not None
-        first = self._text[self._current.tag : self._current.start]
-        self._pieces += [] if self._is_first else [self._current.opening]
-        for before, texts in zip([first, *self._joints], self._texts, strict=True):
-            self._pieces.append(self._write("".join(texts), before))
-        self._texts, self._joints = [[]], []
+    def skip(self, index: int) -> int:
+        """Returns the index behind something with all that it holds."""
+        token = self.tokens[index]
+        return (token.partner if token.kind == "open" else index) + 1
 
-    def _write(self, text: str, before: str) -> str:
-        """Returns a text behind what ends in its opening tag, which says to keep space at ends."""
-        tag = before[before.rindex("<") :]
-        loses_space = self._is_word and text != text.strip() and "xml:space" not in tag
-        if loses_space and ":t" in tag and f"{tag}{text}<" not in self._source:
-            before = before[:-1] + ' xml:space="preserve">'
-        return before + text
+
+class _RunReader(_Reader):
+    """Reads a paragraph of Word or PowerPoint, whose text stands in runs."""
+
+    holders, edges = _RUN_HOLDERS, _RUN_EDGES
+
+    def __init__(self, document: Document, tokens: Sequence[XmlToken], index: int) -> None:
+        super().__init__(document, tokens, index)
+        is_word = "wordprocessingml" in tokens[index].name
+        self._items = Paragraph(document.text, keeps_space=not is_word)
+        self._opened: list[Run | None] = [None]
+        """Runs and elements that hold runs; None for the latter and for the paragraph."""
+
+    def add_units(self) -> None:
+        """Adds what has been read."""
+        items = self._items
+        parts = add_runs(self.parts, items.starts, items.find_plain_look())
+        self.document.units += [wrap_unit(unit, items) for unit in make_units(parts, RUN_TEXT)]
+
+    def read_text(self, index: int) -> None:
+        """Reads what is no tag: between runs there is no text."""
+        token = self.tokens[index]
+        if token.kind != "text" or self.text[token.start : token.end].strip():
+            self.add_left(index)
+
+    def read_element(self, index: int) -> int:
+        """Reads an element, or its tag if it holds text; returns the index behind it."""
+        name = _name(self.tokens[index])
+        if self._opened[-1] is not None:
+            return self._read_in_run(index, name)
+        if name != "r" or self.tokens[index].kind == "empty":
+            return super().read_element(index)
+        inside = [_name(self.tokens[child]) for child in self._list_content(index)]
+        if any(map(self._is_text, self._list_content(index))):
+            self._opened.append(self._make_run(index))
+            return index + 1
+        for child in self._list_content(index):
+            self.note_skipped(child)
+        self.add(Part("void" if _RUN_EDGES.isdisjoint(inside) else "edge", *self.find_span(index)))
+        return self.skip(index)
+
+    def leave(self, index: int) -> int:
+        """Reads what ends a run, or an element that holds runs; returns the index behind it."""
+        if self._opened[-1] is None:
+            return super().leave(index)
+        self._opened.pop()
+        return index + 1
+
+    def add(self, part: Part) -> None:
+        """Adds the next part, and the item that it is."""
+        before = self._opened[-1]
+        if part.kind == "open":
+            self._opened.append(None)
+        elif part.kind == "close":
+            self._opened.pop()
+        span = (part.start, part.end)
+        self._add_item(part, Item(*span, before, self._opened[-1], span))
+
+    def _add_item(self, part: Part, item: Item) -> None:
+        super().add(part)
+        self._items.add(item)
+
+    def _read_in_run(self, index: int, name: str) -> int:
+        """Reads an element of a run; returns the index behind it, or behind its tag."""
+        if self._is_text(index) and name == "ruby":
+            base = self.find_child(index, "rubyBase")
+            assert base is not None, "it is text"
+            return self.enter(index, base)
+        if self._is_text(index):
+            self._read_characters_of(index)
+        elif name in _RUN_EDGES:
+            self.add(Part("edge", *self.find_span(index)))
+        elif name != "rPr":
+            self.add_left(index)
+        return self.skip(index)
+
+    def _read_characters_of(self, index: int) -> None:
+        """Reads an element of a run that holds characters, or is one."""
+        run, token = self._opened[-1], self.tokens[index]
+        start, end = outer = self.find_span(index)
+        if _name(token) == "noBreakHyphen":
+            spelled: tuple[Spelled, ...] = (Spelled(HYPHEN, self.text[start:end]),)
+            prefix = self.find_tag_name(token).removesuffix("noBreakHyphen")
+            tag, closing = f"<{prefix}t>", f"</{prefix}t>"
+        else:
+            start, end = token.end, self.tokens[token.partner].start
+            spelled = read_xml_spelled(self.text[start:end])
+            tag, closing = self.text[outer[0] : start], self.text[end : outer[1]]
+        part = Part("text", start, end, spelled=spelled)
+        self._add_item(part, Item(start, end, run, run, outer, tag, closing, start == outer[0]))
+
+    def _is_text(self, index: int) -> bool:
+        """Returns whether an element of a run holds text to translate, or is a character of it."""
+        token = self.tokens[index]
+        match _name(token):
+            case "t" if token.kind == "open":
+                return token.partner == index + 2 and self.tokens[index + 1].kind == "text"
+            case "ruby":
+                return self.find_child(index, "rubyBase") is not None
+            case name:
+                return name == "noBreakHyphen" and token.kind in ("open", "empty")
+
+    def _list_content(self, index: int) -> list[int]:
+        """Returns the indices of what a run holds, but its formatting and space between tags."""
+        return [
+            child
+            for child in children(self.tokens, index)
+            if _name(self.tokens[child]) != "rPr"
+            and (
+                self.tokens[child].kind != "text"
+                or self.text[slice(*self.find_span(child))].strip()
+            )
+        ]
+
+    def _make_run(self, index: int) -> Run:
+        token = self.tokens[index]
+        look = ""
+        for child in children(self.tokens, index):
+            if _name(self.tokens[child]) == "rPr":
+                look = self.text[slice(*self.find_span(child))]
+        content = self._list_content(index)
+        closing = self.tokens[token.partner]
+        return Run(
+            token.start,
+            closing.end,
+            self.text[token.start : token.end] + look,
+            self.text[closing.start : closing.end],
+            _NO_LOOK.sub("", _UNSEEN.sub("", _SPACE_BETWEEN.sub("><", look))),
+            (self.find_span(content[0])[0], self.find_span(content[-1])[1]),
+        )
