@@ -15,6 +15,9 @@ render.py           where the tags of a unit go in its translation, in order
 write_unit.py       text and tags written in order
 spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs
+encodings.py        bytes to text and back, with the encoding that a document declares
+skeletons.py        a document's markup as another parser sees it
+report.py           what became of a document's texts
 archives.py         documents that are zip archives of XML
 archive_parts.py    which part is the main one, and text in parts that aren't translated
 xml_tokens.py       XML by its tokens

@@ -10,11 +10,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mtkit.documents.archive_parts import (
-    find_main_part,
-    find_paragraphs,
-    find_root_namespace,
-)
+from mtkit.documents.archive_parts import find_main_part, find_paragraphs, find_root_namespace
 from mtkit.errors import MtkitError
 
 _MAX_XML_BYTES = 64 << 20
@@ -71,15 +67,15 @@ ARCHIVES = {
 def translate_archive(
     content: bytes,
     form: str,
-    translate_part: Callable[[bytes], bytes],
-    skip: Callable[[str, str, str], None] | None = None,
+    translate_part: Callable[[bytes, str], bytes],
+    skip: Callable[[str, str, str], None],
 ) -> bytes:
     """Returns an archive whose parts with text have been translated.
 
     Args:
         content: The archive.
         form: A key of `ARCHIVES`.
-        translate_part: Translates the XML of a part.
+        translate_part: Translates the XML of a part, given its name.
         skip: Gets each paragraph of a part that isn't translated: the part's name, the text, and
             the reason.
 
@@ -103,7 +99,7 @@ def translate_archive(
                 name = _find_name(member.filename, main, kind)
                 if kind.parts.fullmatch(name):
                     part = _translate(member.filename, part, translate_part)
-                elif skip is not None and name.endswith(".xml") and not kind.unread.fullmatch(name):
+                elif name.endswith(".xml") and not kind.unread.fullmatch(name):
                     for text in find_paragraphs(part):
                         skip(member.filename, text, _REASON)
                 target.writestr(member, part)
@@ -163,8 +159,8 @@ def _read(source: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return part
 
 
-def _translate(name: str, part: bytes, translate_part: Callable[[bytes], bytes]) -> bytes:
+def _translate(name: str, part: bytes, translate_part: Callable[[bytes, str], bytes]) -> bytes:
     try:
-        return translate_part(part)
+        return translate_part(part, name)
     except MtkitError as error:
         raise MtkitError(f"{name}, {error.message}", error.hint) from error

@@ -16,7 +16,7 @@ from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
-from mtkit.documents.report import BROKEN_MARKUP, Report
+from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
 from mtkit.documents.skeletons import choose_skeleton
 from mtkit.documents.translate_units import translate_document
 from mtkit.errors import MtkitError, suggest
@@ -149,8 +149,11 @@ def translate_content(
         text, encoding = decode(part, form)
         return encoding.encode(translation.translate(text, name))
 
+    def skip(part: str, text: str, reason: str) -> None:
+        translation.report.skipped.append(SkippedText(text, reason, part=part))
+
     if form in ARCHIVES:
-        return translate_archive(content, form, translate_part), translation.report
+        return translate_archive(content, form, translate_part, skip), translation.report
     return translate_part(content), translation.report
 
 

@@ -175,7 +175,7 @@ def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
     index = parent + 1
     while index < tokens[parent].partner:
         yield index
-        index = tokens[index].partner + 1 if tokens[index].kind == "open" else index + 1
+        index = end_of(tokens, index) + 1
 
 
 def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
@@ -212,15 +212,6 @@ def unescape_xml(raw: str) -> str:
 
 
 XML_TEXT = Escapes(escape_xml, unescape_xml)
-
-
-def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
-    """Yields the indices of the elements right inside an element."""
-    index = parent + 1
-    while index < tokens[parent].partner:
-        if tokens[index].kind in ("open", "empty"):
-            yield index
-        index = end_of(tokens, index) + 1
 
 
 def end_of(tokens: Sequence[XmlToken], index: int) -> int:

@@ -1,6 +1,7 @@
 """Where the units of each format are.
 
 html.py       web pages
+html_elements.py  HTML's elements, attributes and entities
 xml.py        XML of any kind
 markdown.py   Markdown: what its units are
 markdown_blocks.py  where the text of its blocks stands in the document
@@ -13,6 +14,7 @@ plain.py      plain text
 subtitles.py  SubRip and WebVTT
 bilingual.py  a text and its translation side by side: XLIFF, TMX
 strings.py    strings of programs: PO files, JSON
-string_tags.py  inline HTML in these
+string_markup.py  HTML in strings of any format, found in the decoded text
+android.py    Android's string resources
 yaml_strings.py  strings of YAML
 """

@@ -376,7 +376,7 @@ def test_parts_that_are_not_translated_are_mentioned() -> None:
     def skip(*each: str) -> None:
         found.append((each[0], each[1], each[2]))
 
-    assert unpack(translate_archive(pack(parts), "docx", lambda part: part, skip)) == parts
+    assert unpack(translate_archive(pack(parts), "docx", lambda part, _: part, skip)) == parts
     reason = "in parts that aren't translated"
     assert found == [
         ("word/comments.xml", "Nice dog", reason),
@@ -394,14 +394,14 @@ def test_parts_that_are_not_translated_are_mentioned() -> None:
         "ppt/diagrams/data1.xml": slide.replace("Click", "Draw"),
         "ppt/diagrams/drawing1.xml": slide.replace("Click", "Draw"),
     }
-    translate_archive(pack(parts), "pptx", lambda part: part, skip)
+    translate_archive(pack(parts), "pptx", lambda part, _: part, skip)
     assert [each[1] for each in found] == ["Say more", "Draw here"]
     found.clear()
     page = make_page("odt", "<text:p>Axis of <text:span>time</text:span></text:p>")
     translate_archive(
         pack({"content.xml": page, "Object 1/content.xml": page, "meta.xml": page}),
         "odt",
-        lambda part: part,
+        lambda part, _: part,
         skip,
     )
     assert found == [("Object 1/content.xml", "Axis of time", reason)]
