@@ -161,8 +161,8 @@ def _count_tags(decoded: str) -> Hashable:
     if "<" not in decoded:
         return frozenset()
     parser = _HtmlTags()
+    # A tag without an end is text. `close` would search behind each one, in quadratic time.
     parser.feed(decoded)
-    parser.close()
     return _freeze(parser.counts)
 
 

@@ -154,10 +154,11 @@ class _Reader(HTMLParser):
             if is_opening and name == "p" and self._frames and self._frames[-1].name == "p":
                 # A paragraph ends where the next begins.
                 self._close(len(self._frames) - 1, start, start)
-            ended = self._find_ended(name) if kind == "close" else None
-            if ended is not None:
-                self._close(ended, start, end)
-                continue
+            if kind == "close":
+                ended, is_own = self._find_ended(name)
+                self._close(ended, start, end if is_own else start)
+                if is_own:
+                    continue
             frame = self._frames[-1] if self._frames else None
             is_left = frame is not None and frame.reason[0] != ""
             if frame is not None and is_opening:
@@ -189,14 +190,18 @@ class _Reader(HTMLParser):
         frame.opened[name] = 1
         self._frames.append(frame)
 
-    def _find_ended(self, name: str) -> int | None:
-        """Notes a closing tag; returns the index of the frame that it ends."""
+    def _find_ended(self, name: str) -> tuple[int, bool]:
+        """Notes a closing tag; returns from which index on it ends frames, and if the first is its.
+
+        Those within the element that is closed end with it.
+        """
         for index in range(len(self._frames) - 1, -1, -1):
             frame = self._frames[index]
             if frame.opened[name] > 0:
                 frame.opened[name] -= 1
-                return index if name == frame.name and not frame.opened[name] else None
-        return None
+                is_own = name == frame.name and not frame.opened[name]
+                return index + (not is_own), is_own
+        return len(self._frames), False
 
     def _close(self, index: int, start: int, end: int) -> None:
         """Ends a frame, and those in it, with a closing tag at a position."""

@@ -268,3 +268,67 @@ def test_long_space_in_a_tag_is_read_once(tag: str, space: str) -> None:
     # Read again from each of its characters, it would take hours.
     page = f"{tag.format(space * 1_000_000)}one two</a>"
     assert translate(page) == page.replace("one two", "TWO ONE")
+
+
+def read_texts(page: str, form: str = "html") -> tuple[list[str], str]:
+    """Returns the texts that a translator sees of a page, and the page in capitals."""
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText(text.upper()) for text in texts]
+
+    return seen, translate_markup(page, form, translate, Languages("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        # The nearest mark counts.
+        ('<div class="notranslate">a <p translate="yes">b</p> c</div>', ["b"]),
+        ('<div class="notranslate">a <p class="translate">b</p> c</div><p>d</p>', ["b", "d"]),
+        ('<div translate="no">a <b translate="yes">b <i translate="no">c</i></b></div>', ["b c"]),
+        ('<div lang="fr">a <b lang="en">b</b> c</div>', ["b"]),
+        ('<p translate="no">a<p>b', ["b"]),
+        ('<ul translate="no"><li>a<ul><li translate=yes>b</ul><li>c</ul><p>d', ["b", "d"]),
+        ('<div translate="no"><span translate="yes">a<div>b</div></div><p>c', ["a", "b", "c"]),
+        # A word in code is part of the sentence, unless it is to be translated.
+        ('<p>a <code translate="yes">b</code></p>', ["a b"]),
+        ("<p>a <code>b</code></p>", ["a b"]),
+        # What is no language says nothing.
+        ('<html lang="{{ site.lang }}"><p>a</p></html>', ["a"]),
+        ('<html lang="und"><p lang="x-default">a</p></html>', ["a"]),
+        ('<html lang="fr"><p>a</p></html>', []),
+        # Code of a page's program.
+        ("<p>a</p><?php echo $a->b; ?><p>b</p>", ["a", "b"]),
+        ('<p>a <?= $x > 0 ? "<b>" : "no" ?> b</p>', ["a b"]),
+        ('<p>a <%= x > 0 %> b <% if y > 1 %> c</p>', ["a b", "c"]),
+        ('<a href="<?= $a->b ?>">a</a>', ["a"]),
+        ("<?xml:namespace prefix = o /><p>a</p>", ["a"]),
+        # An unknown section is a comment.
+        ("<p>a <![foo[ b ]]> c</p>", ["a c"]),
+        # What a reader sees of a form.
+        ('<input type="submit" value="Send"><input value="b">', ["Send"]),
+        ('<option label="A car">B</option>', ["A car", "B"]),
+        # Entities of old pages.
+        ("<p>a &copyhoney b</p>", ["a ©honey b"]),
+        ('<p title="a &copy=2 &copyb &copy; c">x</p>', ["a &copy=2 &copyb © c", "x"]),
+    ],
+)  # fmt: skip
+def test_which_texts_of_a_page_are_translated(page: str, texts: list[str]) -> None:
+    assert read_texts(page)[0] == texts
+    assert translate_markup(page, "html", keep_text, Languages("en", "de")) in (
+        page,
+        page.replace('lang="en"', 'lang="de"'),
+    )
+
+
+@pytest.mark.parametrize("space", [" &#160; ", "&#160; ", " &#160;", " &nbsp; &nbsp; ", " &#8201;"])
+def test_space_beside_a_no_break_space_stays_single(space: str) -> None:
+    assert read_texts(f"<p>one{space}two</p>")[1] == f"<p>ONE{space}TWO</p>"
+
+
+def test_code_of_a_program_stays() -> None:
+    page = '<p>a <?= $x > 0 ? "<b>" : "no" ?> b</p><?php if ($a > 1): ?><p>c</p><?php endif; ?>'
+    wanted = page.replace(">a <", ">A <").replace(" b</p>", " B</p>").replace(">c<", ">C<")
+    assert read_texts(page)[1] == wanted

@@ -1,9 +1,18 @@
-"""Inline HTML in the strings of PO files and JSON: expected files are written by hand."""
+"""Markup in strings that a format escapes: expected files are written by hand."""
+
+import io
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from babel.messages.pofile import read_po
+from lxml import etree
 
-from mtkit.documents.document import Languages
+from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import translate_markup
+from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words
 
@@ -43,3 +52,173 @@ def test_attributes_in_escaped_quotes_are_part_of_the_tag() -> None:
     wanted = r'{"k": "! <a href=\"%s\" title=\"a > b\">PAGE THE</a> SEE", "l": "Y <b> X"}'
     assert translate_markup(page, "json", reverse_words, Languages()) == wanted
     assert translate_markup(page, "json", keep_text, Languages()) == page
+
+
+def read_texts(page: str, form: str) -> tuple[list[str], str]:
+    """Returns the texts that a translator sees, and the document in capitals."""
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText(text.upper()) for text in texts]
+
+    return seen, translate_markup(page, form, translate, Languages("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("form", "page", "texts", "wanted"),
+    [
+        # Go, PHP, and all signs as numbers.
+        ("json", r'"Press \u003cb\u003eit\u003c/b\u003e"', ["Press it"],
+         r'"PRESS \u003cb\u003eIT\u003c/b\u003e"'),
+        ("json", r'"Press <b>it<\/b> or yes\/no"', ["Press it or yes/no"],
+         r'"PRESS <b>IT<\/b> OR YES\/NO"'),
+        ("json", r'"a \u003ca href=\"\/x\u003f\" title=\u0027>\u0027\u003Eb\u003c\/a>"', ["a b"],
+         r'"A \u003ca href=\"\/x\u003f\" title=\u0027>\u0027\u003EB\u003c\/a>"'),
+        # Blocks end a text.
+        ("json", '"<p>One.</p><ul><li>Two</li><li>Three</li></ul>"', ["One.", "Two", "Three"],
+         '"<p>ONE.</p><ul><li>TWO</li><li>THREE</li></ul>"'),
+        ("json", r'"<p>One\nline</p>\n<p>Two"', ["One line", "Two"], r'"<p>ONE\nLINE</p>\n<p>TWO"'),
+        ("json", '"a &amp; b &lt;c&gt; &nbsp;d"', ["a & b <c> \xa0d"],
+         '"A &amp; B &lt;C&gt; &nbsp;D"'),
+        # A comment, code and what is marked aren't text.
+        ("json", '"a <!-- <b> --><code>x y</code> <i translate=\\"no\\">b</i> c"',
+         ["a x y b c"], '"A <!-- <b> --><code>x y</code> <i translate=\\"no\\">b</i> C"'),
+        # Names in a line of usage are text, elements without an end stay.
+        ("json", '"a <file> b"', ["a <file> b"], '"A <FILE> B"'),
+        ("json", '"a <a href=\\"x\\">b"', ["a b"], '"A <a href=\\"x\\">B"'),
+        # Half a character.
+        ("json", r'"a \ud83d b \ud83d\ude00 c"', ["a \ufffd b \U0001f600 c"],
+         r'"A \ud83d B \ud83d\ude00 C"'),
+        ("yaml", r'a: "x \ud83d y"', ["x \ufffd y"], r'a: "X \ud83d Y"'),
+        ("yaml", "a: Hello <b>you</b>", ["Hello you"], "a: HELLO <b>YOU</b>"),
+        ("yaml", "a: 'It''s <b>you</b>'", ["It's you"], "a: 'IT''S <b>YOU</b>'"),
+        ("yaml", 'a: "x <b class=\\"c\\">y</b>"', ["x y"], 'a: "X <b class=\\"c\\">Y</b>"'),
+        ("yaml", "a: |\n  <p>x <b>y</b>,</p>\n  <p>z</p>\n", ["x y,", "z"],
+         "a: |\n  <p>X <b>Y</b>,</p>\n  <p>Z</p>\n"),
+        ("yaml", "a: <p>x</p><p>y</p>\n", ["x", "y"], "a: <p>X</p><p>Y</p>\n"),
+        ("yaml", "a: one\n\n  two\n", ["one", "two"], "a: ONE\n\n  TWO\n"),
+        ("yaml", 'a: "fo\\\n  o b"', ["foo b"], 'a: "FOO B"'),
+        ("po", 'msgid "a <b>b</b>\\n"\nmsgstr ""', ["a b"],
+         'msgid "a <b>b</b>\\n"\nmsgstr "A <b>B</b>\\n"'),
+        ("po", 'msgid ""\n"<p>a</p>"\n"<p>b"\n"</p>"\nmsgstr ""', ["a", "b"],
+         'msgid ""\n"<p>a</p>"\n"<p>b"\n"</p>"\nmsgstr "<p>A</p><p>B</p>"'),
+        ("po", 'msgid "a <b "\n"c=\\"d\\">e</b>"\nmsgstr ""', ["a e"],
+         'msgid "a <b "\n"c=\\"d\\">e</b>"\nmsgstr "A <b "\n"c=\\"d\\">E</b>"'),
+        ("po", r'msgid "a \ud83d b"' '\nmsgstr ""', ["a \ufffd b"],
+         r'msgid "a \ud83d b"' '\n' r'msgstr "A \ud83d B"'),
+    ],
+)  # fmt: skip
+def test_markup_is_found_in_what_a_string_says(
+    form: str, page: str, texts: list[str], wanted: str
+) -> None:
+    assert read_texts(page, form) == (texts, wanted)
+
+
+@pytest.mark.parametrize(
+    ("inner", "texts", "wanted"),
+    [
+        (r"I\'m &lt;b>here&lt;/b>", ["I'm here"], r"I\'M &lt;b>HERE&lt;/b>"),
+        (r"a <b>b</b> \"c\"", ['a b "c"'], r"A <b>B</b> \"C\""),
+        (r"<![CDATA[<b>a</b> &amp; it\'s]]>", ["a & it's"], r"<![CDATA[<b>A</b> &amp; IT\'S]]>"),
+        (r"one\ntwo", ["one", "two"], r"ONE\nTWO"),
+        ('<x:g id="1" xmlns:x="y">%d</x:g> cards', ["%d cards"], None),
+        ("@string/other", [], None),
+        ("\\u00e9t\\u00e9 &#8230;", ["été …"], None),
+    ],
+)
+def test_androids_escapes_are_read_and_written(
+    inner: str, texts: list[str], wanted: str | None
+) -> None:
+    page = '<resources><string name="a">{}</string></resources>'
+    seen, written = read_texts(page.format(inner), "xml")
+    assert seen == texts
+    assert wanted is None or written == page.format(wanted)
+    assert translate_markup(page.format(inner), "xml", keep_text, Languages()) == page.format(inner)
+
+
+def test_androids_apostrophes_of_a_translation_are_escaped() -> None:
+    page = '<resources><string name="a">x</string></resources>'
+    answer = [TranslatedText("l'été <d'hiver> & \"lui\"")]
+    written = translate_markup(page, "xml", lambda _: answer, Languages())
+    assert r"""l\'été &lt;d\'hiver> &amp; \"lui\"</string>""" in written
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'msgid "a\tb"\nmsgstr ""',
+        'msgid "a\x0bb"\nmsgstr ""',
+        'msgid "a\x0cb"\nmsgstr ""',
+        'msgid "a\x85b\u2028c"\nmsgstr ""',
+        '#: a.c:1\rb.c:2\nmsgid "a"\nmsgstr ""',
+        'msgid "a" "b"\nmsgstr ""',
+        'msgid\n  "a"\nmsgstr\n""',
+        'msgid "\\303\\251t\\x41 \\"x\\""\nmsgstr ""',
+        '#~ msgid "old"\n#~ msgstr "alt"\n\n#| msgid "before"\nmsgctxt "c"\nmsgid "a"\nmsgstr ""',
+        'msgid "a"\r\nmsgstr ""\r\n',
+    ],
+)
+def test_what_gettext_takes_is_translated(message: str, tmp_path: Path) -> None:
+    head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    seen, written = read_texts(head + message, "po")
+    assert len(seen) == 1
+    catalogue = read_po(io.StringIO(written))
+    assert [each.string for each in catalogue if each.id] not in ([], [""])
+    program = shutil.which("msgfmt")
+    if program is not None:
+        path = tmp_path / "a.po"
+        path.write_text(written, encoding="utf-8", newline="")
+        command = [program, "-c", "-o", str(tmp_path / "a.mo"), str(path)]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def test_a_string_without_its_keyword_is_refused() -> None:
+    with pytest.raises(MtkitError, match="line 1: expected a comment"):
+        translate_markup('"a"\n', "po", keep_text, Languages())
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("<target/>", ">A B</target>"),
+        ("<target></target>", ">A B</target>"),
+        ("<target><![CDATA[]]></target>", ">A B</target>"),
+        ('<target><g id="1"></g></target>', ">A B</target>"),
+        ('<target> <x id="1"/></target>', ">A B</target>"),
+        ("<target>c</target>", "<target>c</target>"),
+        ("<target><![CDATA[c]]></target>", "<target><![CDATA[c]]></target>"),
+    ],
+)
+def test_a_target_without_text_is_no_translation(target: str, wanted: str) -> None:
+    page = (
+        '<xliff><file source-language="en"><body><trans-unit id="1"><source>a b</source>'
+        f"{target}</trans-unit></body></file></xliff>"
+    )
+    assert wanted in read_texts(page, "xliff")[1]
+
+
+def test_segments_of_a_target_are_filled_one_by_one() -> None:
+    page = (
+        '<xliff><file source-language="en"><body><trans-unit id="1"><source>a <g id="9">b</g> c'
+        '</source><seg-source><mrk mtype="seg" mid="1">a <g id="9">b</g></mrk> '
+        '<mrk mtype="seg" mid="2">c</mrk></seg-source><target><mrk mtype="seg" mid="1"/> '
+        '<mrk mtype="seg" mid="2">{}</mrk></target></trans-unit></body></file></xliff>'
+    )
+    filled = '<mrk mtype="seg" mid="1">A <g id="9">B</g></mrk> <mrk mtype="seg" mid="2">{}</mrk>'
+    assert filled.format("C") in read_texts(page.format(""), "xliff")[1]
+    seen, written = read_texts(page.format("there"), "xliff")
+    assert seen == ["a b"]
+    assert filled.format("there") in written
+
+
+def test_a_cdata_section_is_closed_by_nothing_in_it() -> None:
+    page = (
+        '<xliff><file source-language="en"><body><trans-unit id="1"><source>{}</source>'
+        "</trans-unit></body></file></xliff>"
+    )
+    for source in ("<![CDATA[a]]>", "a"):
+        written = translate_markup(
+            page.format(source), "xliff", lambda _: [TranslatedText("x ]]> y")], Languages()
+        )
+        assert "".join(etree.fromstring(written).find(".//target").itertext()) == "x ]]> y"

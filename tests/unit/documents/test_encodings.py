@@ -1,0 +1,86 @@
+"""Encodings that documents declare: what is written is what the document says of itself."""
+
+import io
+
+import pytest
+from babel.messages.pofile import read_po
+from lxml import etree
+
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.translate_file import translate_bytes
+from mtkit.errors import MtkitError
+
+from .translators import keep_text
+
+LANGUAGES = Languages("en", "de")
+
+
+def answer(texts: list[str]) -> list[TranslatedText]:
+    return [TranslatedText("Äpfel – 苹果") for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("form", "page", "wanted"),
+    [
+        ("html", '<meta charset="iso-8859-1"><p>a</p>', '<meta charset="utf-8">'),
+        (
+            "html",
+            "<meta http-equiv='Content-Type' content='text/html; charset=US-ASCII'><p>a</p>",
+            "charset=UTF-8'>",
+        ),
+        ("html", "<META CHARSET=windows-1252><p>a</p>", "<META CHARSET=utf-8>"),
+        ("xml", '<?xml version="1.0" encoding="ISO-8859-1"?><a>a</a>', 'encoding="UTF-8"?>'),
+        ("xml", "<?xml version='1.0' encoding='us-ascii'?><a>a</a>", "encoding='utf-8'?>"),
+        (
+            "tmx",
+            '<?xml version="1.0" encoding="ISO-8859-1"?><tmx><header srclang="en"/><body><tu>'
+            '<tuv xml:lang="en"><seg>a</seg></tuv></tu></body></tmx>',
+            'encoding="UTF-8"?>',
+        ),
+        (
+            "po",
+            'msgid ""\nmsgstr "Content-Type: text/plain; charset=ASCII\\n"\n\n'
+            'msgid "a"\nmsgstr ""\n',
+            "charset=UTF-8\\n",
+        ),
+        ("html", '<meta charset="utf-8"><p>a</p>', '<meta charset="utf-8">'),
+        ("html", '<meta charset="{{ charset }}"><p>a</p>', '<meta charset="{{ charset }}">'),
+    ],
+)
+def test_what_is_declared_is_true(form: str, page: str, wanted: str) -> None:
+    translated = translate_bytes(page.encode("ascii"), form, answer, LANGUAGES)  # type: ignore[arg-type]
+    assert wanted in translated.decode("utf-8")
+    if form in ("xml", "tmx"):
+        assert "Äpfel – 苹果" in "".join(etree.fromstring(translated).itertext())
+    if form == "po":
+        assert read_po(io.BytesIO(translated)).get("a").string == "Äpfel – 苹果"
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "windows-1252", "koi8-r", "Shift_JIS"])
+def test_other_encodings_are_read_as_they_are_declared(encoding: str) -> None:
+    word = {"koi8-r": "слово", "Shift_JIS": "言葉"}.get(encoding, "café")
+    page = f'<?xml version="1.0" encoding="{encoding}"?><a><code>{word}</code><b>a</b></a>'
+    translated = translate_bytes(page.encode(encoding), "xml", answer, LANGUAGES)  # type: ignore[arg-type]
+    assert "".join(etree.fromstring(translated).itertext()) == f"{word}Äpfel – 苹果"
+    page = f'<meta charset="{encoding}"><p>{word}</p>'
+    kept = translate_bytes(page.encode(encoding), "html", keep_text, LANGUAGES).decode()
+    assert kept == f'<meta charset="{"UTF-8" if encoding.isupper() else "utf-8"}"><p>{word}</p>'
+
+
+def test_a_page_in_ascii_that_stays_so_keeps_its_declaration() -> None:
+    page = b'<meta charset="us-ascii"><p>a dog</p>'
+    assert translate_bytes(page, "html", keep_text, LANGUAGES) == page
+
+
+def test_a_catalogue_in_another_charset_says_how_to_convert_it() -> None:
+    page = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n# é\n'
+    with pytest.raises(MtkitError) as caught:
+        translate_bytes(page.encode("latin-1"), "po", keep_text, LANGUAGES)
+    assert "line 3: invalid UTF-8" in caught.value.message
+    assert "msgconv -t UTF-8" in caught.value.hint
+
+
+def test_without_a_declaration_the_hint_names_a_converter() -> None:
+    with pytest.raises(MtkitError, match="line 2: invalid UTF-8") as caught:
+        translate_bytes("<p>a</p>\n<p>é</p>".encode("latin-1"), "html", keep_text, LANGUAGES)
+    assert "iconv -f windows-1252 -t utf-8" in caught.value.hint
