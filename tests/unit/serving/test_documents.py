@@ -58,6 +58,25 @@ def test_a_file_of_lines(serve: Serve, turning: type[FakeWorker]) -> None:
     assert found == b'<html lang="de"><p>sleepsx <i>catx</i> ax</p>\n<p>cx bx</p></html>'
 
 
+def test_what_is_skipped_is_in_the_answer(serve: Serve, turning: type[FakeWorker]) -> None:
+    client = serve(make_model("m"))
+    page = b'<p>a b</p>\n<p translate="no">c d</p>'
+    answer = client.post("/translate_file", files={"file": ("a.html", page)}, data=ASK).json()
+    report = {
+        "summary": "1 text translated, 1 skipped: 1 marked translate=no",
+        "translated": 1,
+        "num_skipped": 1,
+        "skipped": [{"text": "c d", "reason": "marked translate=no", "line": 2}],
+    }
+    assert answer["report"] == report
+    body = {"q": page.decode(), "format": "html", **ASK}
+    assert client.post("/translate", json=body).json()["report"] == report
+    # Long texts are read by a process of their own.
+    body["q"] = page.decode() + "<p>e f</p>" * 2_000
+    answer = client.post("/translate", json=body).json()["report"]
+    assert (answer["translated"], answer["num_skipped"]) == (2_001, 1)
+
+
 def test_alignments_are_asked_of_no_pivot(serve: Serve, turning: type[FakeWorker]) -> None:
     models = [
         make_model("x", "fr", "en", has_alignments=True),
