@@ -29,16 +29,14 @@ from yaml.events import (
 
 from mtkit.documents.document import Languages
 from mtkit.documents.formats.html import mask_code
-from mtkit.documents.formats.html_elements import is_element, is_inline
+from mtkit.documents.formats.html_elements import TEXT_ATTRIBUTES, is_element, is_inline
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
 
 Skeleton = Sequence[Hashable]
 ReadSkeleton = Callable[[str], Skeleton]
 
-_TRANSLATED = frozenset(
-    ("title", "alt", "placeholder", "aria-label", "aria-description", "content", "label", "value")
-)
+_TRANSLATED = frozenset((*TEXT_ATTRIBUTES, "content", "label", "value"))
 """Attributes of HTML that may be translated."""
 _OF_LANGUAGE = frozenset(("lang", "xml:lang"))
 _OF_STATE = frozenset(("state", "state-qualifier", "target-language", "trgLang"))

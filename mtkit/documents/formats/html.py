@@ -2,13 +2,17 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from mtkit.documents.document import Document, Edit, Languages, Span, Unit, fail_at
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
+    TEXT_ATTRIBUTES,
+    Attributes,
     find_reason_to_leave,
+    is_element,
     is_inline,
     is_void,
     is_wanted,
@@ -18,13 +22,15 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import MAX_DEPTH, Part, make_units
 
 _RAW_TEXT = ("title", "textarea")
 _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "style", "template"))
 """Elements of which a reader sees no text."""
 _CODE_ISLAND = re.compile(r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>", re.DOTALL)
 """Code of a page's program: `<?php ... ?>`, `<%= ... %>`."""
+_ODD_COMMENT = re.compile(r"<!--(?:-?>)")
+_TAG_OPENING = re.compile(r"<[A-Za-z/]")
 _UNKNOWN_SECTION = re.compile(
     r"<!\[(?!(?:cdata|rcdata|temp|ignore|include|if|else|endif)\b)", re.IGNORECASE
 )
@@ -76,6 +82,27 @@ class _Frame:
     in_sentence: bool = False
     opened: Counter[str] = field(default_factory=Counter)
 
+    def is_ended_by(self, name: str) -> bool:
+        """Returns whether another element's beginning ends this one (HTML, 13.1.2.4)."""
+        if self.name == "p":
+            return is_element(name) and not is_inline(name)
+        enders, holders = _ENDED_BY.get(self.name, ((), ()))
+        return name in enders and not any(self.opened[each] for each in holders)
+
+
+_ROWS = ("tr", "tbody", "tfoot", "thead")
+_ENDED_BY: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "p": ((), ()),
+    "li": (("li",), ("ul", "ol", "menu")),
+    **dict.fromkeys(("dt", "dd"), (("dt", "dd"), ("dl",))),
+    "option": (("option", "optgroup"), ("select",)),
+    "optgroup": (("optgroup",), ("select",)),
+    "tr": (_ROWS, ("table",)),
+    **dict.fromkeys(("td", "th"), (("td", "th", *_ROWS), ("table",))),
+    **dict.fromkeys(("tbody", "tfoot", "thead"), (("tbody", "tfoot", "thead"), ("table",))),
+}
+"""What ends an element without a closing tag, unless another of these holds it."""
+
 
 class _Reader(HTMLParser):
     """Notes tokens with their positions; a token ends where the next begins."""
@@ -91,10 +118,12 @@ class _Reader(HTMLParser):
         ends = re.compile("\n").finditer(text, *span)
         self._lines = [self._start, *(found.end() for found in ends)]
         self._tokens: list[tuple[str, int, str]] = []
-        self._frames: list[_Frame] = []
+        self._frames = [_Frame("", self._start, ("", ""))]
+        """The page, and open elements that are left in it, or translated in one that is left."""
+        self._masked = mask_code(text[slice(*span)])
 
     def read(self) -> None:
-        self.feed(mask_code(self._text[self._start : self._end]))
+        self.feed(self._masked)
         rest, element = self.rawdata, self.cdata_elem
         if element is not None:
             raise fail_at(self._text, self._position(), f"<{element}> without an end")
@@ -149,43 +178,61 @@ class _Reader(HTMLParser):
         """Makes parts and edits of the tokens."""
         for (kind, start, name), (_, end, _) in zip(self._tokens, self._tokens[1:], strict=False):
             is_tag = kind in ("open", "selfclosed")
-            attributes = read_attributes(self._text, start, end) if is_tag else {}
             is_opening = kind == "open" and not is_void(name)
-            if is_opening and name == "p" and self._frames and self._frames[-1].name == "p":
-                # A paragraph ends where the next begins.
+            attributes = self._read_attributes(start, end) if is_tag else {}
+            while is_tag and self._frames[-1].is_ended_by(name):
                 self._close(len(self._frames) - 1, start, start)
             if kind == "close":
                 ended, is_own = self._find_ended(name)
                 self._close(ended, start, end if is_own else start)
                 if is_own:
                     continue
-            frame = self._frames[-1] if self._frames else None
-            is_left = frame is not None and frame.reason[0] != ""
-            if frame is not None and is_opening:
-                frame.opened[name] += 1
-            if is_left and not (is_opening and is_wanted(name, attributes, self._languages)):
+            frame = self._frames[-1]
+            is_wanted_here = is_opening and is_wanted(name, attributes, self._languages)
+            if frame.reason[0] and not is_wanted_here:
+                frame.opened[name] += is_opening
                 continue
-            if frame is not None and is_left:
-                frame.opened[name] -= 1
+            if frame.reason[0]:
                 frame.in_sentence = False
                 self._leave(frame, end)
                 self._open(name, start, ("", ""))
             else:
                 reason = find_reason_to_leave(name, attributes, self._languages)
                 if is_opening and reason[0]:
-                    if frame is not None:
-                        frame.opened[name] -= 1
                     self._open(name, start, reason)
+                    if reason[0] in ("code", "in unsupported elements"):
+                        self._read_tag(name, attributes)
                     continue
+                frame.opened[name] += is_opening
                 self._add(kind, name, start, end)
-            if attributes:
-                self.edits += rewrite_languages(attributes, self._languages)
-                self.units += read_attribute_units(self._text, name, attributes)
+            self.edits += rewrite_languages(attributes, self._languages)
+            self._read_tag(name, attributes)
         for frame in self._frames:
             frame.in_sentence = False
-        self._close(0, self._end, self._end)
+        self._close(1, self._end, self._end)
+
+    def _read_attributes(self, start: int, end: int) -> Attributes:
+        """Returns a tag's attributes, less those with code in them, which stay."""
+        shift = self._start
+        attributes = {}
+        found = read_attributes(self._masked, start - shift, end - shift)
+        for key, ((first, last), value) in found.items():
+            span = (first + shift, last + shift)
+            if self._masked[first:last] == self._text[slice(*span)]:
+                attributes[key] = (span, value)
+            elif key in TEXT_ATTRIBUTES:
+                raw = _CODE_ISLAND.sub("", self._text[slice(*span)])
+                self.skipped.append((span[0], raw, "beside code of a program", key))
+        return attributes
+
+    def _read_tag(self, name: str, attributes: Attributes) -> None:
+        if attributes:
+            self.units += read_attribute_units(self._text, name, attributes)
 
     def _open(self, name: str, start: int, reason: tuple[str, str]) -> None:
+        if len(self._frames) > MAX_DEPTH:
+            fault = f"more than {MAX_DEPTH:,} marks of what is translated inside one another"
+            raise fail_at(self._text, start, fault)
         frame = _Frame(name, start, reason, in_sentence=is_inline(name))
         frame.opened[name] = 1
         self._frames.append(frame)
@@ -197,6 +244,9 @@ class _Reader(HTMLParser):
         """
         for index in range(len(self._frames) - 1, -1, -1):
             frame = self._frames[index]
+            if index == 0 and (is_inline(name) or name in _ENDED_BY):
+                # Many are never closed.
+                break
             if frame.opened[name] > 0:
                 frame.opened[name] -= 1
                 is_own = name == frame.name and not frame.opened[name]
@@ -209,7 +259,7 @@ class _Reader(HTMLParser):
             frame = self._frames.pop()
             if frame.reason[0]:
                 self._leave(frame, end if len(self._frames) == index else start)
-            elif self._frames:
+            else:
                 # What is left goes on.
                 self._frames[-1].begin = start
 
@@ -220,7 +270,8 @@ class _Reader(HTMLParser):
             self.parts.append(Part("protected", frame.begin, end, spelled=visible))
         else:
             self.parts.append(Part("edge", frame.begin, end))
-        if not (frame.in_sentence and frame.reason[0] == "code") and frame.name not in _UNSEEN:
+        is_word = frame.in_sentence and frame.reason[0] == "code"
+        if not is_word and frame.name not in _UNSEEN:
             text = "".join(each.text for each in visible)
             self.skipped.append((frame.begin, text, *frame.reason))
 
@@ -244,6 +295,22 @@ class _Reader(HTMLParser):
 
 
 def mask_code(text: str) -> str:
-    """Returns a page with the code of its program replaced by as long an instruction of SGML."""
-    masked = _CODE_ISLAND.sub(lambda found: f"<?{'x' * (len(found.group()) - 3)}>", text)
-    return _UNKNOWN_SECTION.sub("<!x", masked)
+    """Returns a page with the code of its program replaced by as many characters.
+
+    Beside tags that is an instruction of SGML, and in a tag a word. Comments of no characters and
+    sections that Python's tokenizer fails at become comments that it knows.
+    """
+    text = _ODD_COMMENT.sub(lambda found: f"<!{'x' * (len(found.group()) - 3)}>", text)
+    text = _UNKNOWN_SECTION.sub("<!x", text)
+    pieces: list[str] = []
+    done = 0
+    in_tag = False
+    for found in _CODE_ISLAND.finditer(text):
+        before = text[done : found.start()]
+        opened = max((each.start() for each in _TAG_OPENING.finditer(before)), default=-1)
+        closed = before.rfind(">")
+        in_tag = opened > closed if max(opened, closed) >= 0 else in_tag
+        length = found.end() - found.start()
+        pieces += [before, "x" * length if in_tag else f"<?{'x' * (length - 3)}>"]
+        done = found.end()
+    return "".join([*pieces, text[done:]])

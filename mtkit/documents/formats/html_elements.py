@@ -54,13 +54,18 @@ _BLOCKS = frozenset(
     )
 )
 # fmt: on
-_TEXT_ATTRIBUTES = ("title", "alt", "placeholder", "aria-label", "aria-description")
+TEXT_ATTRIBUTES = (
+    *("title", "alt", "placeholder", "abbr"),
+    *("aria-label", "aria-description", "aria-placeholder", "aria-roledescription"),
+    *("aria-valuetext",),
+)
+"""Attributes that a reader sees, of whatever element."""
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _TAG_START = re.compile(r"<[A-Za-z/!?]")
 """What isn't read as text though it may be meant so."""
 _ENTITY = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;?)")
 _ATTRIBUTE = re.compile(
-    r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"']++)))?""",
+    r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+)))?""",
     re.DOTALL,
 )
 """An attribute's name and value, in a tag that the tokenizer has found. It begins where space
@@ -121,12 +126,13 @@ def read_attributes(text: str, start: int, end: int) -> Attributes:
     """Returns the attributes of a tag that stands at these positions of a text."""
     raw = text[start:end]
     found: Attributes = {}
-    if "=" not in raw:
+    if "=" not in raw and "translate" not in raw:
         return found
     name = re.match(r"<[^\s/>]+", raw)
     for attribute in _ATTRIBUTE.finditer(raw, name.end() if name else 1):
         group = next((each for each in (2, 3, 4) if attribute.group(each) is not None), None)
         if group is None:
+            found.setdefault(attribute.group(1).lower(), ((start, start), ""))
             continue
         first, last = attribute.span(group)
         span = (start + first, start + last)
@@ -167,6 +173,8 @@ def find_reason_to_leave(
         return "marked translate=no", ""
     if language and not languages.is_source(language):
         return "marked as another language", language
+    if name in ("svg", "math"):
+        return "in unsupported elements", name
     if name in _CODE or name == "pre":
         is_wanted = wish in ("", "yes") and "translate" in (values.keys() | classes)
         return ("", "") if is_wanted else ("code", "")
@@ -204,13 +212,13 @@ def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit
 
 def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[Unit]:
     """Returns the units of a tag's attributes that a reader sees."""
-    keys = list(_TEXT_ATTRIBUTES)
+    keys = list(TEXT_ATTRIBUTES)
     if name == "meta" and any(
         attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
     ):
         keys.append("content")
     kind = attributes.get("type", ((0, 0), ""))[1].lower()
-    if name in ("option", "optgroup"):
+    if name in ("option", "optgroup", "track"):
         keys.append("label")
     elif name == "input" and kind in ("submit", "button", "reset"):
         keys.append("value")

@@ -292,6 +292,15 @@ def read_texts(page: str, form: str = "html") -> tuple[list[str], str]:
         ('<p translate="no">a<p>b', ["b"]),
         ('<ul translate="no"><li>a<ul><li translate=yes>b</ul><li>c</ul><p>d', ["b", "d"]),
         ('<div translate="no"><span translate="yes">a<div>b</div></div><p>c', ["a", "b", "c"]),
+        ('<div translate=no>a <span translate>b</span></div><pre translate>c</pre>', ["b", "c"]),
+        # Elements that another's beginning ends, or the end of what holds them.
+        ("<ul><li translate=no>a<li>b</ul>", ["b"]),
+        ("<dl><dt lang=fr>a<dd>b</dl>", ["b"]),
+        ("<p lang=fr>a<h2>b</h2><p lang=fr>c<hr>d", ["b", "d"]),
+        ("<select><option lang=fr>a<option>b</select>", ["b"]),
+        ("<table><tr><td lang=fr>a<td>b<tr><td>c</table><p>d", ["b", "c", "d"]),
+        ("<ul><li lang=fr>a</ul>b", ["b"]),
+        ("<ul><li lang=fr>a<ul><li>b</ul>c</li><li>d</ul>", ["d"]),
         # A word in code is part of the sentence, unless it is to be translated.
         ('<p>a <code translate="yes">b</code></p>', ["a b"]),
         ("<p>a <code>b</code></p>", ["a b"]),
@@ -305,11 +314,18 @@ def read_texts(page: str, form: str = "html") -> tuple[list[str], str]:
         ('<p>a <%= x > 0 %> b <% if y > 1 %> c</p>', ["a b", "c"]),
         ('<a href="<?= $a->b ?>">a</a>', ["a"]),
         ("<?xml:namespace prefix = o /><p>a</p>", ["a"]),
+        ("<img alt=\"<%= t('a dog') %>\" src=x> b", ["b"]),
+        ('<a title="<?= t("hi") ?> more" href=y>a</a>', ["a"]),
+        ("<img alt=<?= $x ?> src=y>a", ["a"]),
+        ("<div <?php if ($a > 1) echo 'b'; ?>>a</div>", ["a"]),
+        ("<p>a <!--> b <!---> c</p>", ["a b c"]),
         # An unknown section is a comment.
         ("<p>a <![foo[ b ]]> c</p>", ["a c"]),
         # What a reader sees of a form.
         ('<input type="submit" value="Send"><input value="b">', ["Send"]),
         ('<option label="A car">B</option>', ["A car", "B"]),
+        ("<textarea placeholder='type here'>a</textarea>", ["type here"]),
+        ("<a title=Don't>b</a>", ["Don't", "b"]),
         # Entities of old pages.
         ("<p>a &copyhoney b</p>", ["a ©honey b"]),
         ('<p title="a &copy=2 &copyb &copy; c">x</p>', ["a &copy=2 &copyb © c", "x"]),
