@@ -16,6 +16,10 @@ Link = tuple[Span, Span]
 """A source word and a target word that stand for each other, each by its characters."""
 
 
+class UnwritableError(Exception):
+    """A unit's translation can't be written so that the format reads it as it is meant."""
+
+
 @dataclass(frozen=True)
 class TranslatedText:
     """A text's translation.
@@ -133,8 +137,8 @@ class Unit:
         follows: Whether it is written behind the unit before it as more of the same string.
         keeps_breaks: Whether it has as many lines in translation; otherwise only as many as there
             are spaces for.
-        join: Makes the document's characters of the translation's tokens; by default they follow
-            one another.
+        join: Makes the document's characters of the translation's tokens, or raises
+            `UnwritableError`; by default they follow one another.
     """
 
     nodes: tuple[Node, ...]

@@ -162,7 +162,7 @@ class _Reader:
 
     def _read_text(self, spelled: Sequence[Spelled]) -> None:
         for text, raw in spelled:
-            if not text and not self._ends_in_space():
+            if not text and not ("\n" in raw and self._ends_in_space()):
                 # Nothing is written here, such as a line's end behind a backslash in YAML.
                 continue
             if text != raw and not text.strip(SPACE):

@@ -146,12 +146,12 @@ class _HtmlTags(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.counts: Counter[Hashable] = Counter()
 
-    def handle_starttag(self, tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:
-        if is_element(tag):
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        if is_element(tag) or ("-" in tag and attrs):
             self.counts[(tag, frozenset(attrs))] += 1
 
     def handle_endtag(self, tag: str) -> None:
-        if is_element(tag):
+        if is_element(tag) or "-" in tag:
             self.counts[f"/{tag}"] += 1
 
 
@@ -375,6 +375,8 @@ class _BilingualSkeleton:
         for segment in segments:
             own = contents.get(("target", segment), target)
             other = contents.get(("seg-source", segment)) if segment else source
+            if other is None and len(segments) == 1:
+                other = source
             is_there = own.read_text().strip() or other is None
             self._items.append(own.freeze() if is_there or other is None else other.freeze())
         self._items.append(source.read_text())

@@ -1,9 +1,11 @@
 """A document's units translated, and the document put together again."""
 
 import bisect
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain, islice
 
 from mtkit.documents.atoms import SPACE
@@ -13,13 +15,16 @@ from mtkit.documents.document import (
     FinishTexts,
     LinkingTranslator,
     TextTranslator,
+    TranslatedText,
     Unit,
+    UnwritableError,
 )
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 from mtkit.documents.skeletons import ReadSkeleton, UnreadableError
 from mtkit.errors import MtkitError
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHECKS = 100
 """Times that a document is read to find the units that break its markup."""
 
@@ -72,8 +77,9 @@ def translate_document(
     _write_windows(windows, writer.write)
     edits = writer.list_edits()
     if read_skeleton is None:
-        return _Cut(document.text, edits)(0, len(document.text)), []
-    return write_checked(document.text, edits, read_skeleton)
+        return _Cut(document.text, edits)(0, len(document.text)), writer.kept
+    text, kept = write_checked(document.text, edits, read_skeleton)
+    return text, [*writer.kept, *kept]
 
 
 def write_checked(
@@ -165,6 +171,7 @@ class _Writer:
     Attributes:
         texts: What is to be translated, in the order in which it is written.
         needs_links: Of each text whether it has tags, which need links.
+        kept: Units that stay as they were, since their translations can't be written.
     """
 
     def __init__(self, document: Document) -> None:
@@ -178,6 +185,7 @@ class _Writer:
         self.texts = [self._plain[id(unit)].text.strip(SPACE) for unit in units]
         self.needs_links = [any(node.kind != "text" for node in unit.nodes) for unit in units]
         self._edits = list(document.edits)
+        self.kept: list[Unit] = []
         self._begin_level()
 
     def _begin_level(self) -> None:
@@ -194,10 +202,12 @@ class _Writer:
             start, end = unit.output or (unit.start, unit.end)
             is_in_place = (start, end) == (unit.start, unit.end) and not unit.follows
             is_in_place = is_in_place and start <= unit.nodes[0].start < end
-            if is_in_place and translated.text == plain.text.strip(SPACE):
-                text = self._cut(start, end)
-            else:
-                text = unit.before + render_unit(unit, plain, translated) + unit.after
+            text = self._cut(start, end)
+            if not is_in_place or translated.text != plain.text.strip(SPACE):
+                try:
+                    text = unit.before + render_unit(unit, plain, _repair(translated)) + unit.after
+                except UnwritableError:
+                    self.kept.append(unit)
             self._made.append(Edit(start, end, text, unit))
             if not self._left:
                 self._edits = _replace_inner(self._edits, self._made)
@@ -207,6 +217,13 @@ class _Writer:
         """Returns what is replaced in the document now that all of its units are written."""
         assert not self._left, "each text has a translation"
         return self._edits
+
+
+def _repair(translated: TranslatedText) -> TranslatedText:
+    """Returns a translation without halves of pairs of surrogates, which no encoding writes."""
+    if translated.text.isascii() or not _SURROGATE.search(translated.text):
+        return translated
+    return replace(translated, text=_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text))
 
 
 def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:

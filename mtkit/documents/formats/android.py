@@ -6,41 +6,53 @@ written behind a backslash, and HTML may be markup, escaped, or in a CDATA secti
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from mtkit.documents.document import Document, Escapes, Spelled
+from mtkit.documents.document import Document, Escapes, Languages, Spelled, Token
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import Part
 from mtkit.documents.xml_tokens import XmlToken, end_of, escape_xml, unescape_xml
 
 _CDATA = "<![CDATA["
 _ESCAPE = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|&(?:apos|quot|#39|#34);|.)|&[^\s;&]++;|[^\\&]++|.", re.DOTALL
+    r"\\(?:u[0-9a-fA-F]{4}|&(?:apos|quot|#39|#34);|.)|&[^\s;&]++;|['\"]|[^\\&'\"]++|.", re.DOTALL
 )
-_TEXTS = frozenset(["string", "item"])
-_REFERENCE = re.compile(r"\s*+[@?](?:[a-z]++:)?+[a-z]++/\S++\s*+")
+_HOLDERS = frozenset(["string-array", "plurals"])
+"""Elements whose items are strings."""
+_REFERENCE = re.compile(r"\s*+(?:@(?:null|empty|\+?[\w.:]++/\S++)|\?[\w.:/]++)\s*+")
 """The name of another resource."""
 
 
-def read_android(document: Document, tokens: Sequence[XmlToken]) -> None:
+def read_android(document: Document, tokens: Sequence[XmlToken], languages: Languages) -> None:
     """Adds the units of a file of resources.
 
     Args:
         document: It.
         tokens: Its tokens.
+        languages: Of the translation.
     """
     translates = [True]
+    holder = ""
     for index, token in enumerate(tokens):
         if token.kind == "close":
             translates.pop()
         elif token.kind == "open":
             is_left = token.attributes.get("translatable") == "false"
             translates.append(translates[-1] and not is_left)
-            if token.name in _TEXTS:
-                _add_string(document, tokens, index, is_left=not translates[-1])
+            is_item = token.name == "item" and holder in _HOLDERS
+            if token.name == "string" or is_item:
+                _add_string(document, tokens, index, languages, is_left=not translates[-1])
+            elif token.name != "item":
+                holder = token.name
 
 
 def _add_string(
-    document: Document, tokens: Sequence[XmlToken], index: int, *, is_left: bool
+    document: Document,
+    tokens: Sequence[XmlToken],
+    index: int,
+    languages: Languages,
+    *,
+    is_left: bool,
 ) -> None:
     text = document.text
     first, last = tokens[index].end, tokens[tokens[index].partner].start
@@ -58,6 +70,11 @@ def _add_string(
         token, end = tokens[position], tokens[end_of(tokens, position)].end
         if token.kind == "text":
             parts += _read_text(text, token.start, end)
+        elif token.kind == "cdata" and not is_cdata:
+            # Its tags are none outside of it.
+            inner = text[token.start + len(_CDATA) : end - len("]]>")]
+            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
+            document.skip(token.start, inner, "in CDATA")
         elif token.kind == "cdata":
             parts += _read_text(text, token.start + len(_CDATA), end - len("]]>"))
         elif token.name.endswith(":g") and token.kind == "open":
@@ -70,7 +87,17 @@ def _add_string(
         else:
             parts.append(Part("void", token.start, end))
         position += 1
-    document.units += make_string_units(text, parts, _CDATA_TEXT if is_cdata else _TEXT)
+    escapes = _CDATA_TEXT if is_cdata else _TEXT
+    units = make_string_units(document, parts, escapes, languages)
+    if units and not text[first : units[0].start].strip():
+        units[0] = replace(units[0], join=_write_first)
+    document.units += units
+
+
+def _write_first(tokens: Sequence[Token]) -> str:
+    """Returns the first text of a string; a sign there would make it another resource's name."""
+    raw = "".join(token.raw for token in tokens)
+    return f"\\{raw}" if raw[:1] in ("@", "?") else raw
 
 
 def _read_text(text: str, start: int, end: int) -> list[Part]:
@@ -80,7 +107,7 @@ def _read_text(text: str, start: int, end: int) -> list[Part]:
     begin = start
     for found in _ESCAPE.finditer(text, start, end):
         raw = found.group()
-        value = _read_escape(raw)
+        value = raw if raw == "'" else _read_escape(raw)
         if value == "\n" and raw == r"\n":
             parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
             parts.append(Part("edge", *found.span()))
@@ -93,6 +120,9 @@ def _read_text(text: str, start: int, end: int) -> list[Part]:
 def _read_escape(raw: str) -> str:
     if raw[0] == "&" and len(raw) > 1:
         return unescape_xml(raw)
+    if raw in ("'", '"'):
+        # A quote keeps space in a string, and an apostrophe is allowed between two of them alone.
+        return ""
     if raw[0] != "\\" or len(raw) == 1:
         return raw
     if raw[1] == "u" and len(raw) == 6:

@@ -7,7 +7,7 @@ come in pairs that are well nested.
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from mtkit.documents.document import (
@@ -71,7 +71,13 @@ def read_xliff(text: str, languages: Languages) -> Document:
         elif name == "file" and "source-language" in token.attributes:
             _check_languages(document, token, ("source-language", "target-language"), languages)
         elif name in ("trans-unit", "segment") and token.kind == "open" and is_translated:
-            _translate_segment(document, tokens, index)
+            _translate_segment(document, tokens, index, languages)
+        elif name in ("trans-unit", "segment") and token.kind == "open":
+            own = next(
+                (each for each in children(tokens, index) if _name(tokens[each]) == "source"), None
+            )
+            if own is not None:
+                document.skip(token.start, _read_text(text, tokens, own), "marked translate=no")
     return document
 
 
@@ -115,8 +121,11 @@ def _check_languages(
             f"'{languages.source}' into '{languages.target}'",
         )
     if not target and languages.target:
+        code = html.escape(languages.target)
+        span = find_attribute(document.text, token, keys[1])
         end = _find_tag_end(document.text, token)
-        document.edits.append(Edit(end, end, f' {keys[1]}="{html.escape(languages.target)}"'))
+        added = Edit(end, end, f' {keys[1]}="{code}"')
+        document.edits.append(added if span is None else Edit(*span, code))
 
 
 def _find_tag_end(text: str, token: XmlToken) -> int:
@@ -125,14 +134,21 @@ def _find_tag_end(text: str, token: XmlToken) -> int:
     return token.start + len(raw.removesuffix(">").removesuffix("/").rstrip())
 
 
-def _translate_segment(document: Document, tokens: Sequence[XmlToken], parent: int) -> None:
+def _translate_segment(
+    document: Document, tokens: Sequence[XmlToken], parent: int, languages: Languages
+) -> None:
     """Adds the units of a segment, unless it has a translation."""
     text = document.text
     inside = {_name(tokens[index]): index for index in children(tokens, parent)}
     source, target = inside.get("source"), inside.get("target")
     if source is None or tokens[source].kind != "open":
         return
-    if target is not None and _fill_segments(document, tokens, inside.get("seg-source"), target):
+    sources = _find_segments(tokens, inside["seg-source"]) if "seg-source" in inside else {}
+    targets = _find_segments(tokens, target) if target is not None else {}
+    if targets:
+        # The only segment of a target is all of its source.
+        sources = sources or (dict.fromkeys(targets, source) if len(targets) == 1 else {})
+        _fill_segments(document, tokens, sources, targets, languages)
         return
     if target is not None and _has_text(text, tokens, target):
         document.skip(tokens[source].start, _read_text(text, tokens, source), "already translated")
@@ -153,39 +169,41 @@ def _translate_segment(document: Document, tokens: Sequence[XmlToken], parent: i
         output = (end, end)
         before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
     before += f"{state if is_first_version else ''}>"
-    units = _copy_element(text, tokens, source, output, (before, f"</{prefix}target>"))
+    edges = (before, f"</{prefix}target>")
+    units = _copy_element(document, tokens, source, output, languages=languages, edges=edges)
     document.units += units
     if units and not is_first_version:
         _set_state(document, tokens[parent])
 
 
 def _fill_segments(
-    document: Document, tokens: Sequence[XmlToken], source: int | None, target: int
-) -> bool:
-    """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty.
-
-    Returns:
-        Whether the target has such segments.
-    """
-    if source is None:
-        return False
-    sources = _find_segments(tokens, source)
-    targets = _find_segments(tokens, target)
-    for key, index in targets.items():
-        token, own = tokens[index], sources.get(key)
-        if own is None or tokens[own].kind != "open":
+    document: Document,
+    tokens: Sequence[XmlToken],
+    sources: Mapping[str, int],
+    targets: Mapping[str, int],
+    languages: Languages,
+) -> None:
+    """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty."""
+    text = document.text
+    for key, own in sources.items():
+        if key not in targets or tokens[own].kind != "open":
+            words = _read_text(text, tokens, own)
+            document.skip(tokens[own].start, words, "without a place in their target")
             continue
-        if _has_text(document.text, tokens, index):
-            own_text = _read_text(document.text, tokens, own)
-            document.skip(tokens[own].start, own_text, "already translated")
+        index = targets[key]
+        token = tokens[index]
+        if _has_text(text, tokens, index):
+            words = _read_text(text, tokens, own)
+            document.skip(tokens[own].start, words, "already translated")
         elif token.kind == "open":
             output = (token.end, tokens[token.partner].start)
-            document.units += _copy_element(document.text, tokens, own, output)
+            document.units += _copy_element(document, tokens, own, output, languages=languages)
         else:
-            tag = document.text[token.start : _find_tag_end(document.text, token)]
+            tag = text[token.start : _find_tag_end(text, token)]
             output, edges = (token.start, token.end), (f"{tag}>", f"</{token.name}>")
-            document.units += _copy_element(document.text, tokens, own, output, edges)
-    return bool(targets)
+            document.units += _copy_element(
+                document, tokens, own, output, languages=languages, edges=edges
+            )
 
 
 def _find_segments(tokens: Sequence[XmlToken], parent: int) -> dict[str, int]:
@@ -237,7 +255,10 @@ def _translate_entry(
             document.skip(tokens[source[1]].start, own_text, "already translated")
             return
         output = (tokens[target].start, tokens[end_of(tokens, target)].end)
-        document.units += _copy_element(text, tokens, source[1], output, ("<seg>", "</seg>"))
+        edges = ("<seg>", "</seg>")
+        document.units += _copy_element(
+            document, tokens, source[1], output, languages=languages, edges=edges
+        )
         return
     variant, segment = source
     end = max(tokens[tokens[each].partner].end for each in variants if tokens[each].kind == "open")
@@ -249,7 +270,9 @@ def _translate_entry(
     code = html.escape(languages.target)
     before = f'{_find_indent(text, tokens[variant].start)}<tuv xml:lang="{code}">'
     edges = (f"{before}{between}<seg>", f"</seg>{behind}</tuv>")
-    document.units += _copy_element(text, tokens, segment, (end, end), edges)
+    document.units += _copy_element(
+        document, tokens, segment, (end, end), languages=languages, edges=edges
+    )
 
 
 def _has_text(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
@@ -286,18 +309,21 @@ def _find_indent(text: str, position: int) -> str:
 
 
 def _copy_element(
-    text: str,
+    document: Document,
     tokens: Sequence[XmlToken],
     index: int,
     output: Span,
+    *,
+    languages: Languages,
     edges: tuple[str, str] = ("", ""),
 ) -> list[Unit]:
     """Returns the units of an element's text, to be written into another element."""
+    text = document.text
     inside = tokens[index + 1 : tokens[index].partner]
     span = (tokens[index].end, tokens[tokens[index].partner].start)
     is_cdata = [each.kind for each in inside if text[each.start : each.end].strip()] == ["cdata"]
-    parts = _read_parts(text, tokens, index)
-    units = make_string_units(text, parts, _CDATA_TEXT if is_cdata else XML_TEXT)
+    parts = _read_parts(document, tokens, index, is_cdata=is_cdata)
+    units = make_string_units(document, parts, _CDATA_TEXT if is_cdata else XML_TEXT, languages)
     return copy_units(text, units, [span], output, edges)
 
 
@@ -307,8 +333,11 @@ _CDATA_TEXT = Escapes(
 )
 
 
-def _read_parts(text: str, tokens: Sequence[XmlToken], parent: int) -> list[Part]:
-    """Returns an element's texts and tags."""
+def _read_parts(
+    document: Document, tokens: Sequence[XmlToken], parent: int, *, is_cdata: bool
+) -> list[Part]:
+    """Returns an element's texts and tags; CDATA is text where nothing is beside it."""
+    text = document.text
     pairs = _find_pairs(tokens, parent)
     parts: list[Part] = []
     index = parent + 1
@@ -320,6 +349,11 @@ def _read_parts(text: str, tokens: Sequence[XmlToken], parent: int) -> list[Part
             parts.append(
                 Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
             )
+        elif token.kind == "cdata" and not is_cdata:
+            # Its tags are none outside of it.
+            inner = _read_cdata(text, token)
+            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
+            document.skip(token.start, inner, "in CDATA")
         elif token.kind == "cdata":
             inner = _read_cdata(text, token)
             start = token.start + len(_CDATA)

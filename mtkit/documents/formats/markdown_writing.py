@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it.common.utils import isValidEntityCode
 
-from mtkit.documents.document import Escapes, Node, Token, Unit
+from mtkit.documents.document import Escapes, Node, Token, Unit, UnwritableError
 from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
@@ -101,6 +101,9 @@ class MarkdownWriter:
             unit: The unit.
             is_alone: Whether its block has no text beside it, with which it may be read together.
             tokens: Its translation.
+
+        Raises:
+            UnwritableError: However it is written, it is read as something else.
         """
         raw = self._put_together(tokens)
         if raw == self._text[unit.start : unit.end]:
@@ -112,8 +115,7 @@ class MarkdownWriter:
             read = self._parser.describe_block(_PREFIX.sub(r"\1", candidate), self._kind)
             if read == wanted and not (escapes_next and _ends_in_escape(candidate)):
                 return candidate
-        # Nothing else is read as it is meant.
-        return self._text[unit.start : unit.end]
+        raise UnwritableError
 
     def _list_candidates(self, raw: str, tokens: Sequence[Token]) -> Iterator[str]:
         """Yields ways to write a translation; in those from `_NUM_PLAIN` each sign is escaped."""

@@ -11,13 +11,13 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from mtkit.documents.document import Escapes, Languages, Span, Spelled, Unit
+from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit
 from mtkit.documents.formats.html_elements import (
+    find_reason_to_leave,
     is_element,
     is_inline,
-    is_left,
     is_void,
     read_attributes,
 )
@@ -55,17 +55,24 @@ class _Character(NamedTuple):
 
 
 def make_string_units(
-    text: str, parts: Sequence[Part], escapes: Escapes, *, keeps_breaks: bool = False
+    document: Document,
+    parts: Sequence[Part],
+    escapes: Escapes,
+    languages: Languages,
+    *,
+    keeps_breaks: bool = False,
 ) -> list[Unit]:
     """Returns the units of a string; tags of HTML and entities in it stay as they are written.
 
     Args:
-        text: The document's.
+        document: Gets a note of what isn't translated.
         parts: The decoded string in order: texts, edges where its lines end, tags of the format.
         escapes: The format's.
+        languages: Of the translation.
         keeps_breaks: Whether lines are one text that keeps its line breaks. Otherwise each is a
             text, unless blocks of HTML say where texts end.
     """
+    text = document.text
     decoded = "".join(each.text for part in parts for each in part.spelled)
     if "<" not in decoded and "&" not in decoded:
         parts = [_as_space(text, part) for part in parts] if keeps_breaks else parts
@@ -73,9 +80,10 @@ def make_string_units(
     characters = _list_characters(text, parts)
     tags = _find_tags("".join(each.text for each in characters))
     joins_lines = keeps_breaks or any(tag.name and not is_inline(tag.name) for tag in tags)
-    reader = _Reader(text, characters, joins_lines=joins_lines)
+    is_html = any(tag.partner >= 0 or tag.is_closing or is_void(tag.name) for tag in tags)
+    reader = _Reader(document, characters, languages, joins_lines=joins_lines, is_html=is_html)
     parts = reader.read(tags)
-    if any(tag.partner >= 0 or tag.is_closing or is_void(tag.name) for tag in tags):
+    if is_html:
         escapes = _write_as_html(escapes)
     return make_units(parts, escapes, keeps_breaks=keeps_breaks)
 
@@ -138,11 +146,6 @@ def copy_units(
     return copied
 
 
-def read_string_tags(decoded: str) -> list[str]:
-    """Returns the names of the tags of HTML in a decoded string, in order; `/b` ends `b`."""
-    return [f"{'/' * tag.is_closing}{tag.name or '!'}" for tag in _find_tags(decoded)]
-
-
 def _as_space(text: str, part: Part) -> Part:
     """Returns a part of a text in which a line's end is space."""
     if part.kind != "edge":
@@ -176,7 +179,7 @@ def _find_tags(decoded: str) -> list[_Tag]:
     opened: list[int] = []
     for found in _TAG.finditer(decoded):
         name = (found["name"] or "").lower()
-        if name and not is_element(name):
+        if name and not is_element(name) and "-" not in name:
             continue
         index = len(tags)
         tags.append(_Tag(*found.span(), name, bool(found["end"])))
@@ -192,20 +195,48 @@ def _find_tags(decoded: str) -> list[_Tag]:
                 tags[index] = tags[index]._replace(partner=partner)
                 tags[partner] = tags[partner]._replace(partner=index)
                 break
-    return tags
+    if not any("-" in tag.name for tag in tags):
+        return tags
+    # `<file-name>` alone is the name of something.
+    return _renumber([tag for tag in tags if not _is_name(tag)], tags)
+
+
+def _is_name(tag: _Tag) -> bool:
+    is_bare = tag.end - tag.start == len(tag.name) + 2
+    return "-" in tag.name and is_bare and tag.partner < 0
+
+
+def _renumber(kept: Sequence[_Tag], tags: Sequence[_Tag]) -> list[_Tag]:
+    """Returns tags with their partners' new indices."""
+    numbers = {tag.start: index for index, tag in enumerate(kept)}
+    return [
+        tag._replace(partner=numbers[tags[tag.partner].start]) if tag.partner >= 0 else tag
+        for tag in kept
+    ]
 
 
 class _Reader:
     """Makes parts of a decoded string.
 
     Args:
-        text: The document's.
+        document: The document.
         characters: The string's.
+        languages: Of the translation.
         joins_lines: Whether a line's end is space in a text.
+        is_html: Whether the string is HTML beyond doubt.
     """
 
-    def __init__(self, text: str, characters: Sequence[_Character], *, joins_lines: bool) -> None:
-        self._text, self._characters, self._joins_lines = text, characters, joins_lines
+    def __init__(
+        self,
+        document: Document,
+        characters: Sequence[_Character],
+        languages: Languages,
+        *,
+        joins_lines: bool,
+        is_html: bool,
+    ) -> None:
+        self._document, self._text, self._languages = document, document.text, languages
+        self._characters, self._joins_lines, self._is_html = characters, joins_lines, is_html
         self._decoded = "".join(each.text for each in characters)
         self._parts: list[Part] = []
         self._spelled: list[Spelled] = []
@@ -218,15 +249,17 @@ class _Reader:
         while index < len(tags):
             tag = tags[index]
             self._read_text(done, tag.start)
-            if tag.partner > index and is_left(
-                tag.name, read_attributes(self._decoded, tag.start, tag.end), Languages()
-            ):
+            attributes = read_attributes(self._decoded, tag.start, tag.end)
+            reason, detail = find_reason_to_leave(tag.name, attributes, self._languages)
+            if tag.partner > index and reason:
                 index = tag.partner
                 done = tags[index].end
                 visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
-                kind = "protected" if is_inline(tag.name) else "edge"
+                kind: Literal["protected", "edge"] = "protected" if is_inline(tag.name) else "edge"
                 spelled = (Spelled(visible, visible),)
-                part = Part(kind, *self._locate(tag.start, done), spelled=spelled)  # type: ignore[arg-type]
+                part = Part(kind, *self._locate(tag.start, done), spelled=spelled)
+                if kind == "edge" or reason != "code":
+                    self._document.skip(part.start, visible, reason, detail)
             else:
                 part, done = self._make_part(tag), tag.end
             self._parts.append(part)
@@ -241,7 +274,8 @@ class _Reader:
         if tag.partner >= 0:
             return Part("close" if tag.is_closing else "open", *span, tag.name)
         raw = self._decoded[tag.start : tag.end]
-        if tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>":
+        is_bare = tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>"
+        if is_bare and not self._is_html:
             # It may be the name of something: `mv <s> <t>`.
             return Part("protected", *span, spelled=(Spelled(raw, raw),))
         return Part("void", *span, tag.name, is_break=tag.name == "br")

@@ -12,7 +12,7 @@ from mtkit.errors import MtkitError
 
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a character in two halves
-    r"|\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{3}(?:\\[0-7]{3})*+|.)",
+    r"|(?:\\(?:x[0-9a-fA-F]++|[0-7]{1,3}))++|\\(?:u[0-9a-fA-F]{4}|.)",
     re.DOTALL,
 )
 _CONTROLS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
@@ -21,11 +21,12 @@ _PO_TOKEN = re.compile(
     r"[ \t\r\n\v\f]++|#[^\n]*+"
     r"|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr|domain)"
     r"(?P<form>[ \t]*+\[[ \t]*+\d++[ \t]*+\])?+"
-    r'(?=["\s#])|"(?P<string>(?:[^"\\\n]|\\[^\n])*+)"'
+    r'(?=["\s#])|"(?P<string>(?:[^"\\\n]|\\.)*+)"',
+    re.DOTALL,
 )
 
 
-def read_json_strings(text: str, _: Languages) -> Document:
+def read_json_strings(text: str, languages: Languages) -> Document:
     """Returns JSON with its strings; names of members stay as they are.
 
     Raises:
@@ -48,7 +49,7 @@ def read_json_strings(text: str, _: Languages) -> Document:
     for found in _JSON_STRING.finditer(text):
         if found.group(2) is None:
             parts = _read_string(text, [found.span(1)])
-            document.units += make_string_units(text, parts, Escapes(escape))
+            document.units += make_string_units(document, parts, Escapes(escape), languages)
     return document
 
 
@@ -83,11 +84,12 @@ def _read_escape(raw: str) -> str:
         units = bytes.fromhex(raw[2:6] + raw[8:])
         # Half a character is none.
         return units.decode("utf-16-be", errors="replace")
-    if first == "x" and len(raw) > 2:
-        return chr(int(raw[2:], 16))
-    if first.isdigit() and len(raw) > 2:
-        octets = (int(each, 8) & 0xFF for each in raw[1:].split("\\"))
-        return bytes(octets).decode("utf-8", errors="replace")
+    if first == "\n":
+        return ""
+    if first in "01234567" or (first == "x" and len(raw) > 2):
+        numbers = raw[1:].split("\\")
+        octets = (int(each[1:], 16) if each[0] == "x" else int(each, 8) for each in numbers)
+        return bytes(octet & 0xFF for octet in octets).decode("utf-8", errors="replace")
     return first
 
 
@@ -98,7 +100,7 @@ class _Entry(NamedTuple):
     strings: list[Span]
 
 
-def read_po(text: str, _: Languages) -> Document:
+def read_po(text: str, languages: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
     Those that have one, also a fuzzy one, stay as they are. Form 0 of a plural is translated from
@@ -111,7 +113,7 @@ def read_po(text: str, _: Languages) -> Document:
     message: dict[str, list[Span]] = {}
     for keyword, strings in [*_read_entries(text), _Entry("end", [])]:
         if keyword in ("msgid", "msgctxt", "domain", "end") and "msgid" in message:
-            _translate_message(document, message)
+            _translate_message(document, message, languages)
             message = {}
         message[keyword] = strings
     return document
@@ -136,7 +138,9 @@ def _read_entries(text: str) -> Iterator[_Entry]:
         yield entry
 
 
-def _translate_message(document: Document, message: dict[str, list[Span]]) -> None:
+def _translate_message(
+    document: Document, message: dict[str, list[Span]], languages: Languages
+) -> None:
     """Adds the units of a message's forms that have no translation."""
     text = document.text
     if not any(start < end for start, end in message["msgid"]):
@@ -149,14 +153,22 @@ def _translate_message(document: Document, message: dict[str, list[Span]]) -> No
             "msgid" if is_singular or "msgid_plural" not in message else "msgid_plural"
         ]
         parts = _read_string(text, source)
-        units = make_string_units(text, parts, Escapes(_escape_c), keeps_breaks=True)
-        if not any(start < end for start, end in output):
-            document.units += copy_units(text, units, source, output[0])
-        elif units:
+        if any(start < end for start, end in output):
             value = "".join(each.text for part in parts for each in part.spelled)
             document.skip(source[0][0], value, "already translated")
+            continue
+        units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
+        document.units += copy_units(text, units, source, output[0])
 
 
 def _escape_c(text: str) -> str:
     written = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "\\r")
     return written.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _read_c(raw: str) -> str:
+    return _ESCAPE.sub(lambda found: _read_escape(found.group()), raw)
+
+
+# Escapes by number go on over the digits behind them, so what is written is read again.
+_C_TEXT = Escapes(_escape_c, _read_c)

@@ -42,7 +42,7 @@ def read_xml(text: str, languages: Languages) -> Document:
     document = Document(text)
     root = next((token for token in tokens if token.kind in ("open", "empty")), None)
     if root is not None and root.name == "resources":
-        read_android(document, tokens)
+        read_android(document, tokens, languages)
         return document
     parts: list[Part] = []
     inline = _find_inline(text, tokens)

@@ -16,7 +16,15 @@ from yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStar
 from yaml.scanner import Scanner
 from yaml.tokens import ScalarToken
 
-from mtkit.documents.document import PLAIN, Document, Escapes, Languages, Spelled, Token
+from mtkit.documents.document import (
+    PLAIN,
+    Document,
+    Escapes,
+    Languages,
+    Spelled,
+    Token,
+    UnwritableError,
+)
 from mtkit.documents.formats.plain import continues
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import MAX_DEPTH, Part
@@ -31,10 +39,10 @@ _QUOTED = re.compile(
 _FOLD = re.compile(rf"(?P<quote>'')|{_FOLDED}")
 _LINE_FOLD = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*+")
 _SINGLE = Escapes(lambda text: text.replace("'", "''"))
-_UNPRINTABLE = re.compile("[\x7f-\x84\x86-\x9f\ufeff]")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-def read_yaml(text: str, _: Languages) -> Document:
+def read_yaml(text: str, languages: Languages) -> Document:
     """Returns YAML with the strings that are values or items; keys stay as they are.
 
     Raises:
@@ -44,7 +52,7 @@ def read_yaml(text: str, _: Languages) -> Document:
     try:
         for event, token, in_flow in _find_values(text):
             if token is not None and token.value == event.value and _is_string(event):
-                _add_string(document, token, in_flow=in_flow)
+                _add_string(document, token, languages, in_flow=in_flow)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
@@ -120,26 +128,28 @@ def _resolve(value: str) -> str:
     return str(_find_resolver().resolve(yaml.ScalarNode, value, (True, False)))
 
 
-def _add_string(document: Document, token: ScalarToken, *, in_flow: bool) -> None:
+def _add_string(
+    document: Document, token: ScalarToken, languages: Languages, *, in_flow: bool
+) -> None:
     start, end = token.start_mark.index, token.end_mark.index
     text = document.text
     match token.style:
         case "|" | ">" as style:
             parts = _read_block(text, start, end, is_folded=style == ">")
-            document.units += make_string_units(text, parts, PLAIN)
+            document.units += make_string_units(document, parts, PLAIN, languages)
         case '"':
             parts = _read_quoted(text, start + 1, end - 1)
-            document.units += make_string_units(text, parts, Escapes(_escape_double))
+            document.units += make_string_units(document, parts, Escapes(_escape_double), languages)
         case "'":
             parts = _read_folded(text, start + 1, end - 1)
-            document.units += make_string_units(text, parts, _SINGLE)
+            document.units += make_string_units(document, parts, _SINGLE, languages)
         case _:
-            units = make_string_units(text, _read_folded(text, start, end), PLAIN)
+            units = make_string_units(document, _read_folded(text, start, end), PLAIN, languages)
             for unit in units:
                 before, after = text[start : unit.start], text[unit.end : end]
                 write = functools.partial(_write_plain, (before, after), in_flow)
                 if len(units) > 1:
-                    write = functools.partial(_write_in_plain, text[unit.start : unit.end], write)
+                    write = functools.partial(_write_in_plain, write)
                     document.units.append(replace(unit, join=write))
                 else:
                     document.units.append(replace(unit, start=start, end=end, join=write))
@@ -255,9 +265,8 @@ def _write_plain(around: tuple[str, str], in_flow: bool, tokens: Sequence[Token]
     return raw if is_read else f'"{_escape_double(value)}"'
 
 
-def _write_in_plain(
-    source: str, write: Callable[[Sequence[Token]], str], tokens: Sequence[Token]
-) -> str:
-    """Returns one of several texts of a plain string; its source where that would need quotes."""
-    raw = "".join(token.raw for token in tokens)
-    return source if write(tokens).startswith('"') else raw
+def _write_in_plain(write: Callable[[Sequence[Token]], str], tokens: Sequence[Token]) -> str:
+    """Returns one of several texts of a plain string, which can't get quotes of its own."""
+    if write(tokens).startswith('"'):
+        raise UnwritableError
+    return "".join(token.raw for token in tokens)

@@ -40,7 +40,7 @@ def translate_message(message: str) -> str:
         ('"Use <code>ls -l</code> here<br/>"', '"HERE <code>ls -l</code> USE<br/>"'),
         # A tag without a partner stays; what isn't an element is text.
         ('"a <file> <b>c"', '"C <b> > FILE < A"'),
-        ('"a <b>b</i>"', '"B <b> A</i>"'),
+        ('"a <b>b</i>"', '"<b>B A</i>"'),
     ],
 )
 def test_tags_of_messages_go_with_their_words(message: str, translated: str) -> None:
@@ -86,6 +86,10 @@ def read_texts(page: str, form: str) -> tuple[list[str], str]:
          ["a x y b c"], '"A <!-- <b> --><code>x y</code> <i translate=\\"no\\">b</i> C"'),
         # Names in a line of usage are text, elements without an end stay.
         ("json", '"a <file> b"', ["a <file> b"], '"A <FILE> B"'),
+        ("json", '"a <x-link to=\\"/y\\">b</x-link> <file-name>"', ["a b <file-name>"],
+         '"A <x-link to=\\"/y\\">B</x-link> <FILE-NAME>"'),
+        ("json", '"<p>a <b>b</p>"', ["a b"], '"<p>A <b>B</p>"'),
+        ("json", '"<p lang=\\"fr\\">a</p><p>b</p>"', ["b"], '"<p lang=\\"fr\\">a</p><p>B</p>"'),
         ("json", '"a <a href=\\"x\\">b"', ["a b"], '"A <a href=\\"x\\">B"'),
         # Half a character.
         ("json", r'"a \ud83d b \ud83d\ude00 c"', ["a \ufffd b \U0001f600 c"],
@@ -125,6 +129,11 @@ def test_markup_is_found_in_what_a_string_says(
         ('<x:g id="1" xmlns:x="y">%d</x:g> cards', ["%d cards"], None),
         ("@string/other", [], None),
         ("\\u00e9t\\u00e9 &#8230;", ["été …"], None),
+        ("@null", [], None),
+        ("?attr/colorPrimary", [], None),
+        ("@+id/foo", [], None),
+        ('"  it\'s a  "', ["it's a"], "  IT\\'S A  "),
+        ("one <![CDATA[<b>two</b> x]]> three", ["one <b>two</b> x three"], None),
     ],
 )
 def test_androids_escapes_are_read_and_written(
@@ -144,10 +153,51 @@ def test_androids_apostrophes_of_a_translation_are_escaped() -> None:
     assert r"""l\'été &lt;d\'hiver> &amp; \"lui\"</string>""" in written
 
 
+def test_a_sign_that_names_a_resource_is_escaped() -> None:
+    page = '<resources><string name="a">x</string></resources>'
+    written = translate_markup(page, "xml", lambda _: [TranslatedText("@ x?")], Languages())
+    assert r">\@ x?<" in written
+
+
+def test_only_strings_of_resources_are_translated() -> None:
+    page = (
+        '<resources><style name="T"><item name="android:textStyle">bold</item></style><array>'
+        "<item>#fff red</item></array><item type='color'>b</item><string-array><item>c</item>"
+        "</string-array><plurals><item quantity='one'>d</item></plurals></resources>"
+    )
+    assert read_texts(page, "xml")[0] == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (r"line \12 and 12 or 120", "line \n and 12 or 120"),
+        (r"hex \x41 can BABE", "hex A can BABE"),
+        (r"caf\xc3\xa9 <b>x</b> \303\251", "café <b>x</b> é"),
+    ],
+)
+def test_escapes_by_number_are_read_as_gettext_reads_them(message: str, text: str) -> None:
+    page = f'msgid "{message}"\nmsgstr ""\n'
+    written = translate_markup(page, "po", keep_text, Languages())
+    program = shutil.which("msgcat")
+    if program is None:
+        pytest.skip("gettext isn't installed")
+    else:
+        head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+        command = [program, "--no-wrap", "-"]
+        read = subprocess.run(
+            command, input=(head + written).encode(), check=True, capture_output=True
+        )
+        catalogue = read_po(io.BytesIO(read.stdout))
+        [found] = [each for each in catalogue if each.id]
+        assert found.string.split() == found.id.split() == text.split()
+
+
 @pytest.mark.parametrize(
     "message",
     [
         'msgid "a\tb"\nmsgstr ""',
+        'msgid "a\\\nb"\nmsgstr ""',
         'msgid "a\x0bb"\nmsgstr ""',
         'msgid "a\x0cb"\nmsgstr ""',
         'msgid "a\x85b\u2028c"\nmsgstr ""',
