@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mtkit.errors import MtkitError
+from mtkit.text.languages import find_main_language
 
 Span = tuple[int, int]
 """Where a part of a text begins and ends, in characters."""
@@ -243,7 +244,9 @@ class Languages:
 def _find_main(code: str) -> str:
     """Returns the language of a code (BCP 47); nothing of one that names none."""
     found = _CODE.fullmatch(code.strip().lower())
-    return "" if found is None or found[1] in ("und", "mul", "mis") else found[1]
+    if found is None or found[1] in ("und", "mul", "mis"):
+        return ""
+    return found[1] if len(found[1]) == 2 else find_main_language(found[1]) or found[1]
 
 
 _CODE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*+")

@@ -2,7 +2,12 @@
 
 import codecs
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
+import webencodings
+
+from mtkit.documents.formats.html_elements import read_attributes
 from mtkit.errors import MtkitError
 
 _MARKS = {
@@ -12,24 +17,29 @@ _MARKS = {
 }
 _XML = re.compile(r"""\A\s*+<\?xml\s[^<>]*?encoding\s*+=\s*+["']([A-Za-z0-9._:-]++)["']""")
 _HTML = re.compile(
-    r"""<meta\s[^<>]{0,200}?charset\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE
+    r"""<!--(?:.*?-->|.*+)|<(script|style|title|textarea)\b(?:.*?</\1|.*+)"""
+    r"""|<(?P<meta>meta)[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""",
+    re.IGNORECASE | re.DOTALL,
 )
-_PO = re.compile(
-    r'"Content-Type:[ \t]*+[a-z]++/[a-z]++;[ \t]*+charset=([A-Za-z0-9._:-]++)', re.IGNORECASE
-)
+_PO_HEADER = re.compile(r'(?:\A|\n)msgid[ \t]++""\s++msgstr\s++((?:"(?:[^"\\\n]|\\.)*+"\s*+)++)')
+_CHARSET = re.compile(r"""charset\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
 _HEAD = 65_536
 """Characters at a document's beginning in which its encoding is declared."""
-_DECLARATIONS = {
-    "html": (_HTML, _XML),
-    "xml": (_XML,),
-    "xliff": (_XML,),
-    "tmx": (_XML,),
-    "docx": (_XML,),
-    "pptx": (_XML,),
-    "odt": (_XML,),
-    "po": (_PO,),
-}
-_UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be")
+_IN_XML = ("html", "xml", "xliff", "tmx", "docx", "pptx", "odt")
+_UNICODE = ("utf-8", "utf-16le", "utf-16be")
+
+
+class _Declaration(NamedTuple):
+    """The name of an encoding in a document, and where it stands."""
+
+    label: str
+    start: int
+    end: int
+
+    def find_encoding(self) -> str:
+        """Returns the encoding's name as browsers read it (WHATWG Encoding); "" if unknown."""
+        found = webencodings.lookup(self.label)
+        return "" if found is None else str(found.name)
 
 
 class Encoding:
@@ -66,34 +76,54 @@ def decode(content: bytes, form: str) -> tuple[str, Encoding]:
         return content[len(mark) :].decode(name), Encoding(mark, name, form)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
-        declared = _find_declared(content[:_HEAD].decode("latin-1"), form)
-        if form != "po" and declared is not None and declared[0] not in _UNICODE:
+        head = content[:_HEAD].decode("latin-1")
+        declared = [each.find_encoding() for each in _list_declarations(head, form)]
+        other = next((each for each in declared if each and each not in _UNICODE), "")
+        if other and form != "po" and not mark:
             try:
-                return content.decode(declared[0]), Encoding(b"", "utf-8", form)
+                codec = webencodings.lookup(other).codec_info
+                return codec.decode(content, "strict")[0], Encoding(b"", "utf-8", form)
             except ValueError:
-                pass
-        charset = declared[0] if declared is not None and declared[0] != "utf-8" else "windows-1252"
-        hint = f"convert it first, for example: iconv -f {charset} -t utf-8"
+                # Nor is it in that one.
+                other = ""
+        hint = f"convert it first, for example: iconv -f {other or 'windows-1252'} -t utf-8"
         if form == "po":
             hint = "convert it first: msgconv -t UTF-8 FILE"
         raise MtkitError(f"line {line}: invalid {name.upper()}", hint) from error
 
 
-def _find_declared(text: str, form: str) -> tuple[str, tuple[int, int]] | None:
-    """Returns the encoding that a document declares, by Python's name, and where it does."""
-    for pattern in _DECLARATIONS.get(form, ()):
-        found = pattern.search(text, 0, _HEAD)
-        if found is not None:
-            try:
-                return codecs.lookup(found[1]).name, found.span(1)
-            except LookupError:
-                return found[1], found.span(1)
-    return None
+def _list_declarations(text: str, form: str) -> list[_Declaration]:
+    """Returns the encodings that a document declares, the one that counts first."""
+    found: list[_Declaration] = []
+    if form in _IN_XML and (prolog := _XML.match(text)):
+        found.append(_Declaration(prolog[1], *prolog.span(1)))
+    if form == "html" or (form == "xml" and "<html" in text[:_HEAD]):
+        found += _list_metas(text)
+    header = _PO_HEADER.search(text, 0, _HEAD) if form == "po" else None
+    if header is not None and (charset := _CHARSET.search(text, *header.span(1))):
+        found.append(_Declaration(charset[1], *charset.span(1)))
+    return found
+
+
+def _list_metas(text: str) -> Iterator[_Declaration]:
+    """Yields what `<meta>` elements of a page declare."""
+    for tag in _HTML.finditer(text, 0, _HEAD):
+        if tag["meta"] is None:
+            continue
+        attributes = read_attributes(text, *tag.span())
+        span, value = attributes.get("charset", ((0, 0), ""))
+        if value:
+            yield _Declaration(value, *span)
+        elif attributes.get("http-equiv", ((0, 0), ""))[1].lower() == "content-type":
+            charset = _CHARSET.search(text, *attributes.get("content", ((0, 0), ""))[0])
+            if charset is not None:
+                yield _Declaration(charset[1], *charset.span(1))
 
 
 def _declare_utf8(text: str, form: str) -> str:
-    declared = _find_declared(text, form)
-    if declared is None or declared[0] == "utf-8":
-        return text
-    start, end = declared[1]
-    return f"{text[:start]}{'UTF-8' if text[start:end].isupper() else 'utf-8'}{text[end:]}"
+    """Returns a document that declares UTF-8 wherever it declares an encoding."""
+    for label, start, end in sorted(_list_declarations(text, form), key=lambda each: -each.start):
+        encoding = _Declaration(label, start, end).find_encoding()
+        if encoding != "utf-8" and (encoding or form == "po"):
+            text = f"{text[:start]}{'UTF-8' if label.isupper() else 'utf-8'}{text[end:]}"
+    return text

@@ -296,8 +296,8 @@ class _Content:
         """Adds what is found in the element."""
         if event.kind == "text":
             self._texts.append(event.name)
-        else:
-            self._tags[event] += event.kind == "open"
+        elif event.kind == "open":
+            self._tags[event] += 1
 
     def read_text(self) -> str:
         """Returns the text."""

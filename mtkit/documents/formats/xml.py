@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mtkit.documents.document import Document, Edit, Languages, Spelled
 from mtkit.documents.formats.android import read_android
+from mtkit.documents.formats.html_elements import is_element, is_inline
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import (
     XML_TEXT,
@@ -46,6 +47,8 @@ def read_xml(text: str, languages: Languages) -> Document:
         return document
     parts: list[Part] = []
     inline = _find_inline(text, tokens)
+    if root is not None and root.name in ("html", "body", "div"):
+        inline = {index for index in inline if not _is_block(tokens[index])}
     wanted = [index for index, token in enumerate(tokens) if _is_wanted(token)]
     modes: list[tuple[int, str]] = []
     """Where open elements end that say whether they are translated, and why they aren't."""
@@ -83,6 +86,11 @@ def read_xml(text: str, languages: Languages) -> Document:
         parts.append(_make_part(text, token, is_inline=is_inline))
     document.units = make_units(parts, XML_TEXT)
     return document
+
+
+def _is_block(token: XmlToken) -> bool:
+    """Returns whether a tag is that of a block of XHTML."""
+    return is_element(token.name) and not is_inline(token.name)
 
 
 def _is_wanted(token: XmlToken) -> bool:

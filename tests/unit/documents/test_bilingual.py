@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from mtkit.documents.document import Languages
-from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.documents.translate_file import translate_bytes, translate_content, translate_file
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words, take_all
@@ -148,3 +148,44 @@ def test_broken_files_are_refused_and_nothing_is_written(name: str, tmp_path: Pa
 def test_faults_are_told(form: str, text: str, fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
         translate_bytes(text.encode(), form, keep_text, LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("unit", "written", "skipped"),
+    [
+        (
+            '<trans-unit id="1" translate="no"><source>Hi you</source></trans-unit>',
+            "<source>Hi you</source></trans-unit>",
+            [("Hi you", "marked translate=no")],
+        ),
+        (
+            '<trans-unit id="1"><source>One. Two.</source><seg-source><mrk mtype="seg" mid="1">One.'
+            '</mrk> <mrk mtype="seg" mid="2">Two.</mrk></seg-source><target><mrk mtype="seg" '
+            'mid="1"/></target></trans-unit>',
+            '<mrk mtype="seg" mid="1">. ONE</mrk></target>',
+            [("Two.", "without a place in their target")],
+        ),
+        # The only segment is all of the source.
+        (
+            '<trans-unit id="1"><source>One two</source><target><mrk mtype="seg" mid="1"></mrk>'
+            "</target></trans-unit>",
+            '<target><mrk mtype="seg" mid="1">TWO ONE</mrk></target>',
+            [],
+        ),
+        # Tags of CDATA are none beside it.
+        (
+            '<trans-unit id="1"><source>one <![CDATA[<b>two</b>]]> three</source></trans-unit>',
+            "THREE",
+            [("<b>two</b>", "in CDATA")],
+        ),
+    ],
+)
+def test_what_becomes_of_units(unit: str, written: str, skipped: list[tuple[str, str]]) -> None:
+    page = (
+        f'<xliff><file source-language="en" target-language=""><body>{unit}</body></file></xliff>'
+    )
+    translated, report = translate_content(page.encode(), "xliff", reverse_words, LANGUAGES)
+    assert written in translated.decode()
+    assert [(each.text, each.reason) for each in report.skipped] == skipped
+    assert 'target-language="de"' in translated.decode()
+    assert etree.fromstring(translated) is not None

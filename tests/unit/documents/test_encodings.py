@@ -2,6 +2,7 @@
 
 import io
 
+import html5lib
 import pytest
 from babel.messages.pofile import read_po
 from lxml import etree
@@ -43,6 +44,40 @@ def answer(texts: list[str]) -> list[TranslatedText]:
             'msgid "a"\nmsgstr ""\n',
             "charset=UTF-8\\n",
         ),
+        (
+            "html",
+            "<!-- <meta charset=latin1> --><meta charset=iso-8859-1><p>a",
+            "<!-- <meta charset=latin1> --><meta charset=utf-8><p>",
+        ),
+        (
+            "html",
+            "<meta name=description content='about charset=latin1'><meta/charset=latin1><p>a",
+            "<meta/charset=utf-8>",
+        ),
+        ("html", "<meta name=a content='b > c' charset=iso-8859-1><p>a", "' charset=utf-8>"),
+        (
+            "html",
+            "<script>x='<meta charset=latin1>'</script><meta charset=latin1><p>a",
+            "<script>x='<meta charset=latin1>'</script><meta charset=utf-8>",
+        ),
+        (
+            "xml",
+            "<?xml version='1.0' encoding='ISO-8859-1'?><html><head><meta charset='latin1'/>"
+            "</head><body><p>a</p></body></html>",
+            "encoding='UTF-8'?><html><head><meta charset='utf-8'/>",
+        ),
+        (
+            "po",
+            'msgid ""\nmsgstr "MIME-Version: 1.0\\nContent-Type: text/plain; charset=latin1\\n"\n'
+            '\nmsgid "a"\nmsgstr ""\n',
+            "charset=utf-8\\n",
+        ),
+        (
+            "po",
+            '# "Content-Type: text/plain; charset=KOI8-R\\n"\nmsgid ""\nmsgstr ""\n"Content-Type: '
+            'text/plain; "\n"charset=ASCII\\n"\n\nmsgid "a"\nmsgstr ""\n',
+            '"charset=UTF-8\\n',
+        ),
         ("html", '<meta charset="utf-8"><p>a</p>', '<meta charset="utf-8">'),
         ("html", '<meta charset="{{ charset }}"><p>a</p>', '<meta charset="{{ charset }}">'),
     ],
@@ -65,6 +100,24 @@ def test_other_encodings_are_read_as_they_are_declared(encoding: str) -> None:
     page = f'<meta charset="{encoding}"><p>{word}</p>'
     kept = translate_bytes(page.encode(encoding), "html", keep_text, LANGUAGES).decode()
     assert kept == f'<meta charset="{"UTF-8" if encoding.isupper() else "utf-8"}"><p>{word}</p>'
+
+
+@pytest.mark.parametrize(
+    ("label", "raw", "text"),
+    [
+        ("iso-8859-1", b"\x93quoted\x94 \x80", "“quoted” €"),
+        ("us-ascii", b"caf\xe9", "café"),
+        ("gb2312", "中文鎔".encode("gbk"), "中文鎔"),
+        ("shift_jis", "①".encode("cp932"), "①"),
+    ],
+)
+def test_names_of_encodings_mean_what_they_mean_to_browsers(
+    label: str, raw: bytes, text: str
+) -> None:
+    page = f"<meta charset={label}><p>x ".encode() + raw
+    read = html5lib.parse(page, namespaceHTMLElements=False, transport_encoding=None)
+    assert text in "".join(read.itertext())
+    assert translate_bytes(page, "html", keep_text, LANGUAGES).decode().endswith(f"x {text}")
 
 
 def test_a_page_in_ascii_that_stays_so_keeps_its_declaration() -> None:

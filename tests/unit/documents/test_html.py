@@ -348,3 +348,19 @@ def test_code_of_a_program_stays() -> None:
     page = '<p>a <?= $x > 0 ? "<b>" : "no" ?> b</p><?php if ($a > 1): ?><p>c</p><?php endif; ?>'
     wanted = page.replace(">a <", ">A <").replace(" b</p>", " B</p>").replace(">c<", ">C<")
     assert read_texts(page)[1] == wanted
+
+
+def test_blocks_of_xhtml_end_a_text() -> None:
+    page = "<div>One <b>two</b><p>Three</p><ul><li>Four</li></ul></div>"
+    assert read_texts(page, "xml")[0] == ["One two", "Three", "Four"]
+
+
+def test_a_language_of_three_letters_is_the_same_language() -> None:
+    assert read_texts('<html lang="eng"><p>a</p></html>')[0] == ["a"]
+
+
+def test_half_of_a_pair_of_surrogates_in_a_translation_is_replaced() -> None:
+    answer = [TranslatedText("x \ud83d y")]
+    for form, page in (("html", "<p>a</p>"), ("json", '"é"'), ("yaml", "é"), ("text", "a")):
+        written = translate_markup(page, form, lambda _: answer, Languages())
+        assert "x \ufffd y" in written
