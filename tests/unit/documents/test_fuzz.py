@@ -165,15 +165,17 @@ def count_tags(text: str) -> Counter[str]:
     return Counter(re.findall(r"</?[a-z][a-z0-9]*", text))
 
 
-def read_json(content: bytes) -> Any:
-    def read(value: Any) -> Any:
-        if isinstance(value, dict):
-            return [(key, read(each)) for key, each in value.items()]
-        if isinstance(value, list):
-            return [read(each) for each in value]
-        return count_tags(value) if isinstance(value, str) else value
+def read_values(value: Any) -> Any:
+    """Returns keys and values, of texts only their tags."""
+    if isinstance(value, dict):
+        return [(key, read_values(each)) for key, each in value.items()]
+    if isinstance(value, list):
+        return [read_values(each) for each in value]
+    return count_tags(value) if isinstance(value, str) else value
 
-    return read(json.loads(content))
+
+def read_json(content: bytes) -> Any:
+    return read_values(json.loads(content))
 
 
 def build_yaml(builder: Builder) -> bytes:
@@ -202,14 +204,7 @@ def build_yaml(builder: Builder) -> bytes:
 
 
 def read_yaml(content: bytes) -> Any:
-    def read(value: Any) -> Any:
-        if isinstance(value, dict):
-            return [(key, read(each)) for key, each in value.items()]
-        if isinstance(value, list):
-            return [read(each) for each in value]
-        return count_tags(value) if isinstance(value, str) else value
-
-    return read(yaml.safe_load(content))
+    return read_values(yaml.safe_load(content))
 
 
 def _quote(builder: Builder, text: str) -> str:

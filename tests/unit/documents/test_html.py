@@ -13,6 +13,7 @@ from mtkit.errors import MtkitError
 from .translators import (
     keep_text,
     keep_text_without_links,
+    read_texts,
     reverse_words,
     take_all,
 )
@@ -270,17 +271,6 @@ def test_long_space_in_a_tag_is_read_once(tag: str, space: str) -> None:
     assert translate(page) == page.replace("one two", "TWO ONE")
 
 
-def read_texts(page: str, form: str = "html") -> tuple[list[str], str]:
-    """Returns the texts that a translator sees of a page, and the page in capitals."""
-    seen: list[str] = []
-
-    def translate(texts: Sequence[str]) -> list[TranslatedText]:
-        seen.extend(texts)
-        return [TranslatedText(text.upper()) for text in texts]
-
-    return seen, translate_markup(page, form, translate, Languages("en", "de"))
-
-
 @pytest.mark.parametrize(
     ("page", "texts"),
     [
@@ -332,7 +322,7 @@ def read_texts(page: str, form: str = "html") -> tuple[list[str], str]:
     ],
 )  # fmt: skip
 def test_which_texts_of_a_page_are_translated(page: str, texts: list[str]) -> None:
-    assert read_texts(page)[0] == texts
+    assert read_texts(page, "html")[0] == texts
     assert translate_markup(page, "html", keep_text, Languages("en", "de")) in (
         page,
         page.replace('lang="en"', 'lang="de"'),
@@ -341,13 +331,13 @@ def test_which_texts_of_a_page_are_translated(page: str, texts: list[str]) -> No
 
 @pytest.mark.parametrize("space", [" &#160; ", "&#160; ", " &#160;", " &nbsp; &nbsp; ", " &#8201;"])
 def test_space_beside_a_no_break_space_stays_single(space: str) -> None:
-    assert read_texts(f"<p>one{space}two</p>")[1] == f"<p>ONE{space}TWO</p>"
+    assert read_texts(f"<p>one{space}two</p>", "html")[1] == f"<p>ONE{space}TWO</p>"
 
 
 def test_code_of_a_program_stays() -> None:
     page = '<p>a <?= $x > 0 ? "<b>" : "no" ?> b</p><?php if ($a > 1): ?><p>c</p><?php endif; ?>'
     wanted = page.replace(">a <", ">A <").replace(" b</p>", " B</p>").replace(">c<", ">C<")
-    assert read_texts(page)[1] == wanted
+    assert read_texts(page, "html")[1] == wanted
 
 
 def test_blocks_of_xhtml_end_a_text() -> None:
@@ -356,7 +346,7 @@ def test_blocks_of_xhtml_end_a_text() -> None:
 
 
 def test_a_language_of_three_letters_is_the_same_language() -> None:
-    assert read_texts('<html lang="eng"><p>a</p></html>')[0] == ["a"]
+    assert read_texts('<html lang="eng"><p>a</p></html>', "html")[0] == ["a"]
 
 
 def test_half_of_a_pair_of_surrogates_in_a_translation_is_replaced() -> None:

@@ -3,7 +3,6 @@
 import io
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 
-from .translators import keep_text, reverse_words
+from .translators import keep_text, read_texts, reverse_words
 
 _HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
@@ -52,17 +51,6 @@ def test_attributes_in_escaped_quotes_are_part_of_the_tag() -> None:
     wanted = r'{"k": "! <a href=\"%s\" title=\"a > b\">PAGE THE</a> SEE", "l": "Y <b> X"}'
     assert translate_markup(page, "json", reverse_words, Languages()) == wanted
     assert translate_markup(page, "json", keep_text, Languages()) == page
-
-
-def read_texts(page: str, form: str) -> tuple[list[str], str]:
-    """Returns the texts that a translator sees, and the document in capitals."""
-    seen: list[str] = []
-
-    def translate(texts: Sequence[str]) -> list[TranslatedText]:
-        seen.extend(texts)
-        return [TranslatedText(text.upper()) for text in texts]
-
-    return seen, translate_markup(page, form, translate, Languages("en", "de"))
 
 
 @pytest.mark.parametrize(

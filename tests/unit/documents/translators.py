@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from mtkit.documents.atoms import find_atoms
-from mtkit.documents.document import TranslatedText
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.translate_file import translate_markup
 
 
 def keep_text(texts: Sequence[str]) -> list[TranslatedText]:
@@ -36,3 +37,14 @@ def take_all(texts: Sequence[str], seen: list[str]) -> list[TranslatedText]:
     """Translates nothing, and notes what it was asked for."""
     seen += texts
     return keep_text(texts)
+
+
+def read_texts(page: str, form: str) -> tuple[list[str], str]:
+    """Returns the texts that a translator sees of a document, and the document in capitals."""
+    seen: list[str] = []
+
+    def translate(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [TranslatedText(text.upper()) for text in texts]
+
+    return seen, translate_markup(page, form, translate, Languages("en", "de"))
