@@ -17,6 +17,8 @@ spelling.py         how a unit's characters are written
 sentences.py        a translator of lines as one of paragraphs
 encodings.py        bytes to text and back, with the encoding that a document declares
 skeletons.py        a document's markup as another parser sees it
+html_skeletons.py   of pages and of HTML in strings
+xml_skeletons.py    of XML, office documents, XLIFF and TMX
 report.py           what became of a document's texts
 archives.py         documents that are zip archives of XML
 archive_parts.py    which part is the main one, and text in parts that aren't translated

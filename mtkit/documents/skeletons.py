@@ -9,10 +9,8 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from html.parser import HTMLParser
-from typing import Any, NamedTuple
-from xml.parsers import expat
+from collections.abc import Hashable, Iterable
+from typing import Any
 
 import yaml
 from babel.messages.pofile import PoFileError, read_po
@@ -28,44 +26,20 @@ from yaml.events import (
 )
 
 from mtkit.documents.document import Languages
-from mtkit.documents.formats.html import mask_code
-from mtkit.documents.formats.html_elements import TEXT_ATTRIBUTES, is_element, is_inline
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.html_skeletons import (
+    ReadSkeleton,
+    Skeleton,
+    UnreadableError,
+    count_tags,
+    freeze,
+    read_html,
+)
+from mtkit.documents.xml_skeletons import BilingualSkeleton, read_office, read_xml
 
-Skeleton = Sequence[Hashable]
-ReadSkeleton = Callable[[str], Skeleton]
-
-_TRANSLATED = frozenset((*TEXT_ATTRIBUTES, "content", "label", "value"))
-"""Attributes of HTML that may be translated."""
-_OF_LANGUAGE = frozenset(("lang", "xml:lang"))
-_OF_STATE = frozenset(("state", "state-qualifier", "target-language", "trgLang"))
 _TIMES = re.compile(r"[^\n]*?\d[ \t]*-->[^\n]*")
 _SUBTITLE_TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
-_NAMESPACE_NAMES = {
-    "wordprocessingml": "w",
-    "drawingml": "a",
-    "urn:oasis:names:tc:opendocument:xmlns:text:1.0": "text",
-}
-_RUN_PARENTS = (
-    *("w p", "w hyperlink", "w ins", "w del", "w moveTo", "w moveFrom", "w smartTag", "w rt"),
-    *("w fldSimple", "w sdtContent", "w customXml", "w bdo", "w dir", "w rubyBase", "a p"),
-)
-"""What a run may stand in (ECMA-376 part 1, 17.3.2.25 and 21.1.2.3.8)."""
-_FORMATTING = {
-    "w r": _RUN_PARENTS,
-    "a r": _RUN_PARENTS,
-    "w t": ("w r",),
-    "a t": ("a r", "a fld"),
-    "w noBreakHyphen": ("w r",),
-    "text s": ("text p", "text h", "text span", "text a", "text meta", "text ruby-base"),
-}
-"""Elements that a translation may have more or fewer of, each with what it may stand in."""
-_PARAGRAPHS = ("w p", "a p", "text p", "text h")
-
-
-class UnreadableError(ValueError):
-    """A text isn't of its format."""
 
 
 def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
@@ -74,312 +48,8 @@ def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
     What it returns raises `UnreadableError`.
     """
     if form in ("xliff", "tmx"):
-        return lambda text: _BilingualSkeleton(languages).read(text)
+        return lambda text: BilingualSkeleton(languages).read(text)
     return _READERS.get(form)
-
-
-def _freeze(counts: Mapping[Any, int]) -> Hashable:
-    return frozenset(counts.items())
-
-
-class _HtmlSkeleton(HTMLParser):
-    """Notes blocks in order, and the inline tags between them."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.items: list[Hashable] = []
-        self._inline: Counter[Hashable] = Counter()
-
-    def read(self, text: str) -> list[Hashable]:
-        """Returns the skeleton of a page."""
-        self.feed(mask_code(text))
-        self.close()
-        self._add("end")
-        return self.items
-
-    def _add(self, item: Hashable) -> None:
-        if self._inline:
-            self.items.append(_freeze(self._inline))
-            self._inline = Counter()
-        self.items.append(item)
-
-    def handle_starttag(self, tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:
-        key = (tag, frozenset(each for each in attrs if each[0] not in _TRANSLATED | _OF_LANGUAGE))
-        if is_inline(tag):
-            self._inline[key] += 1
-        else:
-            self._add(key)
-        if tag in ("title", "textarea"):
-            self.set_cdata_mode(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if is_inline(tag):
-            self._inline[f"/{tag}"] += 1
-        else:
-            self._add(f"/{tag}")
-
-    def handle_data(self, data: str) -> None:
-        if self.cdata_elem in ("script", "style"):
-            self._add(data)
-
-    def handle_comment(self, data: str) -> None:
-        self._inline[("!", data)] += 1
-
-    def handle_decl(self, decl: str) -> None:
-        self._add(decl)
-
-    def handle_pi(self, data: str) -> None:
-        self._inline[("?", data)] += 1
-
-    def unknown_decl(self, data: str) -> None:
-        self._add(data)
-
-
-def _read_html(text: str) -> Skeleton:
-    return _HtmlSkeleton().read(text)
-
-
-class _HtmlTags(HTMLParser):
-    """Counts the tags of HTML in a string of another format."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.counts: Counter[Hashable] = Counter()
-
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        if is_element(tag) or ("-" in tag and attrs):
-            self.counts[(tag, frozenset(attrs))] += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        if is_element(tag) or "-" in tag:
-            self.counts[f"/{tag}"] += 1
-
-
-def _count_tags(decoded: str) -> Hashable:
-    if "<" not in decoded:
-        return frozenset()
-    parser = _HtmlTags()
-    # A tag without an end is text. `close` would search behind each one, in quadratic time.
-    parser.feed(decoded)
-    return _freeze(parser.counts)
-
-
-class _Event(NamedTuple):
-    """What expat finds: `open` and `close` with a name, `text`, or `other` markup."""
-
-    kind: str
-    name: str
-    attributes: frozenset[tuple[str, str]] = frozenset()
-
-
-def _list_events(
-    text: str,
-    *,
-    namespaces: bool = False,
-    ignored: frozenset[str] = _OF_LANGUAGE,
-) -> list[_Event]:
-    """Returns what expat finds, without some attributes."""
-    events: list[_Event] = []
-    parser = expat.ParserCreate("utf-8", " " if namespaces else None)
-    parser.buffer_text = True
-    parser.specified_attributes = True
-
-    def open_element(name: str, attributes: dict[str, str]) -> None:
-        kept = frozenset(each for each in attributes.items() if each[0] not in ignored)
-        events.append(_Event("open", name, kept))
-
-    parser.StartElementHandler = open_element
-    parser.EndElementHandler = lambda name: events.append(_Event("close", name))
-    parser.CharacterDataHandler = lambda data: events.append(_Event("text", data))
-    parser.CommentHandler = lambda data: events.append(_Event("other", data))
-    parser.ProcessingInstructionHandler = lambda *both: events.append(
-        _Event("other", " ".join(both))
-    )
-    try:
-        parser.Parse(text.encode("utf-8", errors="surrogatepass"), True)
-    except expat.ExpatError as error:
-        raise UnreadableError(str(error)) from error
-    return events
-
-
-def _read_xml(text: str) -> Skeleton:
-    """Reads each element with the multiset of its own: which are blocks is the reader's to say."""
-    opened: list[tuple[_Event, Counter[Hashable]]] = [(_Event("open", ""), Counter())]
-    for event in _list_events(text):
-        match event.kind:
-            case "open":
-                opened.append((event, Counter()))
-            case "close":
-                element, inside = opened.pop()
-                opened[-1][1][hash((element, _freeze(inside)))] += 1
-            case "other":
-                opened[-1][1][event] += 1
-            case _:
-                pass
-    return [_freeze(opened[0][1])]
-
-
-def _shorten(name: str) -> str:
-    """Returns an element's local name behind a short name of its namespace."""
-    namespace, _, local = name.rpartition(" ")
-    short = next((each for key, each in _NAMESPACE_NAMES.items() if key in namespace), namespace)
-    return f"{short} {local}"
-
-
-def _read_office(text: str) -> Skeleton:
-    return _OfficeSkeleton().read(text)
-
-
-class _OfficeSkeleton:
-    """A part of an office document: paragraphs, and what is in each but the looks of its runs."""
-
-    def __init__(self) -> None:
-        self._items: list[Hashable] = []
-        self._paragraphs: list[Counter[Hashable]] = []
-        """What is in each open paragraph."""
-        self._opened: list[str] = []
-        self._depth = 0
-        """Open elements in the formatting of a run."""
-
-    def read(self, text: str) -> Skeleton:
-        """Returns the skeleton."""
-        for event in _list_events(text, namespaces=True):
-            match event.kind:
-                case "open":
-                    self._open(_shorten(event.name), event)
-                case "close":
-                    self._close()
-                case "other":
-                    self._add(event)
-                case _:
-                    pass
-        return self._items
-
-    def _add(self, item: Hashable) -> None:
-        if self._paragraphs:
-            self._paragraphs[-1][item] += 1
-        else:
-            self._items.append(item)
-
-    def _open(self, name: str, event: _Event) -> None:
-        parent = self._opened[-1] if self._opened else ""
-        self._opened.append(name)
-        if self._depth or name in ("w rPr", "a rPr"):
-            self._depth += 1
-            return
-        key = (name, event.attributes, parent)
-        if name in _PARAGRAPHS:
-            self._paragraphs.append(Counter({key: 1}))
-        elif name not in _FORMATTING:
-            self._add(key)
-        elif parent not in _FORMATTING[name]:
-            self._add((name, parent))
-
-    def _close(self) -> None:
-        name = self._opened.pop()
-        if self._depth:
-            self._depth -= 1
-        elif name in _PARAGRAPHS:
-            self._add(_freeze(self._paragraphs.pop()))
-        elif not self._paragraphs:
-            self._items.append(name)
-
-
-class _Content:
-    """The text of an element and the inline tags in it."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._tags: Counter[Hashable] = Counter()
-
-    def add(self, event: _Event) -> None:
-        """Adds what is found in the element."""
-        if event.kind == "text":
-            self._texts.append(event.name)
-        elif event.kind == "open":
-            self._tags[event] += 1
-
-    def read_text(self) -> str:
-        """Returns the text."""
-        return "".join(self._texts)
-
-    def freeze(self) -> Hashable:
-        """Returns the tags, those of HTML in the text among them."""
-        return (_freeze(self._tags), _count_tags(self.read_text()))
-
-
-class _BilingualSkeleton:
-    """All of an XLIFF or TMX file but translations, and the inline tags that each of these has.
-
-    A unit without a translation has those of its source, so that a translation adds nothing.
-    """
-
-    def __init__(self, languages: Languages) -> None:
-        self._source, self._target = Languages(languages.source), Languages(languages.target)
-        self._items: list[Hashable] = []
-        self._contents: dict[tuple[str, str], _Content] = {}
-        """Of a unit: `source`, `seg-source` and `target`, and their segments by number."""
-        self._variant = ""
-
-    def read(self, text: str) -> Skeleton:
-        """Returns the skeleton."""
-        side, segment, depth = "", "", 0
-        for event in _list_events(text, ignored=_OF_STATE):
-            name = event.name.rpartition(":")[2] if event.kind in ("open", "close") else ""
-            if not side:
-                side = self._enter(name, event)
-                depth, segment = int(side != ""), ""
-                continue
-            depth += {"open": 1, "close": -1}.get(event.kind, 0)
-            if depth == 0:
-                side = ""
-            elif event.kind == "open" and name == "mrk" and ("mtype", "seg") in event.attributes:
-                segment = dict(event.attributes).get("mid", "")
-                self._find(side, segment)
-            else:
-                self._find(side, segment).add(event)
-        return self._items
-
-    def _find(self, side: str, segment: str) -> _Content:
-        return self._contents.setdefault((side, segment), _Content())
-
-    def _enter(self, name: str, event: _Event) -> str:
-        """Returns the side whose text an element begins; notes anything else."""
-        if event.kind == "open" and name in ("source", "seg-source", "target"):
-            self._find(name, "")
-            return name
-        if event.kind == "open" and name == "seg" and self._variant:
-            self._find(self._variant, "")
-            return self._variant
-        if name == "tuv" and event.kind == "open":
-            attributes = dict(event.attributes)
-            code = attributes.get("xml:lang", attributes.get("lang", ""))
-            is_source = ("source", "") not in self._contents and self._source.is_source(code)
-            is_target = not is_source and self._target.is_source(code)
-            self._variant = "source" if is_source else "target" if is_target else ""
-        if event.kind != "text" and self._variant != "target":
-            self._items.append(event)
-        if name == "tuv" and event.kind == "close":
-            self._variant = ""
-        if name in ("trans-unit", "segment", "tu") and event.kind == "close":
-            self._end_unit()
-        return ""
-
-    def _end_unit(self) -> None:
-        contents, self._contents = self._contents, {}
-        source = contents.get(("source", ""), _Content())
-        target = contents.get(("target", ""), _Content())
-        segments = [key for side, key in contents if side == "target" and key]
-        if not segments:
-            segments = [""]
-        for segment in segments:
-            own = contents.get(("target", segment), target)
-            other = contents.get(("seg-source", segment)) if segment else source
-            if other is None and len(segments) == 1:
-                other = source
-            is_there = own.read_text().strip() or other is None
-            self._items.append(own.freeze() if is_there or other is None else other.freeze())
-        self._items.append(source.read_text())
 
 
 def _read_json(text: str) -> Skeleton:
@@ -398,7 +68,7 @@ def _read_json(text: str) -> Skeleton:
             items.append(len(value))
             pending += value[::-1]
         else:
-            items.append(_count_tags(value) if isinstance(value, str) else value)
+            items.append(count_tags(value) if isinstance(value, str) else value)
     return items
 
 
@@ -437,7 +107,7 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
     assert isinstance(event, ScalarEvent)
     tag = event.tag or _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
     is_text = not is_key and tag in ("!", "tag:yaml.org,2002:str")
-    value = _count_tags(event.value) if is_text else event.value
+    value = count_tags(event.value) if is_text else event.value
     return ("scalar", event.anchor, event.tag, "str" if is_text else tag, value)
 
 
@@ -456,7 +126,7 @@ def _read_po(text: str) -> Skeleton:
         if not message.id:
             continue
         tags = [
-            _count_tags(string or ids[min(index, len(ids) - 1)])
+            count_tags(string or ids[min(index, len(ids) - 1)])
             for index, string in enumerate(strings)
         ]
         items.append((tuple(ids), message.context, frozenset(message.flags), tuple(tags)))
@@ -470,7 +140,7 @@ def _read_subtitles(text: str) -> Skeleton:
     for line in [*lines, "1 -->"]:
         if _TIMES.fullmatch(line):
             # Lines in the same tag may become one.
-            items += [_freeze(counts), line]
+            items += [freeze(counts), line]
             counts = Counter()
             continue
         for found in _SUBTITLE_TAG.finditer(line):
@@ -489,7 +159,7 @@ def _read_markdown(text: str) -> Skeleton:
     items: list[Hashable] = [text[:start]]
     body = text[start:]
     templates = MASK.finditer(mask_templates(body))
-    items.append(_freeze(Counter(body[slice(*each.span())] for each in templates)))
+    items.append(freeze(Counter(body[slice(*each.span())] for each in templates)))
     try:
         tokens = parser.parse(mask_page(body).text)
     except RecursionError as error:
@@ -498,7 +168,7 @@ def _read_markdown(text: str) -> Skeleton:
         if token.type == "inline":
             items.append(_count_inline(token.children or []))
         elif token.type == "html_block":
-            items.append(tuple(_read_html(token.content)))
+            items.append(tuple(read_html(token.content)))
         elif token.nesting >= 0:
             code = token.content if token.type in ("fence", "code_block") else ""
             items.append((token.type, token.tag, token.info, token.level, code))
@@ -536,15 +206,15 @@ def _count_inline(tokens: Iterable[Any]) -> Hashable:
                 counts[token.type] += 1
             case _:
                 pass
-    return _freeze(counts)
+    return freeze(counts)
 
 
 _READERS: dict[str, ReadSkeleton] = {
-    "html": _read_html,
-    "xml": _read_xml,
-    "docx": _read_office,
-    "pptx": _read_office,
-    "odt": _read_office,
+    "html": read_html,
+    "xml": read_xml,
+    "docx": read_office,
+    "pptx": read_office,
+    "odt": read_office,
     "json": _read_json,
     "yaml": _read_yaml,
     "po": _read_po,

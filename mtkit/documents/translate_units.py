@@ -19,9 +19,9 @@ from mtkit.documents.document import (
     Unit,
     UnwritableError,
 )
+from mtkit.documents.html_skeletons import ReadSkeleton, UnreadableError
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
-from mtkit.documents.skeletons import ReadSkeleton, UnreadableError
 from mtkit.errors import MtkitError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
