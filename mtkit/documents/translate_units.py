@@ -107,16 +107,17 @@ def write_checked(
     def write(some: Iterable[Sequence[Edit]]) -> str:
         return _Cut(text, [*fixed, *chain.from_iterable(some)])(0, len(text))
 
-    def is_right(some: Sequence[Sequence[Edit]]) -> bool:
+    def is_right(written: str) -> bool:
         nonlocal num_checks
         num_checks += 1
         try:
-            return read_skeleton(write(some)) == wanted
+            return read_skeleton(written) == wanted
         except UnreadableError:
             return False
 
-    if is_right(groups):
-        return write(groups), []
+    whole = write(groups)
+    if is_right(whole):
+        return whole, []
     # Halves of what is wrong are tried until single units are left.
     wrong: set[int] = set()
     pending = [(0, len(groups))]
@@ -127,19 +128,20 @@ def write_checked(
             wrong.update(range(first, last))
             continue
         halves = [(first, middle), (middle, last)]
-        found = [half for half in halves if not is_right(groups[slice(*half)])]
+        found = [half for half in halves if not is_right(write(groups[slice(*half)]))]
         if found:
             pending += found
         else:
             # They are wrong only together.
             wrong.update(range(first, last))
     kept = [group for index, group in enumerate(groups) if index not in wrong]
-    if not is_right(kept):
+    written = write(kept)
+    if not is_right(written):
         raise MtkitError(
             "its translation can't be read as a document of its format", "nothing is written"
         )
     units = [edit.unit for index in sorted(wrong) for edit in groups[index]]
-    return write(kept), [unit for unit in units if unit is not None]
+    return written, [unit for unit in units if unit is not None]
 
 
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:

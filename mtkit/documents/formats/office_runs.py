@@ -17,9 +17,9 @@ from mtkit.documents.units import RUN, Part
 from mtkit.documents.xml_tokens import escape_xml, unescape_xml
 
 HYPHEN = "\u2011"
-"""The character that `w:noBreakHyphen` stands for."""
+"""The character of `w:noBreakHyphen`."""
 _SIGN = re.compile(r"(<[^<>]*>(?:</[^<>]*>)?)")
-"""An element that stands for a character; all other `<` of a text are escaped."""
+"""An element that is a character; all other `<` of a text are escaped."""
 
 RUN_TEXT = Escapes(escape_xml, lambda raw: unescape_xml(_SIGN.sub(HYPHEN, raw)))
 
@@ -239,7 +239,7 @@ class _Writer:
         self._tag = -1
         """The piece that opens the text that is open; -1 without one."""
         self._item = self._plain = frame.plain
-        """The item that the text stands for, and the last of those that are plain."""
+        """The item whose tags the text gets, and the last of those that are plain."""
         self._own: Item | None = None
         """The first text of the element of own formatting that is open."""
         self._is_apart = False
