@@ -19,7 +19,6 @@ from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
 _WINDOW = 1_024
-"""Sentences that are translated together."""
 
 
 class SearchesSentences(Protocol):
@@ -60,6 +59,7 @@ class SentenceTranslator:
         translator: It; its alignments are asked for where it has any.
         target_language: Its code; it says whether a space stands between sentences.
         source_language: Its code; it says where sentences end.
+        window: Sentences that are translated together.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class SentenceTranslator:
         target_language: str = "",
         *,
         source_language: str = "",
+        window: int = _WINDOW,
     ) -> None:
-        self._translator = translator
+        self._translator, self._window = translator, window
         self._target_language = target_language
         chosen = translator.settings.paragraphs
         self._source_language = (chosen.language if chosen else "") or source_language
@@ -118,8 +119,8 @@ class SentenceTranslator:
         unique = list(aligned)
         found: dict[str, Hypothesis] = {}
         num_done = 0
-        for first in range(0, max(len(unique), 1), _WINDOW):
-            window = unique[first : first + _WINDOW]
+        for first in range(0, max(len(unique), 1), self._window):
+            window = unique[first : first + self._window]
             num_complete = bisect_right(counts, first + len(window))
             finish = self._search(window, aligned, first + 1)
             yield partial(self._finish, finish, window, given[num_done:num_complete], found)

@@ -20,7 +20,7 @@ from mtkit.inference.translation import Hypothesis, Request, TermUse, Translatio
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
 from mtkit.text.term_annotation import annotate, knows_terms
-from mtkit.text.term_forms import Use, find_uses
+from mtkit.text.term_forms import Use, find_each_use, find_uses
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
@@ -58,12 +58,11 @@ class TextTerms:
     def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
         """Returns what a translation has of the terms, and of what is forbidden."""
         wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
-        # Each by itself: a forbidden word may be part of what is wanted elsewhere.
-        forbidden = [
-            find_uses(text, [(term.target, term.is_case_sensitive)])[0]
-            for _, term in self.forbidden
-        ]
-        return find_uses(text, wanted), forbidden
+        # A forbidden word may be part of what is wanted elsewhere.
+        forbidden = [(term.target, term.is_case_sensitive) for _, term in self.forbidden]
+        distinct = list(dict.fromkeys(forbidden))
+        uses = dict(zip(distinct, find_each_use(text, distinct), strict=True))
+        return find_uses(text, wanted), [uses[each] for each in forbidden]
 
     def describe(self, text: str, translation: str) -> list[TermUse]:
         """Returns what became of the terms of a text in its translation, in order."""

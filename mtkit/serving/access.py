@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Scope
 
 from mtkit.serving.faults import RequestError
 from mtkit.serving.keys import Key, KeyRing, RateLimiter
 from mtkit.serving.settings import Serving
+from mtkit.serving.waiting_bytes import RequestBytes, WaitingBytes
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,40 @@ class Access:
     def __init__(self, settings: Serving, keys: KeyRing | None) -> None:
         self._settings, self._keys = settings, keys
         self._limiter = RateLimiter()
+        self._of_callers = WaitingBytes.of_callers(settings)
+        self._of_strangers = WaitingBytes.of_strangers(settings)
 
     @property
     def needs_key(self) -> bool:
         """Whether nobody without a key may ask."""
         return self._keys is not None
+
+    @property
+    def num_waiting_bytes(self) -> int:
+        """Bytes of requests that aren't answered yet."""
+        return self._of_callers.num_bytes + self._of_strangers.num_bytes
+
+    def count_bytes(self, scope: Scope) -> RequestBytes:
+        """Returns what counts the bytes of a request, before any of them is read."""
+        address = _find_address(scope)
+        if self._keys is None:
+            return RequestBytes(self._of_callers, address)
+        key = self._keys.find(_read_head_key(Headers(scope=scope)))
+        if key is None:
+            return RequestBytes(self._of_strangers, address)
+        return RequestBytes(self._of_callers, key.name)
+
+    def is_known(self, waiting: RequestBytes) -> bool:
+        """Checks whether who sends a request has shown a key, or needs none."""
+        return waiting.budget is self._of_callers
+
+    def require_key(self, request: Request) -> None:
+        """Checks the key in a request's head, where callers need one, before its body is read.
+
+        Raises:
+            RequestError: There is no such key, or none was shown.
+        """
+        self._find_key(request, None, _find_address(request.scope))
 
     def reload(self) -> None:
         """Reads the keys again.
@@ -59,7 +91,7 @@ class Access:
         Raises:
             RequestError: There is no such key, none was shown, or these are too many requests.
         """
-        address = request.client.host if request.client is not None else "unknown"
+        address = _find_address(request.scope)
         key = self._find_key(request, shown, address)
         per_minute, max_characters = (
             self._settings.requests_per_minute,
@@ -71,14 +103,16 @@ class Access:
             max_characters = key.max_characters
         caller = Caller(key.name if key is not None else address, max_characters)
         request.state.caller = caller.name
+        waiting = getattr(request.state, "waiting", None)
+        if waiting is not None:
+            waiting.move(self._of_callers, caller.name)
         self._limiter.spend(caller.name, cost, per_minute)
         return caller
 
     def _find_key(self, request: Request, shown: str | None, address: str) -> Key | None:
         if self._keys is None:
             return None
-        scheme, _, of_head = request.headers.get("authorization", "").partition(" ")
-        shown = shown or (of_head.strip() if scheme.lower() == "bearer" else None)
+        shown = shown or _read_head_key(request.headers)
         # Wrong keys are counted too, so that nobody tries many.
         if not shown:
             self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
@@ -88,6 +122,17 @@ class Access:
             self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
             raise RequestError(403, "Invalid API key")
         return key
+
+
+def _find_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"
+
+
+def _read_head_key(headers: Headers) -> str:
+    """Returns the key in a request's head; empty without one."""
+    scheme, _, shown = headers.get("authorization", "").partition(" ")
+    return shown.strip() if scheme.lower() == "bearer" else ""
 
 
 def check_number(num_texts: int, settings: Serving) -> None:

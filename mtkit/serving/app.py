@@ -13,8 +13,6 @@ from starlette.responses import JSONResponse, Response
 from mtkit.serving import libretranslate, page, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
-from mtkit.serving.detection import Detector
-from mtkit.serving.document_process import DocumentProcesses
 from mtkit.serving.faults import RequestError
 from mtkit.serving.guard import Guard, error_response
 from mtkit.serving.keys import KeyRing
@@ -24,6 +22,7 @@ from mtkit.serving.model_service import ServedModel
 from mtkit.serving.office import Office
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
+from mtkit.serving.text_lanes import TextProcesses
 from mtkit.serving.translate_texts import TextTranslation
 
 _LEFT = 499
@@ -42,15 +41,17 @@ def make_office(
     """
     metrics = Metrics()
     catalogue = Catalogue(models, settings, metrics)
+    processes = TextProcesses(settings)
     return Office(
         settings,
         catalogue,
         TextTranslation(
             catalogue,
-            Detector(),
-            DocumentProcesses(settings),
+            processes,
             max_sentences=settings.max_sentences,
+            max_unpacked_bytes=settings.max_unpacked_bytes,
         ),
+        processes,
         Access(settings, keys),
         FileStore(settings.file_minutes, settings.max_stored_bytes),
         metrics,
@@ -71,9 +72,12 @@ def make_app(office: Office) -> Starlette:
             yield
         finally:
             await office.catalogue.close()
+            await office.processes.close()
             office.files.close()
 
-    middleware = [Middleware(Guard, settings=settings, metrics=office.metrics)]
+    middleware = [
+        Middleware(Guard, settings=settings, metrics=office.metrics, access=office.access)
+    ]
     if settings.hosts:
         middleware.append(Middleware(KnownHosts, hosts=settings.hosts))
     if settings.cors_origins:

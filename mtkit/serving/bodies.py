@@ -2,8 +2,11 @@
 
 import json
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import parse_qsl
 
 from pydantic import (
     BaseModel,
@@ -11,9 +14,12 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    field_validator,
     model_validator,
 )
-from starlette.requests import Request
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mtkit.inference.streams.input_format import replace_surrogates
 from mtkit.recipe.paragraphs import Paragraphs
@@ -21,7 +27,10 @@ from mtkit.serving.faults import RequestError
 from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
 Body = TypeVar("Body", bound=BaseModel)
-_MAX_FIELDS = 20
+Result = TypeVar("Result")
+_MAX_FIELDS = 1_100
+"""Of a form: each of its texts is one."""
+_CHARSETS = ("utf-8", "utf8", "us-ascii")
 _MAX_KEYS = 100
 """Of an object of JSON; each that isn't known is a fault of its own, and so takes memory."""
 _JSON_HINT = "; JSON needs the header Content-Type: application/json"
@@ -51,9 +60,24 @@ class TranslateBody(_Body):
     source: Code
     target: Code
     format: Literal["text", "html"] = "text"
-    alternatives: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    alternatives: Annotated[int, Field(le=1_000_000)] = 0
     scores: bool = False
     api_key: str | None = None
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _default_format(cls, value: Any) -> Any:
+        return value or "text"
+
+    @field_validator("alternatives", mode="before")
+    @classmethod
+    def _default_alternatives(cls, value: Any) -> Any:
+        return 0 if value is None else value
+
+    @field_validator("alternatives")
+    @classmethod
+    def _bound_alternatives(cls, value: int) -> int:
+        return max(0, value)
 
 
 class DetectBody(_Body):
@@ -113,7 +137,7 @@ class LinesBody(_Body):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: Annotated[list[str | LineBody], Field(min_length=1, fail_fast=True)]
-    source: Code = "auto"
+    source: Code | None = None
     target: Code | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
     settings: SettingsBody = SettingsBody()
@@ -141,36 +165,128 @@ class ScoreBody(_Body):
     model: Annotated[str, Field(max_length=200)] | None = None
 
 
-async def read_body(request: Request, kind: type[Body]) -> Body:
+@dataclass(frozen=True)
+class UploadForm:
+    """A form with a file.
+
+    Attributes:
+        fields: Its other fields.
+        name: The file's name, as its sender calls it; empty without a file.
+        content: The file.
+    """
+
+    fields: dict[str, str]
+    name: str = ""
+    content: bytes = b""
+
+
+def parse_body(content: bytes, content_type: str, query: str, kind: type[Body] | None) -> Any:
     """Returns a request's body, from JSON or from a form.
+
+    The time grows with the body's length.
+
+    Args:
+        content: The body.
+        content_type: Its `Content-Type`.
+        query: The address's query string; a form's parameters may be in it, as in Flask.
+        kind: What it is; None for an `UploadForm`.
 
     Raises:
         RequestError: It is neither, or lacks something.
     """
+    if kind is None:
+        return _parse_form(content, content_type, query)
     hint = ""
-    if "json" in request.headers.get("content-type", ""):
-        content = _parse_json(await request.body())
+    parsed: Any
+    if "json" in content_type:
+        parsed = _parse_json(content)
     else:
-        async with request.form(max_files=1, max_fields=_MAX_FIELDS) as form:
-            content = {key: value for key, value in form.items() if isinstance(value, str)}
-        if isinstance(content.get("q"), str):
-            # Browsers send forms with the line ends of MIME.
-            content["q"] = "\n".join(content["q"].splitlines())
-        if all(key.lstrip().startswith(("{", "[")) for key in content):
+        parsed = _parse_form(content, content_type, query).fields
+        if all(key.lstrip().startswith(("{", "[")) for key in parsed):
             hint = _JSON_HINT
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(parsed)
     except ValidationError as error:
         raise RequestError(400, _explain(error) + hint) from error
     except RecursionError as error:
         raise RequestError(400, "Invalid JSON format") from error
 
 
+def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:
+    kind, parameters = parse_options_header(content_type)
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1").lower()
+    if charset not in _CHARSETS:
+        raise RequestError(400, "Invalid request: a form has to be in UTF-8")
+    pairs, name, file = _read_pairs(query), "", b""
+    if kind == b"multipart/form-data":
+        headers = Headers({"content-type": content_type})
+        more, name, file = _run_at_once(_read_parts(headers, content))
+        pairs += more
+    elif kind == b"application/x-www-form-urlencoded":
+        pairs += _read_pairs(content.decode(errors="replace"))
+    # As in Flask, the first of several counts, of which those in the address come before.
+    fields: dict[str, Any] = dict(reversed(pairs))
+    # Forms have the line ends of MIME.
+    texts = [text.replace("\r\n", "\n") for key, text in pairs if key == "q"]
+    if texts:
+        fields["q"] = texts if len(texts) > 1 else texts[0]
+    return UploadForm(fields, name, file)
+
+
+def _read_pairs(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise RequestError(
+            400, f"Invalid request: a form with more than {_MAX_FIELDS:,} fields"
+        ) from error
+
+
+class _PartParser(MultiPartParser):
+    """Keeps files in memory, where the server has counted them."""
+
+    spool_max_size = sys.maxsize
+
+
+async def _read_parts(headers: Headers, content: bytes) -> tuple[list[tuple[str, str]], str, bytes]:
+    """Returns the fields of a form, the name of its file, and the file."""
+
+    async def stream() -> AsyncGenerator[bytes]:
+        yield content
+        yield b""
+
+    parser = _PartParser(
+        headers, stream(), max_files=1, max_fields=_MAX_FIELDS, max_part_size=len(content)
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, UnicodeDecodeError) as error:
+        message = getattr(error, "message", "it can't be read")
+        raise RequestError(400, f"Invalid request: a form at fault: {message}") from error
+    pairs = [(key, each) for key, each in form.multi_items() if isinstance(each, str)]
+    file, name, read = form.get("file"), "", b""
+    if isinstance(file, UploadFile):
+        name, read = file.filename or "", await file.read()
+    await form.close()
+    return pairs, name, read
+
+
+def _run_at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """Returns what a coroutine returns that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    raise AssertionError("it waits")
+
+
 def _parse_json(content: bytes) -> Any:
     try:
-        parsed = json.loads(content, object_pairs_hook=_make_object)
-        # Only an escape makes half of a character: other bytes of one aren't UTF-8.
-        return _clean(parsed) if b"\\ud" in content.lower() else parsed
+        # Bytes would be decoded with halves of characters in them.
+        text = content.decode(json.detect_encoding(content))
+        parsed = json.loads(text, object_pairs_hook=_make_object)
+        return _clean(parsed) if "\\ud" in text or "\\uD" in text else parsed
     except (ValueError, RecursionError) as error:
         raise RequestError(400, "Invalid JSON format") from error
 

@@ -193,10 +193,14 @@ class Catalogue:
                 (file.stat().st_size for file in folder.rglob("model.*")), default=0
             )
             while True:
-                loaded = [each for each in self.services.values() if each.is_ready]
+                loaded = [
+                    each
+                    for each in self.services.values()
+                    if each is not service and (each.is_ready or each.is_starting)
+                ]
                 if not loaded or needed + sum(each.measure_bytes() for each in loaded) <= limit:
                     break
-                idle = [each for each in loaded if each.is_idle]
+                idle = [each for each in loaded if each.is_idle and each.is_ready]
                 if not idle:
                     raise busy("all models in memory are at work", 5)
                 oldest = min(idle, key=lambda each: each.used_at)

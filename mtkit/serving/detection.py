@@ -1,7 +1,6 @@
 """Which of the served languages a text is in, by py3langid."""
 
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,11 +44,6 @@ class Detector:
             ) from error
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
-    def load(self) -> None:
-        """Loads the model now, if it is installed."""
-        with suppress(RequestError):
-            self.detect("a", ["en"])
-
     def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
         """Returns the languages that a text may be in, best first; at least one.
 
@@ -66,7 +60,7 @@ class Detector:
             return [Detected(next(iter(languages)), 0.0)]
         ranked = dict(self._identifier.rank(text[:_MAX_CHARACTERS]))
         found = [
-            Detected(code, round(100.0 * float(ranked[label]), 1))
+            Detected(code, float(round(100.0 * float(ranked[label]))))
             for code, label in labels.items()
             if label in known
         ]

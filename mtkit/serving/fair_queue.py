@@ -1,10 +1,11 @@
 """Lines of several callers, taken in fair turns."""
 
 import asyncio
+import json
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mtkit.inference.translation import Request, Translation
 from mtkit.serving.faults import LineFault
@@ -26,9 +27,41 @@ class Given(NamedTuple):
     target_language: str = ""
 
 
-Ask = Request | Given
+@dataclass(frozen=True)
+class ToRender:
+    """A line whose answer is sent as it is, so that the model's process makes JSON of it."""
+
+    ask: Request | Given
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A line's translation as JSON.
+
+    Attributes:
+        content: The JSON.
+        num_tokens: Of the best candidate.
+    """
+
+    content: bytes
+    num_tokens: int
+
+    @classmethod
+    def of(cls, translation: Translation) -> "Rendered":
+        """Returns a translation as our own API has it."""
+        warnings = [{"kind": each.kind, "text": each.text} for each in translation.warnings]
+        content = to_json({**translation.as_json(), "warnings": warnings})
+        return cls(content, len(translation.candidates[0].token_ids))
+
+
+def to_json(content: dict[str, Any]) -> bytes:
+    """Returns an object as JSON."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+Ask = Request | Given | ToRender
 """A line to translate, or one to score."""
-Answer = Translation | LineFault
+Answer = Translation | Rendered | LineFault
 
 _MAX_ATTEMPTS = 2
 """Times that a line is given to a model whose process dies; from the second on it is alone."""
@@ -90,9 +123,8 @@ class Line:
     @property
     def num_characters(self) -> int:
         """Length of what is asked."""
-        if isinstance(self.ask, Request):
-            return len(self.ask.text) + len(self.ask.prefix)
-        return len(self.ask.text) + len(self.ask.translation)
+        ask = self.ask.ask if isinstance(self.ask, ToRender) else self.ask
+        return len(ask.text) + len(ask.prefix if isinstance(ask, Request) else ask.translation)
 
     def answer(self, answer: Answer) -> None:
         """Takes the line's answer."""
@@ -115,6 +147,11 @@ class FairQueue:
     def __len__(self) -> int:
         """Returns how many lines wait."""
         return self._num_lines + len(self._suspects)
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether lines wait with which a process died."""
+        return bool(self._suspects)
 
     @property
     def oldest(self) -> float | None:
@@ -140,19 +177,22 @@ class FairQueue:
         if self._suspects:
             self._suspects = deque(line for line in self._suspects if line.job is not job)
 
-    def take(self, max_lines: int, max_characters: int) -> list[Line]:
+    def take(self, max_lines: int, max_characters: int, *, may_be_long: bool = True) -> list[Line]:
         """Returns the lines whose turn it is; none if none wait.
 
         Args:
             max_lines: Max lines.
             max_characters: Max characters of them, unless it is one line.
+            may_be_long: Whether one line may have more; lines of other jobs come before it if not.
         """
         if self._suspects:
             return [self._suspects.popleft()]
         taken: list[Line] = []
         num_characters = 0
         while self._jobs and len(taken) < max_lines:
-            job = next(iter(self._jobs))
+            job = next(iter(self._jobs)) if may_be_long else self._find_short(max_characters)
+            if job is None:
+                break
             num_characters += job.waiting[0].num_characters
             if taken and num_characters > max_characters:
                 break
@@ -163,6 +203,12 @@ class FairQueue:
             else:
                 del self._jobs[job]
         return taken
+
+    def _find_short(self, max_characters: int) -> Job | None:
+        """Returns the first job whose next line isn't long."""
+        return next(
+            (job for job in self._jobs if job.waiting[0].num_characters <= max_characters), None
+        )
 
     def put_back(self, lines: Sequence[Line]) -> None:
         """Takes lines with which a process died; each is tried once more, by itself."""

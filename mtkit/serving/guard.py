@@ -5,18 +5,17 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mtkit.serving.access import Access
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
+from mtkit.serving.waiting_bytes import FORM_BYTES, RequestBytes
 
-_FORM_BYTES = 64 << 10
-"""What a form has around its file."""
 _RETRY_SECONDS = 10
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -45,11 +44,11 @@ class Guard:
         app: What is inside.
         settings: Limits.
         metrics: Where requests are counted.
+        access: Who may ask.
     """
 
-    def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
-        self._num_waiting = 0
+    def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics, access: Access) -> None:
+        self._app, self._settings, self._metrics, self._access = app, settings, metrics, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on."""
@@ -73,8 +72,9 @@ class Guard:
                     message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
+        waiting = scope["state"]["waiting"] = self._access.count_bytes(scope)
         bounded = _BoundedBody(
-            receive, self._max_bytes(scope), self._settings.body_seconds, self._take
+            receive, self._max_bytes(scope), self._settings.body_seconds, waiting
         )
         try:
             bounded.check_announced(scope)
@@ -94,18 +94,12 @@ class Guard:
                 failed = RequestError(500, "internal error")
                 await error_response(failed)(scope, receive, send_noted)
         finally:
-            self._num_waiting -= bounded.num_bytes
+            waiting.close()
             self._note(scope, status, time.perf_counter() - started_at)
-
-    def _take(self, num_bytes: int) -> None:
-        """Counts what has come; whose bytes they are gives them back when it is answered."""
-        self._num_waiting += num_bytes
-        if self._num_waiting > self._settings.max_waiting_bytes:
-            raise busy("too much is waiting; try again soon", _RETRY_SECONDS)
 
     def _max_bytes(self, scope: Scope) -> int:
         if scope["path"].endswith("/translate_file"):
-            return max(self._settings.max_file_bytes, 0) + _FORM_BYTES
+            return max(self._settings.max_file_bytes, 0) + FORM_BYTES
         return self._settings.max_body_bytes
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -134,18 +128,13 @@ class Guard:
 
 
 class _BoundedBody:
-    """A request's body, which ends in time and isn't too long.
-
-    Attributes:
-        num_bytes: What has come of it.
-    """
+    """A request's body, which ends in time and isn't too long."""
 
     def __init__(
-        self, receive: Receive, max_bytes: int, seconds: float, take: Callable[[int], None]
+        self, receive: Receive, max_bytes: int, seconds: float, waiting: RequestBytes
     ) -> None:
-        self._receive, self._max_bytes, self._take = receive, max_bytes, take
+        self._receive, self._max_bytes, self._waiting = receive, max_bytes, waiting
         self._ends_at = asyncio.get_running_loop().time() + seconds
-        self.num_bytes = 0
         self._is_complete = self._has_expired = False
 
     def check_announced(self, scope: Scope) -> None:
@@ -171,11 +160,9 @@ class _BoundedBody:
         finally:
             timer.cancel()
         if message["type"] == "http.request":
-            length = len(message.get("body", b""))
-            self.num_bytes += length
-            self._take(length)
+            self._waiting.take(len(message.get("body", b"")))
             self._is_complete = not message.get("more_body", False)
-            if self.num_bytes > self._max_bytes:
+            if self._waiting.num_bytes > self._max_bytes:
                 raise self._too_long()
         return message
 

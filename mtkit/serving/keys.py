@@ -21,6 +21,7 @@ from mtkit.serving.faults import RequestError
 
 _MAX_BYTES = 1 << 20
 _MAX_CALLERS = 10_000
+_LOOK_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
@@ -54,7 +55,7 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_at = 0.0
-        self._stamp = (0, 0)
+        self._stamp: tuple[int, int] | None = None
         self._keys: tuple[Key, ...] = ()
         self.reload()
 
@@ -72,14 +73,18 @@ class KeyRing:
 
         It takes as long for any that is shown, right or wrong.
         """
-        if time.monotonic() - self._read_at > 1.0:
+        if time.monotonic() - self._read_at > _LOOK_SECONDS:
             self._read_at = time.monotonic()
-            if self._look() != self._stamp:
+            stamp = self._look()
+            if stamp is None:
+                # Without its file no key holds.
+                self._stamp, self._keys = stamp, ()
+            elif stamp != self._stamp:
                 try:
                     self.reload()
                 except MtkitError:
                     # Somebody is writing it: the old keys hold until it can be read.
-                    self._stamp = (0, 0)
+                    self._stamp = None
         digest = _hash(shown)
         found = None
         for key in self._keys:
@@ -87,9 +92,12 @@ class KeyRing:
                 found = key
         return found
 
-    def _look(self) -> tuple[int, int]:
+    def _look(self) -> tuple[int, int] | None:
+        """Returns when the file was changed, and its size; None if there is no such file."""
         try:
             status = self._path.stat()
+        except FileNotFoundError:
+            return None
         except OSError:
             return (0, 0)
         return status.st_mtime_ns, status.st_size
@@ -112,6 +120,8 @@ def add_key(path: Path, name: str) -> str:
             f"--new-key {name!r}: expected 1 to 64 letters, digits, dots and dashes"
         ) from error
     before = path.read_text("utf-8") if path.exists() else ""
+    if before and not before.endswith("\n"):
+        before += "\n"
     write_atomically(path, f'{before}[[keys]]\nname = "{name}"\nsha256 = "{_hash(shown)}"\n')
     path.chmod(0o600)
     return shown

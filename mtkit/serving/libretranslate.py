@@ -4,21 +4,22 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from mtkit.documents.translate_file import ENDINGS
-from mtkit.serving.access import check_lengths
+from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.answering import answer_in_time
-from mtkit.serving.bodies import DetectBody, TranslateBody, read_body
+from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_language
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
+_SAMPLE_CHARACTERS = 4_000
+"""More of a text says nothing new of its language."""
 
 
 def list_routes(office: Office) -> list[Route]:
@@ -79,7 +80,7 @@ def list_routes(office: Office) -> list[Route]:
 
 
 async def _translate(office: Office, request: Request) -> Response:
-    body = await read_body(request, TranslateBody)
+    body: TranslateBody = await office.read_body(request, TranslateBody)
     is_list = isinstance(body.q, list)
     texts = body.q if isinstance(body.q, list) else [body.q]
     caller = office.access.admit(request, body.api_key, cost=len(texts))
@@ -93,7 +94,7 @@ async def _translate(office: Office, request: Request) -> Response:
     office.note(request, texts)
     content = await answer_in_time(
         request,
-        _answer(office, body, texts),
+        _answer(office, body, texts, caller),
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
@@ -104,47 +105,58 @@ async def _translate(office: Office, request: Request) -> Response:
     return JSONResponse(content)
 
 
-async def _answer(office: Office, body: TranslateBody, texts: list[str]) -> dict[str, Any]:
-    translation, catalogue = office.translation, office.catalogue
+async def _answer(
+    office: Office, body: TranslateBody, texts: list[str], caller: Caller
+) -> dict[str, Any]:
+    translation = office.translation
     content: dict[str, Any]
     alternatives: list[list[str]] = [[] for _ in texts]
     if body.format == "html":
-        target = catalogue.resolve(body.target)
-        source, detected = await translation.choose_source(texts, body.source)
-        pivot = catalogue.find_way(source, target).pivot
-        documents = await translation.translate_markup(texts, source, target)
+        pages = [text.encode(errors="replace") for text in texts]
+        documents, found = await translation.translate_documents(
+            pages, "html", body.source, body.target, caller=caller.name
+        )
         content = {"translatedText": [each.content.decode() for each in documents]}
         if any(each.report.skipped for each in documents):
             content["report"] = [each.report.to_json(_MAX_SKIPPED) for each in documents]
     else:
-        found = await translation.translate_texts(
-            texts, body.source, body.target, num_alternatives=body.alternatives
+        translated, found = await translation.translate_texts(
+            texts,
+            body.source,
+            body.target,
+            caller=caller.name,
+            num_alternatives=body.alternatives,
         )
-        detected, pivot = found.detected, found.pivot
-        content = {"translatedText": found.texts}
+        content = {"translatedText": translated.texts}
         if body.scores:
-            content["scores"] = found.scores
-            if found.flags is not None:
+            content["scores"] = translated.scores
+            if translated.flags is not None:
                 content["flags"] = [
                     [[flag.as_json() for flag in of_line] for of_line in of_text]
-                    for of_text in found.flags
+                    for of_text in translated.flags
                 ]
-        alternatives = [each[: body.alternatives] for each in found.alternatives]
-    if detected is not None:
-        content["detectedLanguage"] = [each.as_json() for each in detected]
+        alternatives = [each[: body.alternatives] for each in translated.alternatives]
+    if found.detected is not None:
+        content["detectedLanguage"] = [found.detected.as_json()] * len(texts)
     if body.alternatives:
         content["alternatives"] = alternatives
-    if pivot is not None:
-        content["pivot"] = pivot
+    if found.way.pivot is not None:
+        content["pivot"] = found.way.pivot
     return content
 
 
 async def _detect(office: Office, request: Request) -> Response:
-    body = await read_body(request, DetectBody)
+    body: DetectBody = await office.read_body(request, DetectBody)
     texts = body.q if isinstance(body.q, list) else [body.q]
     caller = office.access.admit(request, body.api_key)
     check_lengths(texts, caller, office.settings)
-    found = await office.translation.detect("\n".join(texts))
+    sample = "\n".join(text[:_SAMPLE_CHARACTERS] for text in texts[:_SAMPLE_CHARACTERS])
+    found = await answer_in_time(
+        request,
+        office.translation.detect(sample, caller.name),
+        seconds=office.settings.request_seconds,
+        metrics=office.metrics,
+    )
     return JSONResponse([each.as_json() for each in found])
 
 
@@ -152,33 +164,35 @@ async def _translate_file(office: Office, request: Request) -> Response:
     settings = office.settings
     if not settings.max_file_bytes:
         raise RequestError(403, "Files translation are disabled on this server.")
-    async with request.form(max_files=1, max_fields=10) as form:
-        file, fields = (
-            form.get("file"),
-            {key: value for key, value in form.items() if isinstance(value, str)},
-        )
-        caller = office.access.admit(request, fields.get("api_key"))
-        for name in ("file", "source", "target"):
-            if not (file if name == "file" else fields.get(name)):
-                raise RequestError(400, f"Invalid request: missing {name} parameter")
-        if not isinstance(file, UploadFile) or not file.filename:
-            raise RequestError(400, "Invalid request: empty file")
-        content, name = await file.read(), PurePosixPath(file.filename.replace("\\", "/")).name
+    form: UploadForm = await office.read_body(request, None)
+    caller = office.access.admit(request, form.fields.get("api_key"))
+    for name in ("file", "source", "target"):
+        is_given = form.content or form.name if name == "file" else form.fields.get(name)
+        if not is_given:
+            raise RequestError(400, f"Invalid request: missing {name} parameter")
+    if not form.name:
+        raise RequestError(400, "Invalid request: empty file")
+    name = PurePosixPath(form.name.replace("\\", "/")).name
     ending = PurePosixPath(name).suffix
-    target = office.catalogue.resolve(fields["target"])
-    sample = [content[:8_000].decode("utf-8", errors="ignore")]
-    source, _ = await office.translation.choose_source(sample, fields["source"])
-    request.state.characters = len(content)
-    translated = await answer_in_time(
+    if ending.lower() not in ENDINGS:
+        raise RequestError(400, "Invalid request: file format not supported")
+    target = office.catalogue.resolve(form.fields["target"])
+    request.state.characters = len(form.content)
+    [translated], _ = await answer_in_time(
         request,
-        office.translation.translate_document(
-            content, ending, source, target, max_characters=caller.max_characters
+        office.translation.translate_documents(
+            [form.content],
+            ending,
+            form.fields["source"],
+            target,
+            caller=caller.name,
+            max_characters=caller.max_characters,
         ),
         seconds=settings.request_seconds,
         metrics=office.metrics,
     )
     stem = name.removesuffix(ending)
-    address = office.files.add(translated.content, f"{stem}_{target}{ending}")
+    address = await office.files.add(translated.content, f"{stem}_{target}{ending}")
     base = str(request.base_url)
     return JSONResponse(
         {

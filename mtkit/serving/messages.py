@@ -2,12 +2,24 @@
 
 import asyncio
 import pickle
+import resource
 import struct
 import sys
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
 _HEAD = struct.Struct(">Q")
+_STATUS_FILE = "/proc/{}/statm"
+_PAGE_BYTES = 4_096
 _RUN = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
+
+
+class SupportsWrite(Protocol):
+    """A pipe's end, or an event loop's writer to one."""
+
+    def write(self, data: bytes, /) -> object:
+        """Writes bytes."""
+        ...
 
 
 def read_message(stream: BinaryIO) -> Any:
@@ -36,10 +48,12 @@ async def receive_message(stream: asyncio.StreamReader) -> Any:
     return pickle.loads(content)  # nosec B301
 
 
-def pack_message(content: Any) -> bytes:
-    """Returns a message as it goes through the pipe."""
+def write_message(stream: SupportsWrite, content: Any) -> None:
+    """Writes a message."""
     packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    return _HEAD.pack(len(packed)) + packed
+    # Joined, a file of megabytes would be copied once more.
+    stream.write(_HEAD.pack(len(packed)))
+    stream.write(packed)
 
 
 async def start_process(module: str) -> asyncio.subprocess.Process:
@@ -53,3 +67,28 @@ async def start_process(module: str) -> asyncio.subprocess.Process:
         # Out of reach of Ctrl-C: the parent decides what becomes of it.
         start_new_session=True,
     )
+
+
+def measure_memory(pid: int) -> int:
+    """Returns a process's resident memory in bytes; 0 on a system that doesn't tell."""
+    return _read_status(str(pid), 1)
+
+
+def measure_allocated() -> int:
+    """Returns what this process has allocated, resident or not; 0 on a system that doesn't tell."""
+    return _read_status("self", 5)
+
+
+def _read_status(process: str, field: int) -> int:
+    try:
+        status = Path(_STATUS_FILE.format(process)).read_text(encoding="ascii")
+        return int(status.split()[field]) * _PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def limit_memory(max_bytes: int) -> None:
+    """Limits what this process may allocate."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    allowed = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtkit.console import say, warn
@@ -12,7 +12,7 @@ from mtkit.inference.translation import Translation
 from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import ModelConfig, read_config, read_settings
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError
+from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError, Rendered
 from mtkit.serving.faults import busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.served_languages import ServedLanguages
@@ -28,7 +28,9 @@ _MIN_DEALT_LINES = 4
 """Fewer are given to one thread together: one after the other they take longer by a third."""
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
-"""A process that lived so long is started again at once."""
+_MAX_FAILURES = 4
+"""Processes that fail or die one after the other, without an answer and sooner than that; from then
+on there are pauses between them."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class ModelService:
         self._num_failures = 0
         self._is_closed = False
         self._is_reloading = False
+        self._has_answered = self._is_trying = False
+        self._num_long = 0
 
     @property
     def is_ready(self) -> bool:
@@ -137,7 +141,7 @@ class ModelService:
             return []
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
-        if self._worker is None and self._num_failures > 1:
+        if self._worker is None and self._num_failures >= _MAX_FAILURES:
             raise busy(f"{self.model.name} can't be loaded at present", 30)
         job = Job(asks)
         try:
@@ -155,13 +159,23 @@ class ModelService:
         self._metrics.seconds.labels(self.model.name).observe(loop.time() - job.queued_at)
         return answers
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a process is loading the model."""
+        return self._starting is not None
+
     async def start(self) -> None:
-        """Loads the model.
+        """Loads the model, unless it is loaded; waits where it is being loaded.
 
         Raises:
             MtkitError: It can't be loaded.
         """
-        self._take(await WorkerProcess.start(self.model.source))
+        while self._starting is not None:
+            if self._num_failures >= _MAX_FAILURES:
+                raise MtkitError(f"{self.model.name}: its processes end again and again")
+            await asyncio.wait([self._starting])
+        if self._worker is None and not self._is_closed:
+            self._take(await self._start_process(self.model))
 
     async def reload(self) -> None:
         """Loads what the folder holds now; requests under way are finished by the old model.
@@ -180,7 +194,7 @@ class ModelService:
         try:
             # What is started again now would be what the folder held before.
             await self._stop_starting()
-            worker = await WorkerProcess.start(model.source)
+            worker = await self._start_process(model)
             old, self.model = self._worker, model
             self._take(worker)
         finally:
@@ -208,9 +222,13 @@ class ModelService:
             await asyncio.gather(self._starting, return_exceptions=True)
             self._starting = None
 
+    async def _start_process(self, model: ServedModel) -> WorkerProcess:
+        max_bytes = int(self._settings.batch_memory_gib * (1 << 30))
+        return await WorkerProcess.start(replace(model.source, max_batch_bytes=max_bytes))
+
     def _take(self, worker: WorkerProcess) -> None:
         self._stop_watching()
-        self._worker, self._num_failures = worker, 0
+        self._worker, self._has_answered = worker, False
         self._watching = asyncio.create_task(self._watch(worker))
         self._pump()
 
@@ -224,7 +242,10 @@ class ModelService:
         how = await asyncio.shield(worker.death)
         self._worker = None
         self._metrics.restarts.labels(self.model.name).inc()
-        if asyncio.get_running_loop().time() - started_at < _STABLE_SECONDS:
+        is_stable = asyncio.get_running_loop().time() - started_at >= _STABLE_SECONDS
+        if is_stable or self._has_answered:
+            self._num_failures = 0
+        else:
             self._num_failures += 1
         warn(f"{self.model.name}: its process {how}; another is started")
         self._start_soon()
@@ -237,10 +258,11 @@ class ModelService:
     async def _start_again(self) -> None:
         try:
             while self._worker is None:
-                if self._num_failures > 1:
-                    await asyncio.sleep(min(2.0**self._num_failures, _MAX_RESTART_SECONDS))
+                if self._num_failures >= _MAX_FAILURES:
+                    seconds = 2.0 ** (self._num_failures - _MAX_FAILURES + 1)
+                    await asyncio.sleep(min(seconds, _MAX_RESTART_SECONDS))
                 try:
-                    await self.start()
+                    self._take(await self._start_process(self.model))
                 except (MtkitError, OSError) as error:
                     self._num_failures += 1
                     warn(f"{self.model.name}: {error}")
@@ -254,6 +276,9 @@ class ModelService:
         settings = self._settings
         while (worker := self._worker) is not None:
             num_free = worker.loaded.num_batches - worker.num_running
+            if worker.num_running and (self._queue.has_suspects or self._is_trying):
+                # A line with which a process died is alone in it, so that no other is blamed.
+                return
             if worker.death.done():
                 # Whoever watches it hasn't heard yet; no line is to be blamed for a second death.
                 return
@@ -264,10 +289,15 @@ class ModelService:
             if worker.loaded.deals_out:
                 share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
-            lines = self._queue.take(num_lines, settings.batch_characters)
+            self._is_trying = self._queue.has_suspects
+            # One place stays free for others, so that no long line holds them up.
+            may_be_long = self._num_long < worker.loaded.num_batches - 1
+            lines = self._queue.take(num_lines, settings.batch_characters, may_be_long=may_be_long)
+            if not lines:
+                return
             # So that the process counts it at once.
             work = worker.work([line.ask for line in lines])
-            task = asyncio.create_task(self._run(lines, work))
+            task = asyncio.create_task(self._run(worker, lines, work))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
@@ -291,27 +321,58 @@ class ModelService:
         self._timer = None
         self._pump()
 
-    async def _run(self, lines: list[Line], work: "asyncio.Future[list[Answer]]") -> None:
-        started_at = asyncio.get_running_loop().time()
+    async def _run(
+        self, worker: WorkerProcess, lines: list[Line], work: "asyncio.Future[list[Answer]]"
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        is_long = lines[0].num_characters > self._settings.batch_characters
+        self._num_long += is_long
+        deadline = loop.call_later(self._allow(lines), self._end_late, worker, work)
         try:
             answers = await work
         except WorkerDiedError:
             self._queue.put_back([line for line in lines if line.job.is_wanted])
         else:
+            self._has_answered = True
             for line, answer in zip(lines, answers, strict=True):
                 line.answer(answer)
-            elapsed = asyncio.get_running_loop().time() - started_at
-            self._count(answers, elapsed)
+            self._count(answers, loop.time() - started_at)
+        finally:
+            deadline.cancel()
+            self._num_long -= is_long
         self._pump()
+
+    def _allow(self, lines: Sequence[Line]) -> float:
+        """Returns how long a batch may take, in seconds."""
+        num_characters = sum(line.num_characters for line in lines)
+        seconds = self._settings.batch_seconds
+        if lines[0].attempts:
+            # It is one line, and nothing else is searched.
+            seconds /= 2
+        return seconds * max(1.0, num_characters / self._settings.batch_characters)
+
+    def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
+        """Ends a process that takes too long with a batch; its lines are tried one by one."""
+        if not work.done():
+            warn(f"{self.model.name}: a batch takes too long; its process is ended")
+            if self._worker is worker:
+                # From now on it isn't ready.
+                self._worker = None
+            worker.end()
 
     def _count(self, answers: Sequence[Answer], elapsed: float) -> None:
         name, metrics = self.model.name, self._metrics
         metrics.batch_lines.labels(name).observe(len(answers))
         metrics.batch_seconds.labels(name).observe(elapsed)
-        metrics.tokens.labels(name).inc(
-            sum(
-                len(answer.candidates[0].token_ids)
-                for answer in answers
-                if isinstance(answer, Translation)
-            )
-        )
+        metrics.tokens.labels(name).inc(sum(map(_count_tokens, answers)))
+
+
+def _count_tokens(answer: Answer) -> int:
+    match answer:
+        case Translation():
+            return len(answer.candidates[0].token_ids)
+        case Rendered():
+            return answer.num_tokens
+        case _:
+            return 0

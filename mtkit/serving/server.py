@@ -114,6 +114,7 @@ class Server(uvicorn.Server):
             await asyncio.wait([self._loading])
             if self._loading.cancelled():
                 await self._office.catalogue.close()
+                await self._office.processes.close()
                 return
             self._loading.result()
             # What is loaded now stays: looking for garbage in it again and again takes a sixth of a
@@ -122,7 +123,7 @@ class Server(uvicorn.Server):
             await self._serve_loaded(opened)
 
     async def _load(self) -> None:
-        await asyncio.gather(self._office.catalogue.start(), self._office.translation.load())
+        await asyncio.gather(self._office.catalogue.start(), self._office.processes.load())
 
     async def _serve_loaded(self, opened: socket.socket) -> None:
         # Whoever reads the next line may ask at once.

@@ -24,7 +24,7 @@ class Serving(Section):
     """Bytes of an uploaded file; 0 turns the translation of files off."""
     max_waiting_bytes: Count = 500_000_000
     """Bytes of all requests together that have come and aren't answered yet; a request beyond them
-    is answered with 503."""
+    is answered with 503. A caller has half of them."""
     max_unpacked_bytes: Count = 50_000_000
     """Bytes of all that a file holds which is an archive, as `.docx` is."""
     file_processes: Count = 2
@@ -44,6 +44,13 @@ class Serving(Section):
     """Lines given to a model at once; more fill its threads better, and make others wait longer."""
     batch_characters: Count = 16_384
     """Characters given to a model at once, unless it is one line."""
+    batch_seconds: Strength = 30.0
+    """A batch that takes longer is given up: its process is replaced, and its lines are tried one
+    by one, each in half the time. A line longer than `batch_characters` has more in proportion.
+    Raise it for a large model on a slow machine."""
+    batch_memory_gib: Strength = 8.0
+    """Memory that a model's process may take beside what it has once the model is loaded, in GiB;
+    on a CPU."""
     batch_wait_milliseconds: StrengthFromZero = 2.0
     """How long a line waits for others to share its batch."""
     request_seconds: Strength = 120.0
@@ -67,8 +74,9 @@ class Serving(Section):
     that is asked for. 0 for no limit."""
     pivot: LanguageCode | None = None
     """Language through which to translate where no model does it directly; the answer says so."""
-    cors_origins: tuple[str, ...] = ()
-    """Origins whose pages may call the server from a browser, such as `https://cms.example.org`."""
+    cors_origins: tuple[str, ...] = ("*",)
+    """Origins whose pages may call the server from a browser, such as `https://cms.example.org`;
+    `*` for any, as LibreTranslate has it. `[]` for none."""
     hosts: tuple[str, ...] = ()
     """Names that the server is reached by. Default: on this machine alone `localhost` and its
     addresses, else any."""

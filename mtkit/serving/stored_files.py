@@ -1,16 +1,19 @@
 """Translated files, kept for a while under names that nobody can guess."""
 
+import asyncio
 import re
 import secrets
 import tempfile
-import time
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtkit.console import warn
 from mtkit.serving.faults import busy
 
 _MAX_NAME = 100
+_RETRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,13 @@ class StoredFile:
     Attributes:
         path: Where it lies.
         name: What it is called for who downloads it.
-        expires_at: When it is deleted, by `time.monotonic`.
+        expiry: Deletes it.
         num_bytes: Its size.
     """
 
     path: Path
     name: str
-    expires_at: float
+    expiry: asyncio.TimerHandle
     num_bytes: int
 
 
@@ -42,50 +45,71 @@ class FileStore:
         self._seconds, self._max_bytes = minutes * 60.0, max_bytes
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files: OrderedDict[str, StoredFile] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def add(self, content: bytes, name: str) -> str:
-        """Keeps a file; returns the name in its address.
+    async def add(self, content: bytes, name: str) -> str:
+        """Keeps a file until its time is over; returns the name in its address.
 
         Args:
             content: The file.
             name: What a stranger calls it; no path is made of this.
 
         Raises:
-            RequestError: It is larger than all files together may be.
+            RequestError: It is larger than all files together may be; the disk is full.
         """
-        self._forget_old()
         if len(content) > self._max_bytes:
-            raise busy("no room for translated files", 60)
-        while sum(each.num_bytes for each in self._files.values()) + len(content) > self._max_bytes:
-            self._forget(next(iter(self._files)))
+            raise busy("no room for translated files", _RETRY_SECONDS)
+        self._make_room(len(content))
         token = secrets.token_urlsafe(32)
-        if self._folder is None:
-            # For this user alone.
-            self._folder = tempfile.TemporaryDirectory(prefix="mtkit-serve-")
-        path = Path(self._folder.name) / token
-        path.write_bytes(content)
+        try:
+            path = await asyncio.to_thread(self._write, token, content)
+        except OSError as error:
+            warn(f"a translated file can't be kept: {error.strerror or error}")
+            raise busy("no room for translated files", _RETRY_SECONDS) from error
+        # Others may have come meanwhile.
+        self._make_room(len(content))
         safe = re.sub(r"[^\w.-]+", "_", name)[-_MAX_NAME:].lstrip(".") or "translation"
         address = f"{token}.{safe}"
-        self._files[address] = StoredFile(
-            path, safe, time.monotonic() + self._seconds, len(content)
-        )
+        loop = asyncio.get_running_loop()
+        expiry = loop.call_later(self._seconds, self._forget, address)
+        self._files[address] = StoredFile(path, safe, expiry, len(content))
         return address
 
     def find(self, address: str) -> StoredFile | None:
         """Returns the file of an address; None if there is none, or no longer."""
-        self._forget_old()
-        return self._files.get(address)
+        found = self._files.get(address)
+        return found if found is not None and found.path.exists() else None
 
     def close(self) -> None:
         """Deletes all of them."""
-        self._files.clear()
+        for address in list(self._files):
+            self._forget(address)
         if self._folder is not None:
             self._folder.cleanup()
+            self._folder = None
 
-    def _forget_old(self) -> None:
-        now = time.monotonic()
-        for address in [key for key, each in self._files.items() if each.expires_at <= now]:
-            self._forget(address)
+    def _make_room(self, num_bytes: int) -> None:
+        while sum(each.num_bytes for each in self._files.values()) + num_bytes > self._max_bytes:
+            self._forget(next(iter(self._files)))
+
+    def _write(self, token: str, content: bytes) -> Path:
+        """Writes a file, or nothing."""
+        with self._lock:
+            if self._folder is None or not Path(self._folder.name).is_dir():
+                # For this user alone. Who cleans temporary folders may have deleted it.
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="mtkit-serve-", ignore_cleanup_errors=True
+                )
+            path = Path(self._folder.name) / token
+        try:
+            path.write_bytes(content)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        return path
 
     def _forget(self, address: str) -> None:
-        self._files.pop(address).path.unlink(missing_ok=True)
+        stored = self._files.pop(address, None)
+        if stored is not None:
+            stored.expiry.cancel()
+            stored.path.unlink(missing_ok=True)

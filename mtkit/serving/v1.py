@@ -1,5 +1,7 @@
 """mtkit's own routes: everything that `mtkit translate --json` tells, and the server's state."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +10,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
-from mtkit.serving.access import check_lengths, check_number
+from mtkit.serving.access import Caller, check_lengths, check_number
 from mtkit.serving.answering import answer_in_time
-from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody, read_body
+from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
 from mtkit.serving.catalogue import Way
-from mtkit.serving.fair_queue import Given
+from mtkit.serving.detection import Detected
+from mtkit.serving.fair_queue import Given, Rendered, to_json
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.office import Office
@@ -57,7 +59,8 @@ def list_routes(office: Office) -> list[Route]:
 
 
 async def _translate(office: Office, request: HttpRequest) -> Response:
-    body = await read_body(request, LinesBody)
+    office.access.require_key(request)
+    body: LinesBody = await office.read_body(request, LinesBody)
     # Before anything is made of each.
     check_number(len(body.lines), office.settings)
     lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
@@ -65,19 +68,27 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
     caller = office.access.admit(request, None, cost=len(lines))
     check_lengths(texts, caller, office.settings)
     office.note(request, texts)
+    # Others have their turn between what takes milliseconds for a thousand lines.
+    await asyncio.sleep(0)
     content = await answer_in_time(
         request,
-        _answer(office, body, lines),
+        _answer(office, body, lines, caller),
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    return JSONResponse(content)
+    return Response(content, media_type="application/json")
 
 
-async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dict[str, Any]:
-    way, detected = await _find_way(office, body, [line.text for line in lines])
+async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller: Caller) -> bytes:
+    source, way, detected = await _find_way(office, body, [line.text for line in lines], caller)
+    told = {} if detected is None else {"detected": detected.as_json()}
     if not way.steps:
-        raise RequestError(400, "source and target are the same language")
+        if detected is None:
+            raise RequestError(400, "source and target are the same language")
+        # They are in the language that is asked for.
+        echoed = await office.translation.translate_lines([line.text for line in lines], way)
+        head = {"source": source, "target": source, **told}
+        return _render_all(head, list(map(Rendered.of, echoed)))
     first, last = way.steps[0], way.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
@@ -102,39 +113,40 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
     if body.glossary:
         terms = tuple(term.as_term() for term in body.glossary)
         asks = [replace(ask, glossary=terms) for ask in asks]
-    found = await office.translation.ask(service, asks)
-    return {
+    found = await office.translation.render(service, asks)
+    head = {
         "model": service.model.name,
         "source": first.source,
         "target": last.target,
         **({} if way.pivot is None else {"pivot": way.pivot}),
-        **({} if detected is None else {"detected": detected}),
-        "translations": [_render(each) for each in found],
+        **told,
     }
+    return _render_all(head, found)
 
 
 async def _find_way(
-    office: Office, body: LinesBody, texts: list[str]
-) -> tuple[Way, dict[str, Any] | None]:
+    office: Office, body: LinesBody, texts: list[str], caller: Caller
+) -> tuple[str, Way, Detected | None]:
+    """Returns the texts' language, their way, and what was detected if that was asked for."""
     catalogue = office.catalogue
     services = list(catalogue.services.values())
+    name, sources, source = None, [], body.source or "auto"
+    target = catalogue.resolve(body.target) if body.target else ""
     if body.model is not None or len(services) == 1:
         service = _find_model(office, body.model)
         languages = service.model.languages
-        target = catalogue.resolve(body.target) if body.target else languages.default_target
-        if not target:
-            raise RequestError(400, "Invalid request: missing target parameter")
-        source, detected = await office.translation.choose_source(
-            texts, body.source, list(languages.source)
-        )
-        way = catalogue.find_way(source, target, service.model.name)
-        return way, detected[0].as_json() if detected else None
-    if body.target is None:
+        name, sources = service.model.name, list(languages.source)
+        target = target or languages.default_target
+        if body.source is None and len(sources) == 1:
+            [source] = sources
+    if not target:
         raise RequestError(400, "Invalid request: missing target parameter")
-    target = catalogue.resolve(body.target)
-    source, detected = await office.translation.choose_source(texts, body.source)
-    way = catalogue.find_way(source, target)
-    return way, detected[0].as_json() if detected else None
+    source, detected = await office.translation.choose_source(
+        texts, source, target, caller.name, sources
+    )
+    if source == target:
+        return source, Way(()), detected
+    return source, catalogue.find_way(source, target, name), detected
 
 
 def _find_model(office: Office, name: str | None) -> ModelService:
@@ -174,7 +186,8 @@ def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inferenc
 
 
 async def _score(office: Office, request: HttpRequest) -> Response:
-    body = await read_body(request, ScoreBody)
+    office.access.require_key(request)
+    body: ScoreBody = await office.read_body(request, ScoreBody)
     check_number(len(body.pairs), office.settings)
     texts = [source + target for source, target in body.pairs]
     caller = office.access.admit(request, None, cost=len(body.pairs))
@@ -184,13 +197,12 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     asks = [Given(*pair, *_tell_languages(office, service, body)) for pair in body.pairs]
     found = await answer_in_time(
         request,
-        office.translation.ask(service, asks),
+        office.translation.render(service, asks),
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    return JSONResponse(
-        {"model": service.model.name, "translations": [_render(each) for each in found]}
-    )
+    content = _render_all({"model": service.model.name}, found)
+    return Response(content, media_type="application/json")
 
 
 def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> tuple[str, str]:
@@ -210,9 +222,9 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-def _render(translation: Translation) -> dict[str, Any]:
-    warnings = [{"kind": each.kind, "text": each.text} for each in translation.warnings]
-    return {**translation.as_json(), "warnings": warnings}
+def _render_all(head: dict[str, Any], found: Sequence[Rendered]) -> bytes:
+    lines = b",".join(each.content for each in found)
+    return b'%s,"translations":[%s]}' % (to_json(head)[:-1], lines)
 
 
 def _describe(office: Office, service: ModelService) -> dict[str, Any]:

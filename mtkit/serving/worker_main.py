@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,15 +16,22 @@ from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import LineError, Request
+from mtkit.inference.translation import LineError, Request, Translation
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, Given
+from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
 from mtkit.serving.faults import LineFault
-from mtkit.serving.messages import pack_message, read_message
+from mtkit.serving.messages import (
+    limit_memory,
+    measure_allocated,
+    read_message,
+    write_message,
+)
 from mtkit.standard_streams import open_standard_streams
 
 _MIN_BATCHES = 2
 """While one is searched, another is cut into tokens, or its answers are on their way."""
+_SENT_AT_ONCE = 256
+"""Candidates in one message."""
 _BATCHES_OF_A_CALL = 4
 """Batches that a thread has in one call of an engine whose threads search side by side."""
 
@@ -37,11 +44,13 @@ class ModelSource:
         folder: The model folder.
         settings: Decoding settings; the folder's if None.
         device: As `Translator` takes it.
+        max_batch_bytes: Memory that may be taken once the model is loaded; 0 for no limit.
     """
 
     folder: Path
     settings: Inference | None
     device: str
+    max_batch_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,15 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         translator: The model.
         asks: Lines of any callers.
     """
+    plain = [ask.ask if isinstance(ask, ToRender) else ask for ask in asks]
+    found = _answer_plain(translator, plain)
+    return [
+        Rendered.of(each) if isinstance(ask, ToRender) and isinstance(each, Translation) else each
+        for ask, each in zip(asks, found, strict=True)
+    ]
+
+
+def _answer_plain(translator: Translator, asks: Sequence[Request | Given]) -> list[Answer]:
     answers: list[Answer | None] = [None] * len(asks)
     requests = [
         (index, _choose_alignments(translator, ask))
@@ -83,11 +101,30 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         scored = translator.score([_as_request(ask) for _, ask in pairs]) if pairs else []
     except MtkitError as error:
         if len(asks) > 1:
-            return [answer_batch(translator, [ask])[0] for ask in asks]
+            return [_answer_plain(translator, [ask])[0] for ask in asks]
         return [_describe(error)]
+    except Exception as error:  # noqa: BLE001  a bug at one line is that line's alone
+        if len(asks) > 1:
+            return [_answer_plain(translator, [ask])[0] for ask in asks]
+        _log_bug(error)
+        return [LineFault("internal error", is_fault_of_server=True)]
     for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
         answers[index] = found
     return [each for each in answers if each is not None]
+
+
+def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
+    """Yields some answers at a time, and whether they are the last.
+
+    The server reads them in milliseconds.
+    """
+    first = num_candidates = 0
+    for index, each in enumerate(answers):
+        if num_candidates >= _SENT_AT_ONCE:
+            yield answers[first:index], False
+            first, num_candidates = index, 0
+        num_candidates += len(each.candidates) if isinstance(each, Translation) else 1
+    yield answers[first:], True
 
 
 def _as_request(given: Given) -> Request:
@@ -125,10 +162,13 @@ def main() -> None:
     writing = threading.Lock()
 
     def send(content: Any) -> None:
-        packed = pack_message(content)
         with writing:
-            results.write(packed)
+            write_message(results, content)
             results.flush()
+
+    def answer(number: int, asks: Sequence[Ask]) -> None:
+        for answers, is_whole in _cut(answer_batch(translator, asks)):
+            send((number, answers, is_whole))
 
     try:
         source: ModelSource = read_message(tasks)
@@ -138,21 +178,25 @@ def main() -> None:
             send(error)
             return
         loaded = Loaded.of(translator)
+        if source.max_batch_bytes and not _uses_gpu(source.device):
+            limit_memory(measure_allocated() + source.max_batch_bytes)
         send(loaded)
         # What is loaded stays: no use looking for garbage in it.
         gc.freeze()
         with ThreadPoolExecutor(loaded.num_batches) as threads:
             while True:
                 number, asks = read_message(tasks)
-                running = threads.submit(
-                    lambda number, asks: send((number, answer_batch(translator, asks))),
-                    number,
-                    asks,
-                )
+                running = threads.submit(answer, number, asks)
                 running.add_done_callback(_die_of_bugs)
     except (EOFError, BrokenPipeError):
         # The parent has what it wanted, or is gone.
         os._exit(0)
+
+
+def _uses_gpu(device: str) -> bool:
+    torch = sys.modules.get("torch")
+    has_gpu = torch is not None and torch.cuda.is_available()
+    return has_gpu if device == "auto" else device != "cpu"
 
 
 def _die_of_bugs(running: "Future[None]") -> None:
@@ -160,11 +204,15 @@ def _die_of_bugs(running: "Future[None]") -> None:
     error = running.exception()
     if error is None or isinstance(error, BrokenPipeError):
         return
+    _log_bug(error)
+    os._exit(70)
+
+
+def _log_bug(error: BaseException) -> None:
     # Without its message, which may hold a text.
     sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
     sys.stderr.write(f"{type(error).__name__}\n")
     sys.stderr.flush()
-    os._exit(70)
 
 
 if __name__ == "__main__":

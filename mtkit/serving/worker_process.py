@@ -5,16 +5,13 @@ import itertools
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
-from mtkit.serving.messages import pack_message, receive_message, start_process
+from mtkit.serving.messages import measure_memory, receive_message, start_process, write_message
 from mtkit.serving.worker_main import Loaded, ModelSource
 
-_STATUS_FILE = "/proc/{}/statm"
-_PAGE_BYTES = 4_096
 _STOP_SECONDS = 10.0
 _MODULE = "mtkit.serving.worker_main"
 
@@ -39,6 +36,7 @@ class WorkerProcess:
         self._process = process
         self._numbers = itertools.count()
         self._running: dict[int, asyncio.Future[list[Answer]]] = {}
+        self._found: dict[int, list[Answer]] = {}
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reading: asyncio.Task[None] | None = None
 
@@ -100,25 +98,26 @@ class WorkerProcess:
             await asyncio.wait([*self._running.values()], timeout=_STOP_SECONDS)
         await self.kill()
 
-    async def kill(self) -> None:
-        """Ends it, whatever it was doing."""
+    def end(self) -> None:
+        """Kills it, whatever it was doing."""
         if self._process.returncode is None:
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def kill(self) -> None:
+        """Kills it, and waits for its end."""
+        self.end()
         await self._process.wait()
         if self._reading is not None:
             await self._reading
 
     def measure_bytes(self) -> int:
         """Returns its resident memory; 0 on a system that doesn't tell."""
-        try:
-            status = Path(_STATUS_FILE.format(self.pid)).read_text(encoding="ascii")
-            return int(status.split()[1]) * _PAGE_BYTES
-        except (OSError, ValueError, IndexError):
-            return 0
+        return measure_memory(self.pid)
 
     def _send(self, content: Any) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(pack_message(content))
+        write_message(self._process.stdin, content)
 
     async def _receive(self) -> Any:
         assert self._process.stdout is not None
@@ -127,10 +126,15 @@ class WorkerProcess:
     async def _read_answers(self) -> None:
         try:
             while True:
-                number, answers = await self._receive()
+                number, answers, is_whole = await self._receive()
+                found = self._found.setdefault(number, [])
+                found += answers
+                if not is_whole:
+                    continue
+                del self._found[number]
                 waiting = self._running.get(number)
                 if waiting is not None and not waiting.done():
-                    waiting.set_result(answers)
+                    waiting.set_result(found)
         except (asyncio.IncompleteReadError, ConnectionError):
             how = _describe_end(await self._process.wait())
             self.death.set_result(how)

@@ -7,8 +7,9 @@ behind the target.
 """
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ import regex
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.foreign_files import read_file
+from mtkit.text.phrases import PhraseFinder
 from mtkit.text.words import Span
 
 MAX_TERMS = 100_000
 _MAX_BYTES = 64 << 20
 MAX_TERM_CHARACTERS = 200
 """Of a source or target."""
+MAX_FOUND = 10_000
+"""Of a text: its terms with all that is said of each."""
 _FLAGS = ("case_sensitive", "forbidden")
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0", "")
 _COLUMNS = "a line has source, tab, target, and then case_sensitive or forbidden if it is that"
@@ -67,74 +71,70 @@ class FoundTerm:
     terms: tuple[Term, ...]
 
 
-@dataclass
-class _Node:
-    following: dict[str, "_Node"] = field(default_factory=dict)
-    terms: list[Term] = field(default_factory=list)
+_SpelledTerm = tuple[tuple[str, ...] | None, Term]
+"""A term, with its words where capitals must be the same."""
 
 
 class Glossary:
     """Terms, found in text by whole words, the longest first.
+
+    It may be shared by threads.
 
     Args:
         terms: What they are; of several translations of a source the first counts.
     """
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._root = _Node()
+        sources: dict[tuple[str, ...], list[_SpelledTerm]] = {}
         for term in terms:
-            node = self._root
-            for word in split_words(term.source):
-                node = node.following.setdefault(fold(word.text), _Node())
-            node.terms.append(term)
+            words = [word.text for word in split_words(term.source)]
+            spelling = tuple(map(normalize, words)) if term.is_case_sensitive else None
+            sources.setdefault(tuple(map(fold, words)), []).append((spelling, term))
+        self._terms, self._finder = list(sources.values()), PhraseFinder(list(sources))
+        self._lengths = list(map(len, sources))
 
     def find(self, text: str) -> list[FoundTerm]:
-        """Returns the terms of a text, in order; none overlaps another."""
+        """Returns the terms of a text, in order; none overlaps another.
+
+        What is said of them is no more than `MAX_FOUND` in all; terms beyond are left out.
+        """
         words = list(split_words(text))
+        begun: defaultdict[int, list[int]] = defaultdict(list)
+        for first, index in self._finder.find([fold(word.text) for word in words]):
+            begun[first].append(index)
+        known: dict[tuple[int, tuple[str, ...]], tuple[Term, ...]] = {}
         found: list[FoundTerm] = []
-        index = 0
-        while index < len(words):
-            last, terms = self._find_longest(text, words, index)
-            if not terms:
-                index += 1
+        num_said = num_passed = 0
+        for first in sorted(begun):
+            if first < num_passed or _is_joined_before(text, words[first].span[0]):
                 continue
-            found.append(FoundTerm((words[index].span[0], words[last].span[1]), terms))
-            index = last + 1
-        return found
-
-    def _find_longest(
-        self, text: str, words: Sequence["Word"], first: int
-    ) -> tuple[int, tuple[Term, ...]]:
-        """Returns the last word of the longest term that begins at a word, and what is said."""
-        node, best = self._root, (first, ())
-        start = words[first].span[0]
-        if _JOINED_BEFORE.search(text[max(0, start - 2) : start]):
-            return best
-        found: tuple[int, tuple[Term, ...]] = best
-        for index in range(first, len(words)):
-            following = node.following.get(fold(words[index].text))
-            if following is None:
-                break
-            node = following
-            end = words[index].span[1]
-            if not node.terms or _JOINED_BEHIND.match(text[end : end + 2]):
-                continue
-            spelled = [word.text for word in words[first : index + 1]]
-            terms = _choose(node.terms, spelled)
-            if terms:
-                found = index, terms
+            # The longest come last: matches are found by their ends.
+            for index in reversed(begun[first]):
+                last = first + self._lengths[index] - 1
+                end = words[last].span[1]
+                if _JOINED_BEHIND.match(text[end : end + 2]):
+                    continue
+                spelling = tuple(normalize(word.text) for word in words[first : last + 1])
+                if (index, spelling) not in known:
+                    known[index, spelling] = _choose(self._terms[index], spelling)
+                terms = known[index, spelling]
+                if terms:
+                    num_said += len(terms)
+                    if num_said > MAX_FOUND:
+                        return found
+                    found.append(FoundTerm((words[first].span[0], end), terms))
+                    num_passed = last + 1
+                    break
         return found
 
 
-def _choose(terms: Sequence[Term], spelled: Sequence[str]) -> tuple[Term, ...]:
+def _is_joined_before(text: str, start: int) -> bool:
+    return _JOINED_BEFORE.search(text[max(0, start - 2) : start]) is not None
+
+
+def _choose(terms: Sequence[_SpelledTerm], spelling: tuple[str, ...]) -> tuple[Term, ...]:
     """Returns the terms that are spelled so: one translation, and all that are forbidden."""
-    fitting = [
-        term
-        for term in terms
-        if not term.is_case_sensitive
-        or [normalize(word.text) for word in split_words(term.source)]
-        == [normalize(word) for word in spelled]
-    ]
+    fitting = [term for wanted, term in terms if wanted is None or wanted == spelling]
     wanted = [term for term in fitting if not term.is_forbidden]
     # What is said of this spelling goes before what is said of any.
     wanted.sort(key=lambda term: not term.is_case_sensitive)

@@ -8,12 +8,14 @@ longer word at least where the shorter has nothing else, and two thirds where bo
 """
 
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from mtkit.text.glossary import Word, fold, normalize, split_words
+from mtkit.text.glossary import fold, normalize, split_words
+from mtkit.text.phrases import PhraseFinder
 from mtkit.text.words import Span
 
 Form = Literal["used", "inflected", "missed"]
@@ -22,6 +24,8 @@ MIN_STEM = 3
 """Letters that forms of a word have in common, at least."""
 MAX_ENDING = 3
 """Letters behind these, at most."""
+_COMPARISONS_PER_WORD, _MAX_COMPARED = 64, 1_000
+"""Bounds on the places at which a text's inflected terms are looked for."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
         text: A translation.
         targets: Terms, and whether capitals must be the same.
     """
-    words = _Words(list(split_words(text)))
+    words = _Words(text, targets)
     found: list[Use] = [Use("missed")] * len(targets)
     # What is there as given first, so that no other form takes its words; long terms before short.
     order = sorted(range(len(targets)), key=lambda index: -len(targets[index][0]))
@@ -52,54 +56,116 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
     for form in forms:
         for index in order:
             if found[index].form == "missed":
-                target, is_case_sensitive = targets[index]
-                span = words.take(target, form, is_case_sensitive=is_case_sensitive)
+                span = words.take(index, form)
                 found[index] = Use("missed" if span is None else form, span)
     return found
 
 
-class _Words:
-    """The words of a text, found by what they begin with; each is taken once."""
+def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
+    """Returns what a text has of each term, as if there were no other.
 
-    def __init__(self, words: Sequence[Word]) -> None:
-        self._words = words
-        self._stripped = [strip_marks(word.text) for word in words]
-        self._is_free = [True] * len(words)
-        self._starts: defaultdict[str, list[int]] = defaultdict(list)
+    Args:
+        text: A translation.
+        targets: Terms, and whether capitals must be the same.
+    """
+    words = _Words(text, targets)
+    found: list[Use] = []
+    for index in range(len(targets)):
+        span = words.take(index, "used", keeps=True)
+        if span is not None:
+            found.append(Use("used", span))
+            continue
+        span = words.take(index, "inflected", keeps=True)
+        found.append(Use("missed" if span is None else "inflected", span))
+    return found
+
+
+class _Words:
+    """The words of a text, in which terms are found; each is taken once.
+
+    Args:
+        text: The text.
+        targets: The terms, and whether capitals must be the same.
+    """
+
+    def __init__(self, text: str, targets: Sequence[tuple[str, bool]]) -> None:
+        self._words = list(split_words(text))
+        self._terms = [[word.text for word in split_words(target)] for target, _ in targets]
+        self._is_free = [True] * len(self._words)
+        self._comparisons = _COMPARISONS_PER_WORD * min(len(self._words), _MAX_COMPARED)
+        self._exact = self._find_exact(targets)
+
+    def _find_exact(self, targets: Sequence[tuple[str, bool]]) -> list[deque[int]]:
+        """Returns where each term is as it is given."""
+        places: list[deque[int]] = [deque() for _ in targets]
+        for is_case_sensitive, spell in ((False, fold), (True, normalize)):
+            spelled: dict[tuple[str, ...], deque[int]] = {}
+            for index, (_, is_sensitive) in enumerate(targets):
+                if is_sensitive == is_case_sensitive:
+                    key = tuple(map(spell, self._terms[index]))
+                    places[index] = spelled.setdefault(key, places[index])
+            if spelled:
+                found = list(spelled.values())
+                words = [spell(word.text) for word in self._words]
+                for first, index in PhraseFinder(list(spelled)).find(words):
+                    found[index].append(first)
+        return places
+
+    @cached_property
+    def _stripped(self) -> list[str]:
+        return [strip_marks(word.text) for word in self._words]
+
+    @cached_property
+    def _starts(self) -> defaultdict[str, list[int]]:
+        """Words by what they begin with."""
+        starts: defaultdict[str, list[int]] = defaultdict(list)
         for index, word in enumerate(self._stripped):
-            self._starts[word[:MIN_STEM]].append(index)
+            starts[word[:MIN_STEM]].append(index)
+        return starts
 
     def take(
-        self, target: str, form: Literal["used", "inflected"], *, is_case_sensitive: bool
+        self, index: int, form: Literal["used", "inflected"], *, keeps: bool = False
     ) -> Span | None:
-        """Returns where a term stands, if it does, and takes its words."""
-        wanted = [word.text for word in split_words(target)]
-        spell = strip_marks if form == "inflected" else normalize if is_case_sensitive else fold
-        terms = list(map(spell, wanted))
-        if not terms:
+        """Returns where a term is, if it is there, and takes its words.
+
+        Args:
+            index: Of the term.
+            form: As it is given, or inflected.
+            keeps: Whether its words stay free.
+        """
+        length = len(self._terms[index])
+        if not length:
             return None
-        starts = self._starts[strip_marks(wanted[0])[:MIN_STEM]]
-        for start in starts:
-            last = start + len(terms) - 1
-            if last < len(self._words) and all(
-                self._is_free[start + offset] and self._fits(start + offset, term, form, spell)
-                for offset, term in enumerate(terms)
-            ):
-                self._is_free[start : last + 1] = [False] * len(terms)
-                starts.remove(start)
-                return self._words[start].span[0], self._words[last].span[1]
+        first = self._find_used(index) if form == "used" else self._find_inflected(index)
+        if first is None:
+            return None
+        if not keeps:
+            self._is_free[first : first + length] = [False] * length
+        return self._words[first].span[0], self._words[first + length - 1].span[1]
+
+    def _find_used(self, index: int) -> int | None:
+        places, length = self._exact[index], len(self._terms[index])
+        while places:
+            if all(self._is_free[places[0] : places[0] + length]):
+                return places[0]
+            # A word that was taken is never free again.
+            places.popleft()
         return None
 
-    def _fits(
-        self,
-        index: int,
-        term: str,
-        form: Literal["used", "inflected"],
-        spell: Callable[[str], str],
-    ) -> bool:
-        if form == "inflected":
-            return _are_word_forms(self._stripped[index], term)
-        return spell(self._words[index].text) == term
+    def _find_inflected(self, index: int) -> int | None:
+        terms = list(map(strip_marks, self._terms[index]))
+        for start in self._starts[terms[0][:MIN_STEM]]:
+            self._comparisons -= 1
+            if self._comparisons < 0:
+                return None
+            end = start + len(terms)
+            if (
+                end <= len(self._words)
+                and all(self._is_free[start:end])
+                and all(map(_are_word_forms, self._stripped[start:end], terms))
+            ):
+                return start
+        return None
 
 
 def strip_marks(word: str) -> str:

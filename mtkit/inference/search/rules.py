@@ -1,5 +1,6 @@
 """Rules on which tokens a search may emit next."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
@@ -37,7 +38,7 @@ class OutputRules:
         self._max_prefix = max(map(len, prefixes), default=0)
         self._min_length = min_length
         self._no_repeat_ngram = no_repeat_ngram
-        self._forbidden = forbidden if any(forbidden) else ()
+        self._forbidden = list(map(_ForbiddenPhrases, forbidden)) if any(forbidden) else []
 
     def apply(
         self,
@@ -68,9 +69,8 @@ class OutputRules:
         needed = None if wanted is None else (wanted, log_probs[wanted])
         if self._no_repeat_ngram is not None and length >= self._no_repeat_ngram:
             _forbid_repeats(log_probs, history, self._no_repeat_ngram)
-        for row, sentence in enumerate(sentences) if self._forbidden else ():
-            for phrase in self._forbidden[sentence]:
-                _forbid_phrase(log_probs[row], history[row], phrase)
+        if self._forbidden:
+            _forbid_phrases(log_probs, history, [self._forbidden[each] for each in sentences])
         if needed is not None:
             log_probs[needed[0]] = needed[1]
         for (row, token), values in zip(forced, kept, strict=True):
@@ -118,15 +118,42 @@ def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
     ] = -torch.inf
 
 
-def _forbid_phrase(log_probs_WV: Tensor, history_WT: Tensor, phrase: Sequence[int]) -> None:
-    """Takes away the last token of a phrase where all those before it have just come."""
-    *before, last = phrase
-    start = history_WT.shape[1] - len(before)
-    if start < 0:
-        return
-    if not before:
-        log_probs_WV[:, last] = -torch.inf
-        return
-    begun = torch.tensor(before, dtype=torch.int64, device=history_WT.device)
-    is_begun_W = (history_WT[:, start:] == begun).all(dim=1)
-    log_probs_WV[:, last].masked_fill_(is_begun_W, -torch.inf)
+class _ForbiddenPhrases:
+    """The phrases that an output may not have, by the tokens before their last.
+
+    Attributes:
+        max_length: Of the tokens before the last.
+    """
+
+    def __init__(self, phrases: Sequence[Sequence[int]]) -> None:
+        self._last: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
+        for *before, last in phrases:
+            self._last[tuple(before)].add(last)
+        self._lengths = sorted({len(before) for before in self._last})
+        self.max_length = max(self._lengths, default=0)
+
+    def find(self, history: Sequence[int]) -> set[int]:
+        """Returns the tokens that may not come behind an output."""
+        ends = (
+            tuple(history[len(history) - length :])
+            for length in self._lengths
+            if length <= len(history)
+        )
+        return set().union(*(self._last.get(end, ()) for end in ends))
+
+
+def _forbid_phrases(
+    log_probs_BWV: Tensor, history_BWT: Tensor, forbidden: Sequence[_ForbiddenPhrases]
+) -> None:
+    """Takes away the last token of each phrase where all those before it have just come."""
+    start = max(0, history_BWT.shape[2] - max(each.max_length for each in forbidden))
+    cells = [
+        (row, hypothesis, token)
+        for row, (phrases, histories) in enumerate(
+            zip(forbidden, history_BWT[:, :, start:].tolist(), strict=True)
+        )
+        for hypothesis, history in enumerate(histories)
+        for token in phrases.find(history)
+    ]
+    if cells:
+        log_probs_BWV[tuple(torch.tensor(cells).T)] = -torch.inf

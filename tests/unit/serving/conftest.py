@@ -1,9 +1,11 @@
 """A server in this process, whose models upper-case what they get."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, ClassVar
 
 import pytest
@@ -19,12 +21,14 @@ from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.serving.app import make_app, make_office
-from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
 from mtkit.serving.faults import LineFault
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
+from mtkit.serving.text_main import Cancel, Done, ProcessLimits, run_task
+from mtkit.serving.text_process import RunningTask, TextProcess
 from mtkit.serving.worker_main import Loaded, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.languages import ModelLanguages
@@ -44,7 +48,7 @@ class FakeWorker:
         self.batches: list[list[Ask]] = []
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.is_held = False
-        self._running: list[tuple[asyncio.Future[list[Answer]], list[Ask]]] = []
+        self._running: list[tuple[asyncio.Future[list[Answer]], list[tuple[Any, bool]]]] = []
 
     @classmethod
     async def start(cls, source: ModelSource) -> "FakeWorker":
@@ -63,8 +67,10 @@ class FakeWorker:
         if self.death.done():
             answers.set_exception(WorkerDiedError(self.death.result()))
             return answers
-        self.batches.append(asks)
-        self._running.append((answers, asks))
+        plain = [ask.ask if isinstance(ask, ToRender) else ask for ask in asks]
+        are_rendered = [isinstance(ask, ToRender) for ask in asks]
+        self.batches.append(plain)
+        self._running.append((answers, list(zip(plain, are_rendered, strict=True))))
         if not self.is_held:
             loop.call_soon(self.release)
         return answers
@@ -72,11 +78,18 @@ class FakeWorker:
     def release(self) -> None:
         running, self._running = self._running, []
         for answers, asks in running:
-            if any(isinstance(ask, Request) and "KILL" in ask.text for ask in asks):
+            if any(isinstance(ask, Request) and "KILL" in ask.text for ask, _ in asks):
                 self.die()
                 answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
             elif not answers.done():
-                answers.set_result([self.answer(ask) for ask in asks])
+                answers.set_result(
+                    [
+                        Rendered.of(found)
+                        if is_rendered and isinstance(found, Translation)
+                        else found
+                        for found, is_rendered in [(self.answer(ask), own) for ask, own in asks]
+                    ]
+                )
 
     def die(self) -> None:
         if not self.death.done():
@@ -111,8 +124,58 @@ class FakeWorker:
 
     kill = stop
 
+    def end(self) -> None:
+        self.kill_running()
+
     def measure_bytes(self) -> int:
         return 1 << 30
+
+
+class LocalTextProcess(TextProcess):
+    """Runs tasks in threads of this process, without limits."""
+
+    def __init__(self) -> None:
+        self._running, self._answers = {}, {}
+        self._loop = asyncio.get_running_loop()
+        self.num_tasks, self.is_alive = 0, True
+
+    @classmethod
+    async def start(cls, limits: ProcessLimits) -> "LocalTextProcess":
+        return cls()
+
+    def send(self, message: Any) -> None:
+        number, content = message
+        if number in self._answers:
+            self._answers[number].put(content)
+        elif not isinstance(content, Cancel):
+            answers = self._answers[number] = SimpleQueue()
+
+            def send(reply: Any) -> None:
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._take, number, reply)
+
+            threading.Thread(target=run_task, args=(content, answers, send), daemon=True).start()
+
+    def _take(self, number: int, reply: Any) -> None:
+        running: RunningTask = self._running[number]
+        if isinstance(reply, Done):
+            del self._running[number], self._answers[number]
+        running.take(reply)
+
+    @property
+    def has_ended(self) -> bool:
+        return not self.is_alive
+
+    def measure_bytes(self) -> int:
+        return 0
+
+    def end(self) -> None:
+        self.is_alive = False
+        for answers in self._answers.values():
+            answers.put(Cancel())
+
+    async def kill(self) -> None:
+        self.end()
 
 
 def make_model(
@@ -134,6 +197,12 @@ def make_model(
     opened = ModelSource(Path(folder), Inference(), "cpu")
     served = ServedLanguages.of(languages, source, target)
     return ServedModel(folder, opened, config, served, has_alignments=has_alignments)
+
+
+@pytest.fixture(autouse=True)
+def local_texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "text_processes" not in request.keywords:
+        monkeypatch.setattr(TextProcess, "start", LocalTextProcess.start)
 
 
 @pytest.fixture

@@ -40,8 +40,7 @@ class Running:
     @property
     def num_waiting(self) -> int:
         """Bytes that the guard counts."""
-        app: Any = self.server.config.app
-        return int(app.middleware_stack.app._num_waiting)
+        return self.office.access.num_waiting_bytes
 
     async def connect(self, text: bytes = b"") -> "Connection":
         connection = Connection(*await asyncio.open_connection("127.0.0.1", self.port))

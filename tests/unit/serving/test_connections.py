@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mtkit.serving.detection import Detector
 from mtkit.serving.keys import KeyRing, add_key
 
 from .conftest import FakeWorker
@@ -27,7 +26,6 @@ Attack = Callable[[Running], Coroutine[Any, Any, None]]
 @pytest.fixture
 def attack(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A function that runs an attack: `attack(act, header_seconds=0.2)`."""
-    monkeypatch.setattr(Detector, "load", lambda _: None)
 
     def run(act: Attack, keys: KeyRing | None = None, **limits: Any) -> None:
         async def main() -> None:
@@ -120,7 +118,7 @@ def test_a_trailer_is_no_header(attack: Callable[..., None], tmp_path: Path) -> 
 def test_who_does_not_read_is_cut_off(attack: Callable[..., None]) -> None:
     async def act(running: Running) -> None:
         content = b"x" * 30_000_000
-        address = running.office.files.add(content, "a.txt")
+        address = await running.office.files.add(content, "a.txt")
         path = f"GET /download_file/{address} HTTP/1.1\r\nHost: a\r\n\r\n"
         connection = await running.connect(path.encode())
         await connection.reader.readuntil(b"\r\n\r\n")

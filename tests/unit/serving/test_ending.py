@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from mtkit.serving.detection import Detector
 from mtkit.serving.worker_process import WorkerProcess
 
 from .conftest import FakeWorker, make_model
@@ -24,12 +23,15 @@ _FORM = (
 )
 
 
+pytestmark = pytest.mark.text_processes
+
+
 def read_files() -> list[psutil.Process]:
-    """Returns the processes that read files."""
+    """Returns the processes that read files; others for texts aren't set back."""
     return [
         child
         for child in psutil.Process().children()
-        if any("document_main" in part for part in child.cmdline())
+        if any("text_main" in part for part in child.cmdline()) and child.nice()
     ]
 
 
@@ -44,7 +46,6 @@ def upload(body: bytes) -> bytes:
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(Detector, "load", lambda _: None)
     return tmp_path
 
 
@@ -60,7 +61,7 @@ def test_what_is_under_way_at_sigterm_is_finished(
             translated = await running.connect(upload(_FORM))
             quiet = await running.connect()
             content = os.urandom(20_000_000)
-            address = running.office.files.add(content, "b.txt")
+            address = await running.office.files.add(content, "b.txt")
             fetching = await running.connect(
                 f"GET /download_file/{address} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
             )
@@ -93,7 +94,7 @@ def test_what_takes_too_long_after_sigterm_is_ended(
             await wait_until(running.listens)
             workers.started[0].is_held = True
             waiting = await running.connect(upload(_FORM))
-            running.office.files.add(b"x", "b.txt")
+            await running.office.files.add(b"x", "b.txt")
             await wait_until(lambda: workers.started[0].batches)
             await running.end()
             await running.task

@@ -212,7 +212,7 @@ def test_a_folder_of_many_languages_translates_as_without_a_server(tmp_path: Pat
         translate = office.translation.translate_texts
         found = [await translate([ENGLISH[2]], "en", code) for code in ("de", "fr", "zh-Hant")]
         await office.catalogue.close()
-        return [(each.texts[0], each.scores[0][0]) for each in found]
+        return [(each.texts[0], each.scores[0][0]) for each, _ in found]
 
     wanted = []
     for code in ("deu_Latn", "fra_Latn", "zho_Hant"):

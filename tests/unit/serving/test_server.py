@@ -104,7 +104,11 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
         there.search([Request("a"), Request("b", prefix="x y " * 3_000)], first_line=7)
 
     # A process that is killed is said and replaced.
-    [worker] = psutil.Process(running.process.pid).children()
+    [worker] = [
+        child
+        for child in psutil.Process(running.process.pid).children()
+        if any("worker_main" in part for part in child.cmdline())
+    ]
     worker.kill()
     assert running.translate(LINES[0]) == here.translate(LINES[0])
     assert "was killed by SIGKILL" in running.log.read_text("utf-8")

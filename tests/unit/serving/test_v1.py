@@ -216,7 +216,7 @@ def test_two_batches_of_a_process_that_is_killed_are_answered(workers: type[Fake
         while len(worker.batches) < 2:
             await asyncio.sleep(0.001)
         worker.kill_running()
-        assert (await asking).texts == [f"m:{text.upper()}" for text in texts]
+        assert (await asking)[0].texts == [f"m:{text.upper()}" for text in texts]
         await office.catalogue.close()
 
     asyncio.run(main())
@@ -237,15 +237,15 @@ def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.M
         reloading = asyncio.create_task(office.catalogue.reload())
         while len(workers.started) < 2:
             await asyncio.sleep(0.001)
-        new = await office.translation.translate_texts(["b"], "en", "de")
+        new, _ = await office.translation.translate_texts(["b"], "en", "de")
         assert new.texts == ["m:B"]
         assert workers.started[1].batches
         old.release()
-        assert (await under_way).texts == ["m:A"]
+        assert (await under_way)[0].texts == ["m:A"]
         await reloading
         workers.fails_to_start = True
         await office.catalogue.reload()
-        assert (await office.translation.translate_texts(["c"], "en", "de")).texts == ["m:C"]
+        assert (await office.translation.translate_texts(["c"], "en", "de"))[0].texts == ["m:C"]
         await office.catalogue.close()
 
     asyncio.run(main())
@@ -275,7 +275,7 @@ def test_a_reload_while_a_process_is_replaced_takes_the_new_folder(
         monkeypatch.setattr(type(opened), "open", lambda *_: opened)
         [service] = office.catalogue.services.values()
         await service.reload()
-        assert (await office.translation.translate_texts(["a"], "en", "de")).texts == ["new:A"]
+        assert (await office.translation.translate_texts(["a"], "en", "de"))[0].texts == ["new:A"]
         assert asked == ["old", "new"]
         await office.catalogue.close()
 

@@ -1,0 +1,133 @@
+"""A process that works on strangers' texts: tasks come on stdin, and results go to stdout.
+
+It ends with the server, which also ends it where a task takes too long.
+"""
+
+import os
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from mtkit.errors import MtkitError
+from mtkit.serving.faults import RequestError
+from mtkit.serving.messages import limit_memory, read_message, write_message
+from mtkit.serving.text_tasks import Fault, Task
+from mtkit.standard_streams import open_standard_streams
+
+_STACK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """What a process of a lane may use.
+
+    Attributes:
+        num_tasks: Tasks at once.
+        max_bytes: Memory that it may allocate.
+        niceness: How far it stands behind the server and its models, from 0 to 19.
+    """
+
+    num_tasks: int
+    max_bytes: int
+    niceness: int = 0
+
+
+class Question(NamedTuple):
+    """What a task asks the server."""
+
+    content: Any
+
+
+class Done(NamedTuple):
+    """The result of a task, or its `Fault`."""
+
+    result: Any
+
+
+class Cancel(NamedTuple):
+    """Ends a task at its next question."""
+
+
+class CancelledTaskError(Exception):
+    """The caller has left."""
+
+
+def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
+    """Runs a task, and sends its questions and its result.
+
+    Args:
+        task: The task.
+        answers: The server's answers to its questions, in order.
+        send: Sends a `Question` or `Done`.
+    """
+
+    def ask(question: Any) -> Any:
+        send(Question(question))
+        answer = answers.get()
+        if isinstance(answer, Cancel):
+            raise CancelledTaskError
+        return answer
+
+    try:
+        result = task.run(ask)
+    except (MtkitError, RequestError) as error:
+        result = Fault.of(error)
+    except CancelledTaskError:
+        result = None
+    except MemoryError:
+        result = Fault(400, "Invalid request: it takes too much memory", may_be_others=True)
+    except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
+        # Without its message, which may hold a text.
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        print(f"{frames}{type(error).__name__}", file=sys.stderr, flush=True)
+        result = Fault(500, "internal error")
+    send(Done(result))
+
+
+def main() -> None:
+    """Runs tasks until stdin ends."""
+    open_standard_streams()
+    tasks = sys.stdin.buffer
+    # What a library prints must not get among the results.
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    writing = threading.Lock()
+    conversations: dict[int, SimpleQueue[Any]] = {}
+
+    def send(number: int, content: Any) -> None:
+        with writing:
+            write_message(results, (number, content))
+            results.flush()
+
+    def run(number: int, task: Task) -> None:
+        try:
+            run_task(task, conversations[number], lambda content: send(number, content))
+        except BrokenPipeError:
+            os._exit(0)
+        finally:
+            del conversations[number]
+
+    try:
+        limits: ProcessLimits = read_message(tasks)
+        os.nice(limits.niceness)
+        threading.stack_size(_STACK_BYTES)
+        limit_memory(limits.max_bytes + limits.num_tasks * _STACK_BYTES)
+        with ThreadPoolExecutor(limits.num_tasks) as threads:
+            while True:
+                number, content = read_message(tasks)
+                if number in conversations:
+                    conversations[number].put(content)
+                elif not isinstance(content, Cancel):
+                    conversations[number] = SimpleQueue()
+                    threads.submit(run, number, content)
+    except (EOFError, BrokenPipeError):
+        # The server has what it wanted, or is gone.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

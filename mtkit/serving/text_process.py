@@ -1,0 +1,346 @@
+"""The server's side of processes that work on strangers' texts, and who may use them when."""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from mtkit.console import warn
+from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.messages import (
+    measure_memory,
+    receive_message,
+    start_process,
+    write_message,
+)
+from mtkit.serving.text_main import Cancel, Done, ProcessLimits, Question
+from mtkit.serving.text_tasks import Fault, Task
+
+_MODULE = "mtkit.serving.text_main"
+_MAX_TASKS = 2_000
+"""Tasks that a process does before another takes over: what libraries leave in it goes."""
+Answer = Callable[[Any], Awaitable[Any]]
+"""Answers a task's question."""
+
+
+class TextProcessDiedError(Exception):
+    """The process ended with a task in it.
+
+    Attributes:
+        is_own_fault: Whether this task took too long.
+    """
+
+    def __init__(self, *, is_own_fault: bool) -> None:
+        super().__init__()
+        self.is_own_fault = is_own_fault
+
+
+class RunningTask:
+    """A task of a process.
+
+    Args:
+        process: The process.
+        number: The task's number in it.
+        seconds: How long the task may take to reply, each time.
+
+    Attributes:
+        ended: Done when the process has finished with it, which a caller who leaves may not see.
+    """
+
+    def __init__(self, process: "TextProcess", number: int, seconds: float) -> None:
+        self._process, self._number, self._seconds = process, number, seconds
+        self._replies: asyncio.Queue[Any] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._is_late = False
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    async def converse(self, answer: Answer | None) -> Any:
+        """Returns the result, or a `Fault`.
+
+        Args:
+            answer: Answers its questions; what that raises ends the task.
+
+        Raises:
+            TextProcessDiedError: The process ended.
+        """
+        try:
+            while True:
+                reply = await self._replies.get()
+                if isinstance(reply, TextProcessDiedError):
+                    raise reply
+                if isinstance(reply, Done):
+                    return reply.result
+                assert answer is not None
+                self.send(await answer(reply.content))
+        finally:
+            if not self.ended.done():
+                # Until it says that it is done it counts as running, and its time runs.
+                self.send(Cancel())
+
+    def send(self, content: Any) -> None:
+        """Sends the task, or an answer to it; from now on its time runs."""
+        self._stop_time()
+        self._deadline = self._loop.call_later(self._seconds, self._end_late)
+        self._process.send((self._number, content))
+
+    def take(self, reply: Any) -> None:
+        """Takes what the process says of it."""
+        self._stop_time()
+        self._replies.put_nowait(reply)
+        if not isinstance(reply, Question):
+            self.ended.set_result(None)
+
+    def end(self) -> None:
+        """Ends it: its process has ended."""
+        self.take(TextProcessDiedError(is_own_fault=self._is_late))
+
+    def _stop_time(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self._process.end()
+
+
+class TextProcess:
+    """A process, made by `start`; all its methods belong to one event loop.
+
+    Attributes:
+        num_tasks: Tasks that it was given.
+        is_alive: Whether it takes more.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._running: dict[int, RunningTask] = {}
+        self.num_tasks = 0
+        self.is_alive = True
+        self._reading = asyncio.create_task(self._read_replies())
+
+    @classmethod
+    async def start(cls, limits: ProcessLimits) -> "TextProcess":
+        """Returns a process that has begun."""
+        started = cls(await start_process(_MODULE))
+        started.send(limits)
+        return started
+
+    @property
+    def num_running(self) -> int:
+        """Tasks that it has, those of callers included who have left."""
+        return len(self._running)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone."""
+        return self._reading.done()
+
+    def measure_bytes(self) -> int:
+        """Returns its resident memory; 0 on a system that doesn't tell."""
+        return measure_memory(self._process.pid)
+
+    def begin(self, task: Task, seconds: float) -> RunningTask:
+        """Returns a task that has begun.
+
+        Args:
+            task: The task.
+            seconds: How long it may take to reply, each time.
+        """
+        number = self.num_tasks
+        self.num_tasks += 1
+        running = self._running[number] = RunningTask(self, number, seconds)
+        running.send(task)
+        return running
+
+    def send(self, content: Any) -> None:
+        """Sends a message."""
+        assert self._process.stdin is not None
+        # A pipe that is closed already: whoever reads the replies hears of the death next.
+        with suppress(OSError, RuntimeError):
+            write_message(self._process.stdin, content)
+
+    def end(self) -> None:
+        """Kills it, whatever it was doing."""
+        self.is_alive = False
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def kill(self) -> None:
+        """Kills it, and waits for its end."""
+        self.end()
+        await self._reading
+
+    async def _read_replies(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                number, reply = await receive_message(self._process.stdout)
+                running = self._running[number]
+                if isinstance(reply, Done):
+                    del self._running[number]
+                running.take(reply)
+        self.is_alive = False
+        await self._process.wait()
+        tasks, self._running = self._running, {}
+        for running in tasks.values():
+            running.end()
+
+
+class FairTurns:
+    """Lets tasks in, so many at once; those that wait are let in caller by caller, round-robin.
+
+    Args:
+        num_turns: Tasks at once.
+        num_per_caller: Those of one caller.
+    """
+
+    def __init__(self, num_turns: int, num_per_caller: int) -> None:
+        self._num_free, self._num_per_caller = num_turns, num_per_caller
+        self._running: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def take(self, caller: str) -> None:
+        """Waits for a caller's turn."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(caller, deque()).append(turn)
+        self._let_in()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(caller)
+            raise
+
+    def give_back(self, caller: str) -> None:
+        """Ends a caller's turn."""
+        self._num_free += 1
+        self._running[caller] -= 1
+        if not self._running[caller]:
+            del self._running[caller]
+        self._let_in()
+
+    def _let_in(self) -> None:
+        for caller in list(self._waiting):
+            if not self._num_free:
+                return
+            turns = self._waiting[caller]
+            while turns and turns[0].done():
+                turns.popleft()
+            if turns and self._running[caller] < self._num_per_caller:
+                turns.popleft().set_result(None)
+                self._num_free -= 1
+                self._running[caller] += 1
+                self._waiting.move_to_end(caller)
+            if not turns:
+                del self._waiting[caller]
+
+
+class Lane:
+    """Processes for one kind of task.
+
+    Args:
+        name: What it is called in warnings.
+        limits: Of each process.
+        num_processes: Of them; each is started when it is needed.
+    """
+
+    def __init__(self, name: str, limits: ProcessLimits, num_processes: int) -> None:
+        self._name, self._limits, self._num_processes = name, limits, num_processes
+        num_turns = num_processes * limits.num_tasks
+        # A caller leaves room for others, where there is room for two.
+        self._turns = FairTurns(num_turns, max(1, num_turns - limits.num_tasks, num_turns // 2))
+        self._processes: list[TextProcess] = []
+        self._is_single = limits.num_tasks == 1
+        self._starting = asyncio.Lock()
+        self._apart = asyncio.Semaphore(1)
+
+    async def run(
+        self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float
+    ) -> Any:
+        """Returns the result of a task. A caller that is cancelled ends it.
+
+        Args:
+            task: The task.
+            caller: Who asked for it.
+            answer: Answers its questions.
+            seconds: How long it may take to reply, each time.
+
+        Raises:
+            RequestError: The text is at fault, or takes too much time or memory; what `answer`
+                raises.
+        """
+        await self._turns.take(caller)
+        running: RunningTask | None = None
+        try:
+            process = await self._choose()
+            running = process.begin(task, seconds)
+            try:
+                result = await running.converse(answer)
+            except TextProcessDiedError as error:
+                if error.is_own_fault or self._is_single:
+                    raise self._describe_end(error) from error
+                result = await self._run_apart(task, answer, seconds)
+            if isinstance(result, Fault) and result.may_be_others and not self._is_single:
+                result = await self._run_apart(task, answer, seconds)
+        finally:
+            if running is None or running.ended.done():
+                self._turns.give_back(caller)
+            else:
+                running.ended.add_done_callback(lambda _: self._turns.give_back(caller))
+                if self._is_single:
+                    process.end()
+        self._retire(process)
+        if isinstance(result, Fault):
+            raise RequestError(result.status, result.message)
+        return result
+
+    async def close(self) -> None:
+        """Ends its processes."""
+        processes, self._processes = self._processes, []
+        await asyncio.gather(*(process.kill() for process in processes))
+
+    async def _run_apart(self, task: Task, answer: Answer | None, seconds: float) -> Any:
+        """Returns the result of a task in a process of its own: it was with one that failed."""
+        async with self._apart:
+            process = await self._start()
+            try:
+                return await process.begin(task, seconds).converse(answer)
+            except TextProcessDiedError as error:
+                raise self._describe_end(error) from error
+            finally:
+                await asyncio.shield(process.kill())
+
+    async def _choose(self) -> TextProcess:
+        """Returns the process with the fewest tasks, a new one if all have some and more may be."""
+        async with self._starting:
+            self._processes = [each for each in self._processes if not each.has_ended]
+            alive = [each for each in self._processes if each.is_alive]
+            free = [each for each in alive if each.num_running < self._limits.num_tasks]
+            best = min(free, key=lambda each: each.num_running, default=None)
+            if best is not None and not (best.num_running and len(alive) < self._num_processes):
+                return best
+            started = await self._start()
+            self._processes.append(started)
+            return started
+
+    async def _start(self) -> TextProcess:
+        try:
+            return await TextProcess.start(self._limits)
+        except OSError as error:
+            warn(f"{self._name}: no process can be started: {error}")
+            raise busy("no process can be started; try again soon", 10) from error
+
+    def _retire(self, process: TextProcess) -> None:
+        """Ends a process without tasks that has grown, or had many."""
+        if process.num_running or not process.is_alive:
+            return
+        if process.num_tasks >= _MAX_TASKS or process.measure_bytes() > self._limits.max_bytes // 2:
+            process.end()
+
+    def _describe_end(self, error: TextProcessDiedError) -> RequestError:
+        what = "time" if error.is_own_fault else "memory or time"
+        warn(f"{self._name}: a text took too much {what}; its process has been replaced")
+        return RequestError(400, f"Invalid request: it takes too much {what} to read")
