@@ -3,11 +3,17 @@
 import asyncio
 import json
 import random
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from difflib import SequenceMatcher
+from pathlib import Path
 from urllib.parse import urlsplit
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "faults" / "serving"))
+
+from attacks import list_attacks
 
 BIG_BYTES = 50_000_000
 _BUSY = (503, 504)
@@ -315,6 +321,32 @@ async def write_slowly(caller: Caller, chance: random.Random) -> None:
         writer.transport.abort()
 
 
+async def attack(caller: Caller, chance: random.Random) -> None:
+    """One of the attacks of the tests, all its requests at once."""
+    chosen = chance.choice(list_attacks())
+    await asyncio.gather(
+        *(_send_attack(caller, request, stalls=chosen.stalls) for request in chosen.requests(""))
+    )
+    caller.counts[f"attack: {chosen.name}"] += 1
+
+
+async def _send_attack(caller: Caller, request: bytes, *, stalls: bool) -> None:
+    try:
+        reader, writer = await caller.connect()
+        try:
+            writer.write(request)
+            await writer.drain()
+            if stalls:
+                await asyncio.sleep(5.0)
+            else:
+                await reader.read()
+        finally:
+            writer.transport.abort()
+    except ConnectionError:
+        # Refused before all of it was sent.
+        caller.counts["attack: cut off"] += 1
+
+
 KINDS: dict[Behaviour, tuple[int, float]] = {
     ask_line: (8, 0.0),
     ask_long_line: (1, 0.5),
@@ -327,6 +359,7 @@ KINDS: dict[Behaviour, tuple[int, float]] = {
     send_broken: (1, 0.5),
     send_much: (1, 5.0),
     write_slowly: (4, 1.0),
+    attack: (1, 3.0),
 }
 """Callers of each kind, and the seconds between two requests of one."""
 

@@ -298,6 +298,7 @@ class ModelService:
             # So that the process counts it at once.
             work = worker.work([line.ask for line in lines])
             task = asyncio.create_task(self._run(worker, lines, work))
+            self._num_long += self._is_long(lines)
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
@@ -326,8 +327,6 @@ class ModelService:
     ) -> None:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
-        is_long = lines[0].num_characters > self._settings.batch_characters
-        self._num_long += is_long
         deadline = loop.call_later(self._allow(lines), self._end_late, worker, work)
         try:
             answers = await work
@@ -340,8 +339,11 @@ class ModelService:
             self._count(answers, loop.time() - started_at)
         finally:
             deadline.cancel()
-            self._num_long -= is_long
+            self._num_long -= self._is_long(lines)
         self._pump()
+
+    def _is_long(self, lines: Sequence[Line]) -> bool:
+        return lines[0].num_characters > self._settings.batch_characters
 
     def _allow(self, lines: Sequence[Line]) -> float:
         """Returns how long a batch may take, in seconds."""

@@ -96,6 +96,8 @@ class FileStore:
         """Writes a file, or nothing."""
         with self._lock:
             if self._folder is None or not Path(self._folder.name).is_dir():
+                if self._folder is not None:
+                    self._folder.cleanup()
                 # For this user alone. Who cleans temporary folders may have deleted it.
                 self._folder = tempfile.TemporaryDirectory(
                     prefix="mtkit-serve-", ignore_cleanup_errors=True

@@ -2,6 +2,8 @@ import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import NoRepeatNGramLogitsProcessor
 
 from mtkit.inference.search.beam import beam_search
@@ -85,3 +87,19 @@ def test_what_is_forbidden_keeps_its_share():
     OutputRules(min_length=1).apply(log_probs, torch.empty(1, 1, 0, dtype=torch.int64), [0])
     expected = [0.0, 0.2, 0.0, 0.0, 0.2, 0.1]
     assert log_probs.exp()[0, 0].tolist() == pytest.approx(expected)
+
+
+@given(
+    st.lists(st.integers(3, 6), min_size=4, max_size=4),
+    st.lists(st.lists(st.integers(3, 6), min_size=1, max_size=3), max_size=5),
+)
+def test_phrases_are_forbidden_behind_their_beginnings(history, phrases):
+    outputs = torch.tensor([[history, history[::-1]]])
+    log_probs = torch.zeros(1, 2, 7)
+    OutputRules(forbidden=[phrases]).apply(log_probs, outputs, [0])
+    for row, output in enumerate(outputs[0].tolist()):
+        for token in range(3, 7):
+            # A token is forbidden if a phrase would end with it.
+            longer = [*output, token]
+            is_forbidden = any(longer[-len(phrase) :] == phrase for phrase in phrases)
+            assert (log_probs[0, row, token] == -torch.inf) == is_forbidden

@@ -1,0 +1,83 @@
+"""Translated files go when their time is over, and leave nothing on a full disk."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mtkit.serving.faults import RequestError
+from mtkit.serving.stored_files import FileStore
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def list_files(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.glob("mtkit-serve-*/*")]
+
+
+def test_a_file_goes_without_another_request(folder: Path) -> None:
+    async def main() -> None:
+        store = FileStore(0.2 / 60, 1_000)
+        address = await store.add(b"x", "a.txt")
+        assert store.find(address) is not None
+        assert list_files(folder) == [b"x"]
+        async with asyncio.timeout(20):
+            while list_files(folder):
+                await asyncio.sleep(0.05)
+        assert store.find(address) is None
+        store.close()
+
+    asyncio.run(main())
+
+
+def test_a_write_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_bytes
+
+    def fill(path: Path, content: bytes) -> int:
+        write(path, content[:1])
+        raise OSError(28, "No space left on device")
+
+    async def main() -> None:
+        store = FileStore(1.0, 1_000)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "write_bytes", fill)
+            with pytest.raises(RequestError, match="no room") as fault:
+                await store.add(b"xy", "a.txt")
+        assert fault.value.status == 503
+        assert list_files(folder) == []
+        assert store.find(await store.add(b"xy", "a.txt")) is not None
+        store.close()
+
+    asyncio.run(main())
+
+
+def test_a_folder_that_was_cleaned_is_made_again(folder: Path) -> None:
+    async def main() -> None:
+        store = FileStore(1.0, 1_000)
+        old = await store.add(b"x", "a.txt")
+        for each in folder.iterdir():
+            shutil.rmtree(each)
+        new = await store.add(b"y", "a.txt")
+        assert store.find(old) is None
+        assert list_files(folder) == [b"y"]
+        assert store.find(new) is not None
+        store.close()
+        assert list(folder.iterdir()) == []
+
+    asyncio.run(main())
+
+
+def test_the_oldest_make_room(folder: Path) -> None:
+    async def main() -> None:
+        store = FileStore(1.0, 5)
+        await asyncio.gather(*(store.add(bytes([number] * 2), "a") for number in range(4)))
+        assert sum(map(len, list_files(folder))) <= 5
+        store.close()
+
+    asyncio.run(main())
