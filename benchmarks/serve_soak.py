@@ -4,7 +4,8 @@
       [--minutes 60] [--callers 25] [--idle 5000]
 
 Callers of twelve kinds come at once: one line, a line of many sentences, many lines, HTML, files,
-some that leave, floods, attacks (`tests/faults/serving/attacks.py`), broken requests, bodies of 50 MB, slow writers, slow readers; beside them
+some that leave, floods, attacks (`tests/faults/serving/attacks.py`), broken requests, bodies of
+50 MB, slow writers, slow readers; beside them
 thousands of idle connections. Meanwhile the model's process is killed, and another model put in
 the folder and SIGHUP sent, by turns; SIGTERM comes at the end, under load. Each text's answer is
 compared with the answers that it got alone and beside others, before the load, from the model that
