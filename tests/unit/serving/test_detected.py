@@ -73,6 +73,7 @@ def test_lines_that_are_in_the_language_asked_for_stay(serve: Serve) -> None:
     found = client.post("/v1/translate", json={"lines": [GERMAN], "source": "auto"}).json()
     assert [each["text"] for each in found["translations"]] == [GERMAN]
     assert found["detected"]["language"] == "de"
+    assert found["model"] == "m"
     # Who names no language has the model's.
     plain = client.post("/v1/translate", json={"lines": [GERMAN]}).json()
     assert [each["text"] for each in plain["translations"]] == [f"m:{GERMAN.upper()}"]
