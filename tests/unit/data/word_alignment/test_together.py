@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from mtkit.data.word_alignment import WordAligner, align_together, train_aligner
+from mtkit.data.word_alignment import WordAligner, align_together, blocks, train_aligner
 from mtkit.data.word_alignment.blocks import number_pairs
 from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
 
@@ -77,6 +77,28 @@ def test_more_pairs_than_memory_may_hold_are_aligned_in_groups(aligner: WordAlig
     assert found == [*first, *second]
 
 
+def make_pairs_of_any_length(count: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Returns pairs whose words come from few, so that much hangs on their order."""
+    random = Random(seed)
+    sources = [random.choices("abcdefgh", k=random.randint(1, 40)) for _ in range(count)]
+    targets = [
+        [word.upper() for word in source for _ in range(random.randint(0, 2))] or ["A"]
+        for source in sources
+    ]
+    return sources, targets
+
+
+@pytest.mark.parametrize("cells", [1, 900, 9_000])
+def test_links_do_not_depend_on_how_blocks_are_cut(
+    monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    sources, targets = make_pairs_of_any_length(120, 6)
+    nothing = train_aligner([])
+    expected = align_together(nothing, sources, targets)
+    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", cells)
+    assert align_together(nothing, sources, targets) == expected
+
+
 def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
     sources, targets = [["s1", "s2"], [], ["s1"], ["s1"] * 500], [["t1", "t2"], ["t1"], [], ["t1"]]
     assert align_together(aligner, sources, targets) == [{(0, 0), (1, 1)}, set(), set(), set()]
@@ -86,14 +108,14 @@ def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
 def test_a_word_is_aligned_by_the_counts_of_all_others() -> None:
     # "a" stands beside "x", and elsewhere beside "y".
     pairs = [(np.array([0]), np.array([0])), (np.array([0]), np.array([1]))]
-    words, blocks = number_pairs(pairs, 2, max_words=10)
+    words, of_pairs = number_pairs(pairs, 2, max_words=10)
 
     def know_nothing(num_words: int, num_given: int) -> Known:
         return Known(
             np.zeros(3), np.zeros(num_given), np.zeros(num_words), num_words, begin_jumps()
         )
 
-    learner = Learner(blocks, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
+    learner = Learner(of_pairs, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
     before, _ = learner.expect(0, by_order=False)
     # Of two words each has the probability of 1/2, with a counterpart or without.
     np.testing.assert_allclose(before.by_source, 0.9)
