@@ -109,7 +109,7 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody]) -> dic
         "target": last.target,
         **({} if way.pivot is None else {"pivot": way.pivot}),
         **({} if detected is None else {"detected": detected}),
-        "translations": [_render(each) for each in found],
+        "translations": list(map(_render, texts, found)),
     }
 
 
@@ -189,7 +189,10 @@ async def _score(office: Office, request: HttpRequest) -> Response:
         metrics=office.metrics,
     )
     return JSONResponse(
-        {"model": service.model.name, "translations": [_render(each) for each in found]}
+        {
+            "model": service.model.name,
+            "translations": list(map(_render, (source for source, _ in body.pairs), found)),
+        }
     )
 
 
@@ -210,9 +213,9 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-def _render(translation: Translation) -> dict[str, Any]:
+def _render(line: str, translation: Translation) -> dict[str, Any]:
     warnings = [{"kind": each.kind, "text": each.text} for each in translation.warnings]
-    return {**translation.as_json(), "warnings": warnings}
+    return {**translation.as_json(line), "warnings": warnings}
 
 
 def _describe(office: Office, service: ModelService) -> dict[str, Any]:
