@@ -63,11 +63,11 @@ class IntegerProduct(ABC):
         # Infinity becomes NaN.
         largest = torch.addcmul(largest, largest, torch.zeros_like(largest))
         # Of a row so small that the reciprocal would be infinite, every number is enlarged first.
-        enlarged = torch.where(largest < _TINY, 1 / _TINY, 1.0)
+        size, is_tiny = largest, largest < _TINY
+        if bool(is_tiny.any()):
+            size, rows = (torch.where(is_tiny, each / _TINY, each) for each in (size, rows))
         # A row of zeros or with NaN becomes NaN here, and zeros or NaN by its scale.
-        rounded = torch.addcmul(
-            self._rounder, rows * enlarged, (largest * enlarged).reciprocal(), value=MAX_INTEGER
-        )
+        rounded = torch.addcmul(self._rounder, rows, size.reciprocal(), value=MAX_INTEGER)
         # What stands in the rows beyond is multiplied, too, and left out.
         integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self.dtype)
         integers[:num_rows] = rounded.view(torch.int32)
